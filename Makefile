@@ -1,0 +1,117 @@
+# Every target does its own set-up: a virtual environment in .venv with pinned dependencies, and the native build.
+PYTHON ?= python3
+TIER ?= quick
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := harness,opencl,test,lint
+PIP := $(BIN)/pip install --quiet --constraint constraints.txt
+NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+CPP_SOURCES := $(shell find primitives tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# A comma, and one build and run of the C++ tests with the sanitizers named.
+, := ,
+define sanitized
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/sanitize-$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DPLACERL_NATIVE_TESTS=ON -DPLACERL_SANITIZE=$(1)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize-$(1) --target native_tests
+	PATH="$(CURDIR)/$(BIN):$$PATH" ctest --test-dir build/sanitize-$(1) --output-on-failure
+
+endef
+
+.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads reproduce bench-learner learn lint format clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(VENV)/build-tools: constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "PlaceRL needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0 numpy scikit-build-core nanobind cmake ninja
+	touch $@
+
+# An editable installation knows the modules by name: it is made anew when one comes or goes.
+$(VENV)/modules: $(VENV)/build-tools FORCE
+	@find primitives harness -name '*.py' | sort > $@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# torch is named again so that no resolver exchanges the CPU build for a newer one.
+$(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS)]'
+	touch $@
+
+install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native build
+
+test: install  ## install what the tests need and pass them (at most 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -m 'not slow and not gpu'
+
+test-slow: install  ## the tests that take longer than `make test` allows
+	$(BIN)/python -m pytest -m 'slow and not gpu'
+
+test-all: test test-slow  ## every test that needs no GPU
+
+sanitize: $(VENV)/build-tools  ## the C++ tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+	$(foreach kinds,thread address$(,)undefined,$(call sanitized,$(kinds)))
+
+$(VENV)/bench-installed: $(VENV)/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),bench]'
+	touch $@
+
+benchmark: $(VENV)/bench-installed  ## every primitive on every backend under pytest-benchmark
+	$(BIN)/python -m pytest tests/harness/benchmarks/speed_of_primitives.py
+
+# 1.5: far beyond what the machine's noise does to a median of interleaved rounds.
+asv: $(VENV)/bench-installed  ## the last two commits beside each other; fails on a regression
+	$(BIN)/asv machine --yes
+	$(BIN)/asv continuous --factor 1.5 --interleave-rounds --show-stderr HEAD^ HEAD
+
+fuzz: install  ## hostile files and lines, EXAMPLES (100000) of each kind
+	PLACERL_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest tests/fuzz
+
+baselines: install  ## build the environments of the baselines that train; one that fails stops no other
+	$(BIN)/placerl baselines all
+
+# Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test.
+GPU_PYTHON ?= $(BIN)/python
+.PHONY: gpu-check
+gpu-check:  ## every GPU test and benchmark, without a network; results in the folder OUT
+	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'
+	mkdir -p $(or $(OUT),results/gpu-check)
+	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(or $(OUT),results/gpu-check)/tests.xml
+	$(GPU_PYTHON) -P -m harness.bench_replay --peers --out $(or $(OUT),results/gpu-check)
+
+.PHONY: bench-layouts
+bench-layouts: install  ## the native sum tree over fanouts, aligned and not (PAL VI-H); results in the folder OUT
+	$(BIN)/python -P -m harness.bench_layouts --out $(or $(OUT),results/bench-layouts)
+
+.PHONY: bench-replay
+bench-replay: install  ## every sum tree beside other libraries' in one interleaved table; OUT=folder
+	$(BIN)/python -P -m harness.bench_replay --build --out $(or $(OUT),results/bench-replay)
+
+bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
+	$(BIN)/python -m harness.bench_replay_threads
+
+reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
+	-$(BIN)/placerl baselines sb3
+	$(BIN)/placerl reproduce --tier $(TIER)
+
+bench-learner: install  ## gradient steps per second of every learner, beside PyTorch at its best
+	$(BIN)/python -m harness.bench_learner
+
+learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
+	-$(BIN)/placerl baselines sb3
+	$(BIN)/placerl learn --tier $(TIER)
+
+lint: install  ## style, types and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
+
+format: install  ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+clean:  ## remove the virtual environments and builds (results stay)
+	rm -rf $(VENV) build baselines/*/.venv

@@ -1,0 +1,344 @@
+"""Stable-Baselines3 as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
+
+    echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
+        | PYTHONPATH=harness/environments baselines/sb3/.venv/bin/python baselines/sb3/worker.py
+
+It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters, replay
+capacity, learning starts and update interval. The settings that favour it: no logging, the checks of
+`gymnasium.make` off, batches of steps in its own `DummyVecEnv`, the CPU as device. Where it cannot do what
+the workload says, the result's `notes` say so.
+"""
+
+import contextlib
+import gc
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import stable_baselines3
+import torch
+from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+WARM_UP_GRADIENT_STEPS = 50
+ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+
+
+class UnsupportedError(Exception):
+    """The job asks for what this system cannot do."""
+
+
+class OwnRates:
+    """Each optimiser keeps a learning rate of its own, where SB3 sets one for all before every step."""
+
+    def _update_learning_rate(self, optimizers: object) -> None:
+        pass
+
+
+class OwnRatesDDPG(OwnRates, DDPG):
+    """DDPG with a learning rate an optimiser."""
+
+
+class OwnRatesTD3(OwnRates, TD3):
+    """TD3 with a learning rate an optimiser."""
+
+
+class OwnRatesSAC(OwnRates, SAC):
+    """SAC with a learning rate an optimiser."""
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give an optimiser its learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+class Timer(BaseCallback):
+    """Times a call of `learn` inside training and collects the returns of episodes that end in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wall_s = 0.0
+        self.episode_returns: list[float] = []
+
+    def _on_training_start(self) -> None:
+        self._start_s = time.perf_counter()
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.episode_returns.append(float(info["episode"]["r"]))
+        return True
+
+    def _on_training_end(self) -> None:
+        self.wall_s = time.perf_counter() - self._start_s
+
+
+class Agent:
+    """One model in training.
+
+    Args:
+        job: the first job for this workload, batch size, seed and threads.
+
+    Raises:
+        UnsupportedError: SB3 has no such algorithm or network.
+    """
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        workload = job["workload"]
+        training = workload["training"]
+        self.notes = {"replay": "uniform: Stable-Baselines3 has no prioritised replay"}
+        if not workload["replay"]["prioritized"]:
+            del self.notes["replay"]
+        torch.set_num_threads(job["threads"])
+        actors, interval = training["actors"], training["update_interval"]
+        environments = make_environments(workload["environment"], actors)
+        self.on_policy = workload["algorithm"]["name"] == "ppo"
+        if self.on_policy:
+            # A round is an iteration: N T environment steps, then K epochs of minibatches of M.
+            samples = actors * workload["algorithm"]["trajectory_length"]
+            self.environment_steps = samples
+            self.gradient_steps = workload["algorithm"]["epochs"] * (samples // job["batch_size"])
+            self.notes = {}
+            self.model = self._ppo(job, environments)
+            warm_up_steps = samples
+        else:
+            common = math.gcd(actors, interval)
+            # Each vector step is `actors` environment steps; one gradient step belongs to `interval` of them.
+            self.vector_steps, self.gradient_steps = interval // common, actors // common
+            self.environment_steps = self.vector_steps * actors
+            self.model = self._model(job, environments)
+            warm_up_steps = training["learning_starts"] + self._steps_for(WARM_UP_GRADIENT_STEPS)
+        self.model.set_logger(Logger(folder=None, output_formats=[]))
+        self._train(warm_up_steps)
+
+    def _steps_for(self, gradient_steps: int) -> int:
+        return math.ceil(gradient_steps / self.gradient_steps) * self.environment_steps
+
+    @staticmethod
+    def _network(workload: dict[str, Any]) -> dict[str, Any]:
+        network = workload["network"]
+        if network["kind"] != "mlp" or network["activation"] not in ACTIVATIONS:
+            raise UnsupportedError(
+                f"network {network['kind']} with {network['activation']} is not mapped to SB3"
+            )
+        return {
+            "net_arch": list(network["hidden"]),
+            "activation_fn": ACTIVATIONS[network["activation"]],
+        }
+
+    def _model(self, job: dict[str, Any], environments: DummyVecEnv) -> BaseAlgorithm:
+        workload = job["workload"]
+        algorithm = workload["algorithm"]
+        builders: dict[str, Callable[..., BaseAlgorithm]] = {
+            "dqn": self._dqn,
+            "ddpg": self._ddpg,
+            "td3": self._td3,
+            "sac": self._sac,
+        }
+        if algorithm["name"] not in builders:
+            raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to SB3")
+        return builders[algorithm["name"]](
+            algorithm,
+            environments,
+            policy_kwargs=self._network(workload),
+            buffer_size=workload["replay"]["capacity"],
+            learning_starts=workload["training"]["learning_starts"],
+            batch_size=job["batch_size"],
+            gamma=algorithm["gamma"],
+            tau=algorithm["tau"],
+            train_freq=(self.vector_steps, "step"),
+            gradient_steps=self.gradient_steps,
+            seed=job["seed"],
+            device="cpu",
+        )
+
+    def _dqn(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DQN:
+        if algorithm["double"]:
+            self.notes["double"] = "plain targets: Stable-Baselines3 has no double DQN"
+        if algorithm["loss"] != "huber":
+            self.notes["loss"] = "Huber's: Stable-Baselines3 has no other"
+        norm = algorithm.get("maximum_gradient_norm")
+        model = DQN(
+            "MlpPolicy",
+            environments,
+            learning_rate=algorithm["learning_rate"],
+            # SB3 counts environment steps where the workload counts gradient steps.
+            target_update_interval=self._steps_for(algorithm["target_interval"]),
+            max_grad_norm=math.inf if norm is None else norm,
+            **common,
+        )
+        first, last = algorithm["epsilon_initial"], algorithm["epsilon_final"]
+        steps = algorithm["exploration_steps"]
+        # SB3's schedule runs over the length of one `learn`; the workload's over environment steps.
+        model.exploration_schedule = lambda _: first + (last - first) * min(1.0, model.num_timesteps / steps)
+        return model
+
+    @staticmethod
+    def _noise(algorithm: dict[str, Any], environments: DummyVecEnv) -> VectorizedActionNoise:
+        size = environments.action_space.shape[0]
+        noise = NormalActionNoise(np.zeros(size), np.full(size, algorithm["exploration_noise"]))
+        return VectorizedActionNoise(noise, environments.num_envs)
+
+    def _ddpg(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DDPG:
+        model = OwnRatesDDPG(
+            "MlpPolicy",
+            environments,
+            action_noise=self._noise(algorithm, environments),
+            learning_rate=algorithm["critic_learning_rate"],
+            **common,
+        )
+        set_rate(model.actor.optimizer, algorithm["actor_learning_rate"])
+        return model
+
+    def _td3(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> TD3:
+        model = OwnRatesTD3(
+            "MlpPolicy",
+            environments,
+            action_noise=self._noise(algorithm, environments),
+            learning_rate=algorithm["critic_learning_rate"],
+            policy_delay=algorithm["policy_delay"],
+            target_policy_noise=algorithm["target_noise"],
+            target_noise_clip=algorithm["target_noise_clip"],
+            **common,
+        )
+        set_rate(model.actor.optimizer, algorithm["actor_learning_rate"])
+        return model
+
+    def _sac(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> SAC:
+        temperature, entropy = algorithm["initial_temperature"], algorithm["target_entropy"]
+        model = OwnRatesSAC(
+            "MlpPolicy",
+            environments,
+            learning_rate=algorithm["critic_learning_rate"],
+            ent_coef=f"auto_{temperature}" if algorithm["tune_temperature"] else temperature,
+            target_entropy="auto" if entropy is None else entropy,
+            **common,
+        )
+        set_rate(model.actor.optimizer, algorithm["actor_learning_rate"])
+        if model.ent_coef_optimizer is not None:
+            set_rate(model.ent_coef_optimizer, algorithm["temperature_learning_rate"])
+        return model
+
+    def _ppo(self, job: dict[str, Any], environments: DummyVecEnv) -> PPO:
+        workload = job["workload"]
+        algorithm, policy = workload["algorithm"], self._network(workload)
+        self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
+        if algorithm["target_kl"] is not None:
+            self.notes["early_stop"] = "stops the value network too"
+        norm = algorithm["maximum_gradient_norm"]
+        model = PPO(
+            "MlpPolicy",
+            environments,
+            learning_rate=algorithm["policy_learning_rate"],
+            n_steps=algorithm["trajectory_length"],
+            batch_size=job["batch_size"],
+            n_epochs=algorithm["epochs"],
+            gamma=algorithm["gamma"],
+            gae_lambda=algorithm["gae_lambda"],
+            clip_range=algorithm["clip"],
+            normalize_advantage=algorithm["normalize_advantages"],
+            ent_coef=algorithm["entropy_coefficient"],
+            vf_coef=algorithm["value_coefficient"],
+            max_grad_norm=math.inf if norm is None else norm,
+            target_kl=algorithm["target_kl"],
+            policy_kwargs=policy | {"log_std_init": algorithm["initial_log_std"]},
+            seed=job["seed"],
+            device="cpu",
+        )
+        self.minibatches = 0
+        model.policy.optimizer.register_step_post_hook(self._count_minibatch)
+        return model
+
+    def _count_minibatch(self, *_: object) -> None:
+        self.minibatches += 1
+
+    @property
+    def steps_taken(self) -> int:
+        """Gradient steps so far; SB3 counts those of PPO in epochs."""
+        return self.minibatches if self.on_policy else self.model._n_updates
+
+    def _train(self, environment_steps: int) -> Timer:
+        timer = Timer()
+        self.model.learn(
+            environment_steps, callback=timer, log_interval=sys.maxsize, reset_num_timesteps=False
+        )
+        return timer
+
+    def advance(self, gradient_steps: int) -> dict[str, Any]:
+        """Train on for at least `gradient_steps`, and say what that took."""
+        gc.collect()
+        before = self.steps_taken, self.model.num_timesteps
+        timers = [self._train(self._steps_for(gradient_steps))]
+        # PPO's early stop leaves out steps of an iteration.
+        while (missing := before[0] + gradient_steps - self.steps_taken) > 0:
+            timers.append(self._train(self._steps_for(missing)))
+        return {
+            "gradient_steps": self.steps_taken - before[0],
+            "environment_steps": self.model.num_timesteps - before[1],
+            "wall_s": sum(timer.wall_s for timer in timers),
+            "episode_returns": [value for timer in timers for value in timer.episode_returns],
+            "versions": versions(),
+            "notes": self.notes,
+        }
+
+
+def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
+    """The workload's environments, `number` of them, stepped one after the other by SB3."""
+    with contextlib.suppress(ModuleNotFoundError):
+        import atari_frames  # noqa: F401 - registers the environment
+        import continuous_cartpole  # noqa: F401
+
+    def make() -> Monitor:
+        return Monitor(gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"]))
+
+    return DummyVecEnv([make] * number)
+
+
+def versions() -> dict[str, str]:
+    """Versions of the system and of what it computes with."""
+    found = {"python": platform.python_version(), "stable-baselines3": stable_baselines3.__version__}
+    for name in ("torch", "gymnasium", "numpy", "mujoco"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def answers() -> Iterator[dict[str, Any]]:
+    """The answer to each job of standard input."""
+    agent, key = None, None
+    for line in sys.stdin:
+        job = json.loads(line)
+        gradient_steps = job.pop("gradient_steps")
+        try:
+            if agent is None or job != key:
+                agent, key = Agent(job), job
+            yield agent.advance(gradient_steps)
+        except UnsupportedError as error:
+            yield {"error": str(error)}
+
+
+def main() -> None:
+    """Answer jobs until standard input ends."""
+    # Answers own the real standard output; what libraries print goes to standard error.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for answer in answers():
+        print(json.dumps(answer), file=output, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The harness: workloads, measurement, mapping, runtime, claims and report around the primitives."""

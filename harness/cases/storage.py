@@ -1,0 +1,64 @@
+"""The data storage's operations, on a full storage."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from harness.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
+from harness.measure import Case
+from harness.runtime.compose import columns_of
+from harness.workload import Workload
+from primitives.replay.storage import Storage
+
+# Far beyond every cache, so that a larger storage would be no slower; pixels would not fit the memory.
+LARGEST_STORAGE_BYTES = 2**30
+
+
+def storage_capacity(workload: Workload) -> int:
+    """The workload's capacity, or as many transitions as `LARGEST_STORAGE_BYTES` hold."""
+    return min(workload.replay.capacity, LARGEST_STORAGE_BYTES // (4 * workload.item_words))
+
+
+def _filled_storage(workload: Workload) -> Storage:
+    storage = Storage(storage_capacity(workload), columns_of(workload))
+    rng, block = np.random.default_rng(0), min(65_536, storage.capacity)
+    while storage.size < storage.capacity:
+        storage.insert(random_transitions(storage.fields, min(block, storage.capacity - storage.size), rng))
+    return storage
+
+
+def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    """`storage.gather` of a batch, and `storage.insert` of one transition."""
+
+    def check(storage: Storage) -> None:
+        written = random_transitions(storage.fields, 2, np.random.default_rng(3))
+        read = storage.gather(storage.insert(written))
+        for name, column in written.items():
+            expect_equal(read[name], column, name)
+
+    storage = cache(lambda: _filled_storage(workload))
+    yield PrimitiveCase(
+        "storage.gather",
+        CPU,
+        batch_size,
+        Case(
+            name="storage.gather",
+            setup=storage,
+            check=check,
+            inputs=lambda storage, rng: rng.integers(0, storage.capacity, batch_size),
+            call=lambda storage, indices: storage.gather(indices),
+        ),
+    )
+    yield PrimitiveCase(
+        "storage.insert",
+        CPU,
+        1,
+        Case(
+            name="storage.insert",
+            setup=storage,
+            check=check,
+            inputs=lambda storage, rng: random_transitions(storage.fields, 1, rng),
+            call=lambda storage, transition: storage.insert(transition),
+        ),
+    )

@@ -1,0 +1,94 @@
+"""The sum tree's operations, on a tree filled to the workload's capacity."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.cases.base import PrimitiveCase, expect_equal
+from harness.mapping import Target
+from harness.measure import Case
+from harness.workload import Workload
+from primitives import sum_tree
+from primitives.sum_tree import SumTree
+
+CHECKED_LEAVES = 4096
+
+
+def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
+    for status in sum_tree.backends():
+        if status.available:
+            target = Target(status.name)
+            # One tree for the three: at a million leaves, making it takes longer than timing it.
+            tree = cache(lambda backend=status.name: _filled_tree(workload, backend))
+            yield _sample_case(tree, batch_size, target)
+            yield _update_case(tree, batch_size, target, "sum_tree.update")
+            yield _update_case(tree, 1, target, "sum_tree.insert")
+
+
+def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
+    """Small whole numbers: their sums are exact in float32, so every backend must answer alike."""
+    return rng.integers(1, 8, count).astype(np.float32)
+
+
+def _filled_tree(workload: Workload, backend: str) -> SumTree:
+    settings = workload.replay
+    tree = sum_tree.create(settings.capacity, backend=backend, fanout=settings.fanout)
+    leaves = np.arange(settings.capacity)
+    tree.update(leaves, _whole_priorities(np.random.default_rng(0), settings.capacity))
+    return tree
+
+
+def _sample_case(tree: Callable[[], SumTree], batch_size: int, target: Target) -> PrimitiveCase:
+    def check(tree: SumTree) -> None:
+        sums = np.cumsum(tree.get(np.arange(tree.capacity)), dtype=np.float64)
+        expect_equal(tree.total, sums[-1], "total")
+        prefix = np.random.default_rng(1).integers(0, int(sums[-1]), CHECKED_LEAVES) + 0.5
+        expect_equal(tree.find(prefix), np.searchsorted(sums, prefix, side="right"), "find")
+
+    return PrimitiveCase(
+        "sum_tree.sample",
+        target,
+        batch_size,
+        Case(
+            name=f"sum_tree.sample {target}",
+            setup=tree,
+            synchronise=lambda: tree().synchronise(),
+            check=check,
+            inputs=lambda tree, rng: rng,
+            call=lambda tree, rng: tree.sample(batch_size, rng),
+        ),
+    )
+
+
+def _update_case(
+    tree: Callable[[], SumTree], batch_size: int, target: Target, primitive: str
+) -> PrimitiveCase:
+    def inputs(tree: SumTree, rng: np.random.Generator) -> tuple[npt.NDArray, npt.NDArray]:
+        return rng.integers(0, tree.capacity, batch_size), _whole_priorities(rng, batch_size)
+
+    def check(tree: SumTree) -> None:
+        leaves, rng = np.arange(tree.capacity), np.random.default_rng(2)
+        expected = tree.get(leaves).copy()
+        for _ in range(4):
+            indices, priorities = inputs(tree, rng)
+            tree.update(indices, priorities)
+            expected[indices] = priorities
+        expect_equal(tree.get(leaves), expected, "priorities")
+        expect_equal(tree.total, expected.sum(dtype=np.float64), "total")
+
+    return PrimitiveCase(
+        primitive,
+        target,
+        batch_size,
+        Case(
+            name=f"{primitive} {target}",
+            setup=tree,
+            synchronise=lambda: tree().synchronise(),
+            check=check,
+            inputs=inputs,
+            call=lambda tree, arguments: tree.update(*arguments),
+        ),
+    )

@@ -1,0 +1,43 @@
+"""Statements of the five papers, and their verdicts as code over the store's rows."""
+
+import pandas as pd
+
+from harness.claims.base import Claim, Finding, Outcome, Verdict
+from harness.claims.evidence import last_attempts
+from harness.errors import UserError
+
+__all__ = ["Claim", "Finding", "Outcome", "Verdict", "claims", "evaluate"]
+
+
+def claims(only: str = "") -> list[Claim]:
+    """Every claim, paper by paper in the order of `published.PAPERS`.
+
+    Args:
+        only: a paper's key ("MAP"), a claim's ("MAP-T5") or what several begin with ("MAP-F12"); or all.
+
+    Raises:
+        UserError: no claim's key begins so.
+    """
+    from harness.claims import fixar21, map_tpds23, pal21, pearl24, ppoaccel
+
+    modules = (map_tpds23, pal21, pearl24, ppoaccel, fixar21)
+    every = [claim for module in modules for claim in module.CLAIMS]
+    chosen = [claim for claim in every if f"{claim.key}-".startswith(f"{only}-" if only else "")]
+    if not chosen:
+        raise UserError("claims", "key", only, ", ".join(claim.key for claim in every))
+    return chosen
+
+
+def evaluate(frame: pd.DataFrame, only: str = "") -> list[Verdict]:
+    """The verdict on every claim.
+
+    Args:
+        frame: the rows of a run, as `Store.frame()` gives them; of a cell that was measured again the last
+            attempt counts.
+        only: as for `claims`.
+
+    Returns:
+        One verdict a claim; a check that fails for a reason of its own raises, it never becomes a verdict.
+    """
+    last = last_attempts(frame)
+    return [claim.evaluate(last) for claim in claims(only)]

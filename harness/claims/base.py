@@ -1,0 +1,143 @@
+"""What a claim and a verdict are.
+
+A claim is one quantitative statement, table or figure of a paper; its check is code over the store's rows. A
+check never falls back on a guess: without the rows that it needs the verdict is `not run`, and says what is
+missing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+
+from harness.claims.number import Number, merge_rows
+from harness.provenance import weakest
+
+
+class Outcome(StrEnum):
+    """What became of a claim."""
+
+    REPRODUCED = "reproduced"
+    IN_KIND = "reproduced in kind"  # the ordering or crossover holds, the factor differs
+    NOT_REPRODUCED = "not reproduced"
+    INCONSISTENT = "inconsistent in the paper"
+    NOT_RUN = "not run"
+    NO_VERDICT = "no verdict"  # the noise exceeds the difference
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        outcome: the verdict.
+        ours: this project's numbers, or what follows from the paper's own.
+        explanation: how the numbers lead to the outcome, in a sentence or two.
+        needs: what is missing; set exactly when the outcome is `not run`.
+    """
+
+    outcome: Outcome
+    ours: tuple[Number, ...] = ()
+    explanation: str = ""
+    needs: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.needs) != (self.outcome is Outcome.NOT_RUN):
+            raise ValueError(f"needs: found {self.needs!r}; allowed: set exactly for {Outcome.NOT_RUN}")
+        if self.outcome not in (Outcome.NOT_RUN, Outcome.NO_VERDICT) and not self.ours:
+            raise ValueError(f"ours: found none; allowed for {self.outcome}: at least one number")
+
+
+Check = Callable[[pd.DataFrame], Finding]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper.
+
+    Attributes:
+        key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-VI-H" (a section).
+        place: where the paper makes it, without the paper's key.
+        statement: what it says, in short.
+        published: the numbers it gives; empty where only a lost figure or table showed them.
+        needs: what a run must have measured for the check.
+        check: the verdict's code; None where this project cannot make those rows yet.
+    """
+
+    key: str
+    place: str
+    statement: str
+    published: tuple[Number, ...]
+    needs: str
+    check: Check | None = None
+
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+        return self.key.partition("-")[0]
+
+    def evaluate(self, frame: pd.DataFrame) -> "Verdict":
+        """The verdict from the rows of a run (the columns of `Store.frame()`)."""
+        check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
+        return Verdict(self, check(frame))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what became of it."""
+
+    claim: Claim
+    finding: Finding
+
+    @property
+    def key(self) -> str:
+        """The claim's key."""
+        return self.claim.key
+
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+        return self.claim.paper
+
+    @property
+    def place(self) -> str:
+        """Paper and place."""
+        return f"{self.claim.paper} {self.claim.place}"
+
+    @property
+    def statement(self) -> str:
+        """What the paper says, in short."""
+        return self.claim.statement
+
+    @property
+    def published(self) -> str:
+        """The paper's numbers, for a reader."""
+        return "; ".join(map(str, self.claim.published)) or "not in the text"
+
+    @property
+    def ours(self) -> str:
+        """This project's numbers, for a reader."""
+        return "; ".join(f"{n.quantity}: {n}" for n in self.finding.ours)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome, with what is missing when it was not run."""
+        needs = f": needs {self.needs}" if self.needs else ""
+        return f"{self.finding.outcome}{needs}"
+
+    @property
+    def needs(self) -> str:
+        """What is missing; empty unless it was not run."""
+        return self.finding.needs
+
+    @property
+    def provenance(self) -> str:
+        """The weakest provenance among this project's numbers; empty where there are none."""
+        ours = self.finding.ours
+        return str(weakest(*(number.provenance for number in ours))) if ours else ""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Index labels of the rows that the verdict was computed from."""
+        return merge_rows(self.finding.ours)

@@ -1,0 +1,42 @@
+"""What the store holds of this project beside another library."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.claims.evidence import detail, number, records, select
+from harness.claims.number import Number
+
+RATIO = "throughput_ratio"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """This project's throughput over a baseline's.
+
+    Attributes:
+        ratio: above 1 where this project is faster.
+        verdict: "faster", "slower" or "no verdict", as the comparison stored it. The interval alone does not tell:
+            the comparison also knows by how much this project differed from itself.
+    """
+
+    ratio: Number
+    verdict: str
+
+
+def gains(frame: pd.DataFrame, baseline: str) -> tuple[Gain, ...]:
+    """This project's throughput over a baseline's, a gain for each workload and batch size.
+
+    Args:
+        frame: rows of a run.
+        baseline: the baseline's name, such as "sb3".
+    """
+    rows = select(frame, suite="compare", quantity=RATIO)
+    return tuple(
+        Gain(
+            number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
+            detail(row, "verdict") if row.status == "ok" else "no verdict",
+        )
+        for row in records(rows)
+        if detail(row, "baseline") == baseline
+    )

@@ -1,0 +1,128 @@
+"""Rows of the store as evidence: choosing them, and turning them into numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness import comparison
+from harness.claims.number import Number, merge_rows
+from harness.provenance import Provenance, weakest
+
+USABLE = ("ok", "too_noisy")
+
+
+def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
+    """The rows that have a value and whose columns equal what is given, for example `suite="profile"`."""
+    chosen = frame[frame["status"].isin(USABLE)]
+    for column, value in equal.items():
+        chosen = chosen[chosen[column] == value]
+    return chosen
+
+
+def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of a cell that the same run measured again ("name#2" follows "name")."""
+    names = frame["cell"].str.split("#").str[0]
+    last = frame.groupby([frame["run"], names])["cell"].transform("last")
+    return frame[frame["cell"] == last]
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """The frame's rows as named tuples; `Index` is the row's label."""
+    return list(frame.itertuples())
+
+
+def noisy(frame: pd.DataFrame) -> bool:
+    """Whether any of the rows is too noisy for a verdict."""
+    return bool((frame["status"] == "too_noisy").any())
+
+
+def detail(row: Any, name: str) -> Any:
+    """A row's detail of that name, also when it stands among its "parameters"; None where there is none.
+
+    Args:
+        row: one of `records`.
+        name: name of the detail.
+    """
+    details: Mapping[str, Any] = row.details
+    parameters = details.get("parameters")
+    nested = parameters.get(name) if isinstance(parameters, Mapping) else None
+    return details.get(name, nested)
+
+
+def optional(value: float) -> float | None:
+    """The value, or None for the frame's NaN."""
+    return None if pd.isna(value) else float(value)
+
+
+def number(row: Any, quantity: str) -> Number:
+    """The value of a row, with its interval, unit, provenance and index label.
+
+    Args:
+        row: one of `records`.
+        quantity: what to call it.
+    """
+    return Number(
+        quantity,
+        float(row.value),
+        row.unit,
+        Provenance(row.provenance),
+        "",
+        optional(row.low),
+        optional(row.high),
+        (int(row.Index),),
+    )
+
+
+def rate(row: Any, quantity: str) -> Number:
+    """Calls a second of a row that holds seconds a call."""
+    time = number(row, quantity)
+    if time.unit != "s" or time.value <= 0 or (time.low is not None and time.low <= 0):
+        raise ValueError(f"{quantity}: found {time}; allowed: seconds above 0")
+    low = None if time.high is None else 1 / time.high
+    high = None if time.low is None else 1 / time.low
+    return Number(quantity, 1 / time.value, "1/s", time.provenance, "", low, high, time.rows)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A comparison of rows that were measured in the same interleaved rounds.
+
+    Attributes:
+        gain: time of theirs over time of ours, above 1 where ours is faster; without an interval when there are fewer
+            pairs than a comparison needs.
+        outcome: the comparison, its A/A null included.
+    """
+
+    gain: Number
+    outcome: comparison.Comparison
+
+    @property
+    def beyond_noise(self) -> tuple[float, float] | None:
+        """The gain's interval, widened by how much ours differs from itself; None when it has none."""
+        if self.gain.low is None or self.gain.high is None:
+            return None
+        return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
+
+
+def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
+    """How many times as fast ours is as theirs, judged as `harness.comparison.compare` does.
+
+    Args:
+        quantity: what to call it.
+        ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`; their
+            samples, times, are paired by position.
+    """
+    rows = (ours, null, theirs)
+    pairs = min(len(row.samples) for row in rows)
+    mine, again, other = (row.samples[:pairs] for row in rows)
+    outcome = comparison.compare(mine, other, again)
+    numbers = [number(row, quantity) for row in rows]
+    value, low, high = numbers[2].value / numbers[0].value, None, None
+    if outcome.ratio is not None:
+        # The comparison is of times; a gain is the inverse.
+        value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
+    provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
+    source = f"ratio of lower quartiles of {pairs} pairs"
+    return Paired(Number(quantity, value, "ratio", provenance, source, low, high, labels), outcome)

@@ -1,0 +1,173 @@
+"""Claims of FIX: fixed-point training with 16-bit activations after a delay."""
+
+import pandas as pd
+
+from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.number import Number, from_cell, from_text
+from harness.provenance import Provenance
+
+ACCELERATOR = "the fixed-point accelerator (simulated)"
+
+
+def speedup_range(_: pd.DataFrame) -> Finding:
+    """FIX Abstract against VI-C: one gain over CPU-GPU against a range."""
+    single, low, high = from_text(
+        "FIX.platform_speedup", "FIX.platform_speedup_low", "FIX.platform_speedup_high"
+    )
+    if single.value in (low.value, high.value):
+        return Finding(Outcome.NOT_RUN, (low, high), needs=f"{ACCELERATOR} and a CUDA device")
+    explanation = (
+        "The abstract gives one gain, VI-C a range over batch sizes whose ends are others; the text does not "
+        "say which batch size or mean the one stands for."
+    )
+    return Finding(Outcome.INCONSISTENT, (low, high), explanation)
+
+
+def peak(_: pd.DataFrame) -> Finding:
+    """FIX VI-C against Table II: throughput at every batch size against the peak."""
+    steady = from_text("FIX.accelerator_ips")[0]
+    table_peak = from_cell("fix_table_2", "peak performance", "FIXAR")
+    if steady.value <= table_peak.value:
+        return Finding(Outcome.NOT_RUN, (table_peak,), needs=ACCELERATOR)
+    explanation = "The throughput that holds at every batch size is above the peak of the comparison table."
+    return Finding(Outcome.INCONSISTENT, (table_peak,), explanation)
+
+
+def hopper_actions(_: pd.DataFrame) -> Finding:
+    """FIX VI-B: the action size of Hopper against the environment's."""
+    import gymnasium
+
+    environment = gymnasium.make("Hopper-v5")
+    try:
+        shape = environment.action_space.shape
+    finally:
+        environment.close()
+    size = Number(
+        "action size of Hopper-v5", float(shape[0] if shape else 0), "count", Provenance.MEASURED, "Gymnasium"
+    )
+    if size.value == from_text("FIX.hopper_action")[0].value:
+        return Finding(Outcome.REPRODUCED, (size,))
+    return Finding(Outcome.INCONSISTENT, (size,), "The environment has another number of actions.")
+
+
+def network_size(_: pd.DataFrame) -> Finding:
+    """FIX Table II: network sizes against exact counts of the weights, 4 bytes each, biases left out."""
+    from primitives.algorithms.networks import MLP, forward_macs
+
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    inputs, *hidden, outputs = (
+        int(n.value)
+        for n in from_text(
+            "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+        )
+    )
+    networks = {
+        "FIXAR": ("actor of HalfCheetah (FIX VI-B)", MLP((state, first, second, action))),
+        "FCCM'20 [20]": ("policy of Humanoid (PPO 5.1)", MLP((inputs, *hidden, outputs))),
+    }
+    ours, agree = [], True
+    for column, (name, network) in networks.items():
+        # An MLP multiplies each weight once a sample.
+        size = 4 * forward_macs(network) / 1000
+        source = "weights x 4 bytes, primitives.algorithms.networks"
+        ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
+        agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
+    if not agree:
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), "The counts are others.")
+    explanation = (
+        "Each size is that of one policy network: the critic, which trains beside it, is not counted."
+    )
+    return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
+
+
+CLAIMS = (
+    Claim(
+        "FIX-F7",
+        "VI-C, Fig. 7",
+        "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not",
+        from_text("FIX.reward_level"),
+        "fixed-point learners and learning curves",
+    ),
+    Claim(
+        "FIX-F8",
+        "VI-C, Fig. 8",
+        "Inferences per second of the platform over batch size, against CPU-GPU",
+        from_text("FIX.platform_ips"),
+        f"{ACCELERATOR} and a CUDA device",
+    ),
+    Claim(
+        "FIX-F8-range",
+        "Abstract against VI-C",
+        "Gain of the platform over CPU-GPU",
+        from_text("FIX.platform_speedup"),
+        "nothing",
+        speedup_range,
+    ),
+    Claim(
+        "FIX-F9",
+        "VI-C, Fig. 9",
+        "Environment time is constant; the accelerator's grows with the batch and becomes the bottleneck",
+        from_text("FIX.environment_time"),
+        ACCELERATOR,
+    ),
+    Claim(
+        "FIX-F10",
+        "VI-C, Fig. 10",
+        "Throughput and efficiency of the accelerator alone against the GPU",
+        from_text(
+            "FIX.accelerator_ips",
+            "FIX.accelerator_efficiency",
+            "FIX.accelerator_speedup",
+            "FIX.accelerator_efficiency_gain",
+        ),
+        f"{ACCELERATOR}, a CUDA device, watts of both",
+    ),
+    Claim(
+        "FIX-T1",
+        "VI-A, Table I",
+        "FPGA resources of the accelerator",
+        tuple(from_cell("fix_table_1", "Total", name) for name in ("LUT", "FF", "BRAM", "URAM", "DSP")),
+        "FPGA resources from synthesis",
+    ),
+    Claim(
+        "FIX-T2",
+        "VII, Table II",
+        "Peak throughput, normalised by network size, and efficiency against earlier accelerators",
+        (
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "ASPLOS'19 [19]"),
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "FCCM'20 [20]"),
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
+        ),
+        ACCELERATOR,
+    ),
+    Claim(
+        "FIX-T2-size",
+        "VII, Table II",
+        "Sizes of the networks of FIXAR and of the PPO accelerator",
+        (
+            from_cell("fix_table_2", "network size", "FIXAR"),
+            from_cell("fix_table_2", "network size", "FCCM'20 [20]"),
+        ),
+        "nothing",
+        network_size,
+    ),
+    Claim(
+        "FIX-T2-peak",
+        "VI-C against Table II",
+        "Throughput of the accelerator at every batch size",
+        from_text("FIX.accelerator_ips"),
+        "nothing",
+        peak,
+    ),
+    Claim(
+        "FIX-VI-B",
+        "VI-B",
+        "Action size of Hopper",
+        from_text("FIX.hopper_action"),
+        "Gymnasium's Hopper-v5",
+        hopper_actions,
+    ),
+)

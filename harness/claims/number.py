@@ -1,0 +1,114 @@
+"""A number as a verdict and the report carry it: with its unit, its interval and where it comes from."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.claims import published
+from harness.provenance import Provenance, weakest
+
+SIGNIFICANT_DIGITS = 4
+_PRINTED_DIGITS = 9  # a paper's number is shown as it is printed
+
+
+def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """The value for a reader: that many significant digits, no exponent between 0.0001 and ten million.
+
+    Args:
+        value: any float.
+        digits: significant digits, 1 or more; whole numbers keep all of theirs.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e12:
+        return f"{value:,.0f}"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a verdict.
+
+    Attributes:
+        quantity: what it is, in words.
+        value: in `unit`.
+        unit: unit of value, low and high; "ratio" for times as much, "1" for a bare number.
+        provenance: where it comes from; a figure made of several carries the weakest.
+        source: the paper's table or section, or how it was computed.
+        low, high: bounds of the 95% interval; None where there is none.
+        rows: index labels of the rows of the frame that it was computed from.
+        digits: significant digits for a reader.
+    """
+
+    quantity: str
+    value: float
+    unit: str
+    provenance: Provenance
+    source: str = ""
+    low: float | None = None
+    high: float | None = None
+    rows: tuple[int, ...] = ()
+    digits: int = SIGNIFICANT_DIGITS
+
+    def __str__(self) -> str:
+        unit = {"ratio": "x", "1": "", "count": "", "%": "%"}.get(self.unit, f" {self.unit}")
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f" [{format_value(self.low)}, {format_value(self.high)}]"
+        return f"{format_value(self.value, self.digits)}{unit}{interval}"
+
+
+def from_text(*keys: str) -> tuple[Number, ...]:
+    """Numbers of the papers' running text, by key; KeyError for one that is not transcribed."""
+    found = map(published.quantity, keys)
+    return tuple(
+        Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
+        for q in found
+    )
+
+
+def from_cell(table: str, row: str, column: str) -> Number:
+    """The number in a cell of a published table; raises as `published.Table.value` does."""
+    found = published.table(table)
+    cell = found.cell(row, column)
+    return Number(
+        f"{row}: {column}",
+        found.value(row, column),
+        cell.unit,
+        Provenance.PUBLISHED,
+        cell.place,
+        digits=_PRINTED_DIGITS,
+    )
+
+
+def ratio(quantity: str, a: Number, b: Number) -> Number:
+    """a / b, with the widest interval that theirs allow, the weakest provenance and the rows of both.
+
+    Raises:
+        ValueError: b, or a bound of it, is not above 0.
+    """
+    bounds = [bound for bound in (b.low, b.value) if bound is not None]
+    if min(bounds) <= 0:
+        raise ValueError(f"{b.quantity}: found {b}; allowed as a divisor: above 0")
+    low = high = None
+    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
+        low, high = a.low / b.high, a.high / b.low
+    return Number(
+        quantity,
+        a.value / b.value,
+        "ratio",
+        weakest(a.provenance, b.provenance),
+        f"{a.quantity} over {b.quantity}",
+        low,
+        high,
+        merge_rows((a, b)),
+    )
+
+
+def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:
+    """The rows that any of the numbers was computed from, in order and once each."""
+    return tuple(sorted({row for number in numbers for row in number.rows}))

@@ -1,0 +1,123 @@
+"""Claims of PRL: a portable toolkit for heterogeneous platforms."""
+
+import pandas as pd
+
+from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.comparisons import gains
+from harness.claims.number import from_text, ratio
+
+TWO_PLATFORMS = "runs on two platforms: one with an integrated GPU, one with a GPU and an FPGA (simulated)"
+
+
+def libraries(frame: pd.DataFrame) -> Finding:
+    """PRL 6.4: throughput over Stable-Baselines3 on the same machine."""
+    found = gains(frame, "sb3")
+    if not found:
+        return Finding(Outcome.NOT_RUN, needs="the baseline Stable-Baselines3 beside this project")
+    ours = tuple(gain.ratio for gain in found)
+    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
+    explanation = (
+        f"Faster than SB3 in {faster} of {len(ours)} comparisons, slower in {slower}. Other machine than the "
+        "paper's, and SB3 has no prioritised replay: the factors are not comparable, the ordering is."
+    )
+    if faster == len(ours):
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
+
+
+def earlier_work(_: pd.DataFrame) -> Finding:
+    """PRL 6.4: experiences per second for the peak that was there, from the numbers of the text."""
+    eps, peak, other_eps, other_peak = from_text(
+        "PRL.cartpole_eps", "PRL.cartpole_peak", "PRL.other_work_eps", "PRL.other_work_peak"
+    )
+    ours = (
+        ratio("experiences per second over the earlier work's, from the text", eps, other_eps),
+        ratio("peak over the earlier work's, from the text", peak, other_peak),
+    )
+    explanation = "The two percentages follow from the text's own numbers; nothing of it was measured here."
+    return Finding(Outcome.NOT_RUN, ours, explanation, needs="an FPGA replay manager and learner (simulated)")
+
+
+CLAIMS = (
+    Claim(
+        "PRL-F6",
+        "6.2, Fig. 6",
+        "Replay operations scale better with the batch on GPU and FPGA than on the CPU",
+        (),
+        "a CUDA device and FPGA primitives (simulated)",
+    ),
+    Claim(
+        "PRL-F7",
+        "6.2, Fig. 7",
+        "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
+        (),
+        "a CUDA device and an FPGA learner (simulated)",
+    ),
+    Claim(
+        "PRL-F8",
+        "6.3, Fig. 8",
+        "At small batches the replay manager's device decides, at large ones the learner's",
+        from_text("PRL.small_batch", "PRL.large_batch"),
+        TWO_PLATFORMS,
+    ),
+    Claim(
+        "PRL-F9",
+        "6.4, Fig. 9",
+        "Faster convergence at the same reward",
+        (),
+        "learning curves beside RLlib and SB3 to convergence, several seeds",
+    ),
+    Claim(
+        "PRL-T3",
+        "6.4, Table 3",
+        "More throughput than RLlib and SB3",
+        from_text(
+            "PRL.speedup_first_benchmark", "PRL.speedup_second_benchmark", "PRL.speedup_third_benchmark"
+        ),
+        "the baseline Stable-Baselines3 beside this project",
+        libraries,
+    ),
+    Claim(
+        "PRL-T3-same-hardware",
+        "6.4",
+        "More throughput also on the same CPU and GPU",
+        from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
+        "a CUDA device, the baselines RLlib and SB3",
+    ),
+    Claim(
+        "PRL-T3-reallocation",
+        "6.4",
+        "Dynamic re-allocation of actor threads to training raises throughput",
+        from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high"),
+        "the runtime's dynamic re-allocation (Algorithm 1), 4 cores or more",
+    ),
+    Claim(
+        "PRL-T3-device-portability",
+        "6.4, Table 3",
+        "Device portability of RLlib and SB3",
+        from_text("PRL.library_device_portability"),
+        "RLlib and SB3 tried on every device of a platform with a GPU and an FPGA",
+    ),
+    Claim(
+        "PRL-T3-platform-portability",
+        "6.4, Table 3",
+        "Portability over platforms, and its gain over the libraries",
+        from_text("PRL.portability_gain"),
+        TWO_PLATFORMS,
+    ),
+    Claim(
+        "PRL-6.4-earlier-work",
+        "6.4",
+        "More experiences per second than the earlier FPGA work from a lower peak",
+        from_text("PRL.peak_deficit", "PRL.eps_gain"),
+        "an FPGA replay manager and learner (simulated)",
+        earlier_work,
+    ),
+    Claim(
+        "PRL-T4",
+        "6.5, Table 4",
+        "Dozens of lines of user code, code divergence near 0 between platforms",
+        from_text("PRL.code_divergence"),
+        "this project's examples for two platforms",
+    ),
+)

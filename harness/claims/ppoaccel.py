@@ -1,0 +1,127 @@
+"""Claims of PPO: a systolic accelerator for proximal policy optimisation."""
+
+import pandas as pd
+
+from harness.claims import published
+from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.number import Number, from_cell, from_text
+from harness.provenance import Provenance
+
+SYSTOLIC = "the systolic core (simulated)"
+
+
+def gaming_range(_: pd.DataFrame) -> Finding:
+    """PPO Abstract against Table 2: the smallest speed-up that the table prints for Pong."""
+    cells = [
+        cell
+        for cell in published.table("ppo_table_2").cells
+        if cell.row.startswith("Pong") and cell.column.endswith("speed-up")
+    ]
+    ours = tuple(from_cell("ppo_table_2", cell.row, cell.column) for cell in cells)
+    lowest = from_text("PPO.gaming_speedup_low")[0].value
+    if min(n.value for n in ours) >= lowest:
+        return Finding(Outcome.NOT_RUN, ours, needs=SYSTOLIC)
+    explanation = "Table 2 prints speed-ups over CPU-GPU below the range of the abstract."
+    return Finding(Outcome.INCONSISTENT, ours, explanation)
+
+
+def table_1(_: pd.DataFrame) -> Finding:
+    """PPO Table 1: the device total that each BRAM share implies."""
+    ours = []
+    for row, column in (("Humanoid", "BRAM, M=512"), ("Hopper", "BRAM, M=512"), ("Pong", "BRAM")):
+        share = from_cell("ppo_table_1", row, column.replace("BRAM", "BRAM share"))
+        total = 100 * from_cell("ppo_table_1", row, column).value / share.value
+        name = f"{row}: BRAMs of the whole device"
+        ours.append(Number(name, total, "count", Provenance.PUBLISHED, "used / share"))
+    if max(n.value for n in ours) < 1.1 * min(n.value for n in ours):
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs="FPGA resources from synthesis")
+    explanation = (
+        "MuJoCo's rows are shares of one number of blocks, Pong's of more than twice as many: the rows count "
+        "in different units, and the table does not say which."
+    )
+    return Finding(Outcome.INCONSISTENT, tuple(ours), explanation)
+
+
+CLAIMS = (
+    Claim(
+        "PPO-T1",
+        "5.2, Table 1",
+        "FPGA resources by mini-batch size",
+        (
+            from_cell("ppo_table_1", "Hopper", "BRAM, M=512"),
+            from_cell("ppo_table_1", "Humanoid", "BRAM, M=512"),
+            from_cell("ppo_table_1", "Pong", "BRAM"),
+        ),
+        "FPGA resources from synthesis",
+        table_1,
+    ),
+    Claim(
+        "PPO-T2",
+        "5.3.1, Table 2",
+        "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo",
+        from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high", "PPO.speedup_over_cpu_high"),
+        f"PPO workloads, SB3's PPO beside them, a CUDA device, {SYSTOLIC}",
+    ),
+    Claim(
+        "PPO-T2-Pong",
+        "Abstract against Table 2",
+        "Speed-up over CPU and CPU-GPU in gaming",
+        from_text("PPO.gaming_speedup_low", "PPO.gaming_speedup_high"),
+        "nothing",
+        gaming_range,
+    ),
+    Claim(
+        "PPO-F10",
+        "5.3.1, Fig. 10",
+        "Training and inference time of MuJoCo over M, N and T",
+        from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high"),
+        f"PPO workloads and {SYSTOLIC}",
+    ),
+    Claim(
+        "PPO-F11",
+        "5.3.1, Fig. 11",
+        "Training and inference time of Pong over M, N and T",
+        (),
+        f"a PPO workload of Pong and {SYSTOLIC}",
+    ),
+    Claim(
+        "PPO-F12",
+        "5.3.2, Fig. 12",
+        "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo",
+        from_text("PPO.systolic_mujoco"),
+        f"Equations 5 to 9 (modelled) and {SYSTOLIC}",
+    ),
+    Claim(
+        "PPO-F13",
+        "5.3.2, Fig. 13",
+        "The same for Pong, and more where the array divides no layer",
+        from_text("PPO.systolic_atari", "PPO.systolic_odd"),
+        f"Equations 5 to 9 (modelled) and {SYSTOLIC}",
+    ),
+    Claim(
+        "PPO-F14",
+        "5.3.3, Fig. 14",
+        "The blocked layout raises throughput",
+        from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong"),
+        f"{SYSTOLIC} with and without the blocked layout",
+    ),
+    Claim(
+        "PPO-F15",
+        "5.3.4, Fig. 15",
+        "Load balancing raises throughput in the first iterations",
+        from_text(
+            "PPO.balance_gain_hopper_high",
+            "PPO.balance_gain_hopper_low",
+            "PPO.balance_gain_humanoid_high",
+            "PPO.balance_gain_humanoid_low",
+        ),
+        f"{SYSTOLIC} with two compute units",
+    ),
+    Claim(
+        "PPO-2.4",
+        "2.4",
+        "Launches and synchronisation take most of a small PPO training on a GPU",
+        from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn"),
+        "a CUDA device and a PPO workload",
+    ),
+)

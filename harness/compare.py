@@ -1,0 +1,290 @@
+"""This project beside other libraries on the same workload, in interleaved rounds of worker processes.
+
+Each system trains in a process and an environment of its own (`harness.workers`) and says how many gradient
+steps it took in how many seconds, measured inside. In every round each system does one job, this project
+two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
+alone makes. Every other round runs backwards, so that drift favours no one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from harness import comparison, workers
+from harness.conditions import conditions
+from harness.mapping import Mapping
+from harness.measurement import Measurement
+from harness.progress import Report, silent
+from harness.provenance import Provenance
+from harness.workers import Job, Result, Worker, WorkerFailure
+from harness.workload import Workload
+
+OURS = "placerl"
+START_LIMIT_S = 120.0
+FIRST_JOB_STEPS = 20
+JOB_S = 0.3  # long against one episode's reset; short, so that both sides of a pair meet the same machine
+LATE_FACTOR = 20  # a job that takes so many times its expected seconds hangs
+LEAST_LIMIT_S = 30.0
+
+
+@dataclass
+class _System:
+    """One system under comparison, and what it has done.
+
+    Attributes:
+        name: `placerl` or the baseline's.
+        start: starts its worker.
+        job: its next job, which says how many gradient steps to take.
+        worker: at work; None before the start and after a failure.
+        failure: why it is no longer at work.
+        results: of the timed rounds, one a round.
+        again: of the second jobs of a round, which only this project does.
+    """
+
+    name: str
+    start: Callable[[], Worker]
+    job: Job
+    worker: Worker | None = None
+    failure: WorkerFailure | None = None
+    results: list[Result] = field(default_factory=list)
+    again: list[Result] = field(default_factory=list)
+
+    def ask(self, limit_s: float) -> Result | None:
+        """Have a job done; None once the system has failed."""
+        if self.failure:
+            return None
+        try:
+            if self.worker is None:
+                self.worker = self.start()
+            return self.worker.ask(self.job, limit_s)
+        except WorkerFailure as failure:
+            self.failure = failure
+            return None
+
+    def size_jobs(self, result: Result, seconds: float) -> None:
+        """Make further jobs last about `seconds`, judging by the last one."""
+        steps = max(1, round(seconds * result.gradient_steps / result.wall_s))
+        self.job = self.job.model_copy(update={"gradient_steps": steps})
+
+
+def compare(
+    workload: Workload,
+    mapping: Mapping,
+    baselines: Sequence[str],
+    *,
+    budget_s: float,
+    progress: Report = silent,
+    batch_size: int | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    rounds: int = comparison.PAIRS,
+) -> list[Measurement]:
+    """Time this project and baselines on one workload.
+
+    Args:
+        workload: what each system trains.
+        mapping: what runs where in this project.
+        baselines: names of folders under `baselines/`.
+        budget_s: seconds after which no new round begins, once there are the fewest pairs for a verdict;
+            building a baseline's environment is not counted.
+        progress: called with the seconds spent.
+        batch_size: transitions in a gradient step; the workload's by default.
+        seed: of every system.
+        threads: that each system may compute with.
+        rounds: at most; fewer when the budget does not hold them.
+
+    Returns:
+        Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
+        second of both (`details["part"]` is `ours` or `theirs`), episode returns, `throughput_ratio` (this
+        project over the baseline, with `details["verdict"]`) and `null_ratio` (this project over itself).
+        A system that failed has one row of status `failed`, with its last lines in the details.
+    """
+    size = workload.training.batch_size if batch_size is None else batch_size
+    job = Job(
+        workload=workload.tables(),
+        batch_size=size,
+        seed=seed,
+        threads=threads,
+        gradient_steps=FIRST_JOB_STEPS,
+    )
+    ours = _System(OURS, partial(workers.own_worker, str(mapping)), job)
+    theirs = [_System(name, partial(workers.baseline_worker, name), job) for name in baselines]
+    for outcome in workers.build_baselines(baselines).items():
+        _note_build_failure(theirs, *outcome)
+    begin_s = monotonic()
+
+    def report(what: str) -> None:
+        progress(min(monotonic() - begin_s, budget_s), budget_s, what)
+
+    try:
+        _warm_up([ours, *theirs], report)
+        _rounds(ours, theirs, begin_s + budget_s, rounds, report)
+    finally:
+        at_work = [system.worker for system in (ours, *theirs) if system.worker]
+        for worker in at_work:
+            worker.hang_up()  # so that they end at the same time
+        for worker in at_work:
+            worker.close()
+    shared = {
+        "mapping": str(mapping),
+        "seed": seed,
+        "threads": threads,
+        "conditions": conditions(),
+    }
+    rows: list[Measurement] = []
+    for system in theirs:
+        rows += _Rows(workload.name, size, ours, system, shared).all()
+    return rows
+
+
+def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFailure | None) -> None:
+    for system in systems:
+        if system.name == name:
+            system.failure = failure
+
+
+def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
+    """Start the systems, and size their jobs by a first one and a second of the length that it suggests."""
+    for system in systems:
+        report(f"starting {system.name}")
+        for limit_s in (START_LIMIT_S, LEAST_LIMIT_S):
+            if result := system.ask(limit_s):
+                system.size_jobs(result, JOB_S)
+
+
+def _rounds(
+    ours: _System, theirs: Sequence[_System], end_s: float, rounds: int, report: Callable[[str], None]
+) -> None:
+    """Interleaved rounds until there are enough, the time is over, or nobody is left to compare with."""
+    limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
+    for number in range(rounds):
+        at_work = [system for system in theirs if not system.failure]
+        if ours.failure or not at_work or (monotonic() > end_s and number >= comparison.FEWEST_PAIRS):
+            return
+        report(f"round {number + 1}")
+        turns = [(ours, ours.results), *((s, s.results) for s in at_work), (ours, ours.again)]
+        for system, results in turns if number % 2 == 0 else reversed(turns):
+            if result := system.ask(limit_s):
+                results.append(result)
+
+
+class _Rows:
+    """The rows of this project beside one baseline."""
+
+    def __init__(
+        self, workload: str, batch_size: int, ours: _System, theirs: _System, shared: dict[str, Any]
+    ) -> None:
+        self._workload, self._batch_size = workload, batch_size
+        self._ours, self._theirs = ours, theirs
+        self._details = {"baseline": theirs.name} | shared
+
+    def all(self) -> list[Measurement]:
+        """Both systems' rates and returns, and their ratio."""
+        rows: list[Measurement] = []
+        for part, system in (("ours", self._ours), ("theirs", self._theirs)):
+            rows += self._system(part, system)
+        if not self._ours.failure and not self._theirs.failure:
+            rows += self._ratios()
+        return rows
+
+    def _row(
+        self, backend: str, quantity: str, unit: str, details: dict[str, Any], **fields: Any
+    ) -> Measurement:
+        return Measurement(
+            suite="compare",
+            workload=self._workload,
+            primitive="training",
+            backend=backend,
+            device="cpu",
+            batch_size=self._batch_size,
+            quantity=quantity,
+            unit=unit,
+            provenance=Provenance.MEASURED,
+            details=self._details | details,
+            **fields,
+        )
+
+    def _system(self, part: str, system: _System) -> list[Measurement]:
+        details: dict[str, Any] = {"part": part}
+        if system.failure:
+            details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
+            reason = f"{system.name}: {system.failure}"
+            return [
+                self._row(system.name, "gradient_steps_per_s", "1/s", details, status="failed", reason=reason)
+            ]
+        results = [*system.results, *system.again]
+        if not results:  # the other side failed before the first round
+            return []
+        first = results[0]
+        details |= {
+            "versions": first.versions,
+            "notes": first.notes,
+            "gradient_steps": sum(result.gradient_steps for result in results),
+            "environment_steps": sum(result.environment_steps for result in results),
+        }
+        rows = [
+            self._sampled(system.name, "gradient_steps_per_s", "1/s", details, [
+                result.gradient_steps / result.wall_s for result in results
+            ]),
+            self._sampled(
+                system.name, "environment_steps_per_s", "1/s", {**details, "part": f"{part}, environment"}, [
+                result.environment_steps / result.wall_s for result in results
+            ]),
+        ]  # fmt: skip
+        returns = [value for result in results for value in result.episode_returns]
+        if returns:
+            rows.append(
+                self._sampled(
+                    system.name, "episode_return", "1", {**details, "part": f"{part}, episodes"}, returns
+                )
+            )
+        return rows
+
+    def _sampled(
+        self, backend: str, quantity: str, unit: str, details: dict[str, Any], samples: list[float]
+    ) -> Measurement:
+        value = float(np.median(samples))
+        low, high = (
+            comparison.interval(samples) if len(samples) >= comparison.FEWEST_SAMPLES else (None, None)
+        )
+        return self._row(
+            backend, quantity, unit, details, value=value, low=low, high=high, samples=tuple(samples)
+        )
+
+    def _ratios(self) -> list[Measurement]:
+        """This project's throughput over the baseline's, and over its own."""
+        outcome = comparison.compare(
+            _step_times_s(self._ours.results),
+            _step_times_s(self._theirs.results),
+            _step_times_s(self._ours.again),
+        )
+        parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
+        details = {"pairs": outcome.pairs, "verdict": outcome.verdict, "why_no_verdict": outcome.reason}
+        rows = []
+        for quantity, times in parts:
+            if times is None:
+                unknown = {"status": "not_run", "reason": outcome.reason}
+                rows.append(self._row(OURS, quantity, "1", details | {"part": quantity}, **unknown))
+                continue
+            # The comparison is of times; a ratio of throughputs is the inverse.
+            rows.append(
+                self._row(
+                    OURS,
+                    quantity,
+                    "1",
+                    details | {"part": quantity},
+                    value=1 / times.value,
+                    low=1 / times.high,
+                    high=1 / times.low,
+                )
+            )
+        return rows
+
+
+def _step_times_s(results: Sequence[Result]) -> list[float]:
+    """Seconds a gradient step, all of the loop included, in each round."""
+    return [result.wall_s / result.gradient_steps for result in results]

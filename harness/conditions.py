@@ -1,0 +1,92 @@
+"""The conditions of a measurement: where it was pinned, how many threads, what else ran, which versions."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from typing import Any
+
+_PACKAGES = ("placerl", "numpy", "scipy", "torch", "gymnasium", "mujoco", "pyopencl", "cupy-cuda13x")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def _thread_ids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+@contextmanager
+def pinned(cores: Iterable[int] | None) -> Iterator[None]:
+    """Keeps every thread of this process on some cores for as long as it lasts, then puts each back.
+
+    Args:
+        cores: numbers of cores that this process may use now; None changes nothing.
+
+    Raises:
+        ValueError: no core is given, or one that this process may not use.
+    """
+    if cores is None:
+        yield
+        return
+    wanted, usable = set(cores), os.sched_getaffinity(0)
+    if not wanted or not wanted <= usable:
+        raise ValueError(f"cores: found {sorted(wanted)}; allowed: some of {sorted(usable)}")
+    before = {}
+    for thread in _thread_ids():
+        with suppress(ProcessLookupError):  # a thread may end meanwhile
+            before[thread] = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, wanted)
+    try:
+        yield
+    finally:
+        for thread in _thread_ids():  # those that began meanwhile inherited the pinning
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, before.get(thread, usable))
+
+
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Lets PyTorch compute with so many threads for as long as it lasts.
+
+    Args:
+        threads: 1 or more; None changes nothing, and does not load PyTorch.
+    """
+    if threads is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of those packages that measurements depend on, where they are installed."""
+    found = {"python": sys.version.split()[0]}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def conditions() -> dict[str, Any]:
+    """What may bear on a measurement made now, as JSON.
+
+    Returns:
+        `cores` this process may use, `torch_threads` (None while PyTorch is not loaded), `thread_variables` of
+        the environment, `load_average` over 1, 5 and 15 minutes, `time` (UTC) and `versions`.
+    """
+    torch = sys.modules.get("torch")
+    return {
+        "cores": sorted(os.sched_getaffinity(0)),
+        "torch_threads": torch.get_num_threads() if torch else None,
+        "thread_variables": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
+        "load_average": list(os.getloadavg()),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": versions(),
+    }

@@ -1,0 +1,26 @@
+"""Environments: Gymnasium's, and those that this project adds to them."""
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from harness.environments import atari_frames, continuous_cartpole
+
+if TYPE_CHECKING:
+    from harness.workload import Environment
+
+__all__ = ["atari_frames", "continuous_cartpole", "make"]
+
+
+def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
+    """An environment that a workload describes (`harness.workload.check_environment` says whether it exists).
+
+    Args:
+        environment: the workload's `[environment]` table.
+        seed: of the environment, which has been reset with it: the caller's resets need none.
+    """
+    made: gymnasium.Env[Any, Any] = gymnasium.make(
+        environment.id, disable_env_checker=True, **environment.kwargs
+    )
+    made.reset(seed=seed)
+    return made

@@ -1,0 +1,236 @@
+"""Do the algorithms learn? The same training in this project and in another library, seed by seed.
+
+Both get the same workload, gradient steps, environment steps and hyper-parameters; what only this project
+has (prioritised replay, double DQN) is switched off. The score of a run is the mean return of the episodes
+that end in the last fifth of training, exploration included; several seeds give the interquartile mean
+with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
+precipice", section 4: the metric of rliable).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.table import Table
+from scipy import stats
+
+from harness import comparison, workers, workload
+from harness.mapping import Mapping
+from harness.measurement import Measurement
+from harness.progress import Report
+from harness.provenance import Provenance
+from harness.reproduce import Cell
+from harness.store import Run
+from harness.workers import Job, Worker, WorkerFailure
+from harness.workload import Workload
+
+OURS = "placerl"
+STRETCHES = 10  # of a run; the score is that of the last ones
+FINAL_STRETCHES = 2
+STRETCH_LIMIT_S = 1800.0
+ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the bar
+SETTINGS = {"replay.prioritized": False}
+DQN_SETTINGS = {"algorithm.double": False, "algorithm.loss": "huber"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One workload to be learnt.
+
+    Attributes:
+        workload: its name.
+        gradient_steps: of each training run.
+    """
+
+    workload: str
+    gradient_steps: int
+
+
+_QUICK = (
+    Task("cartpole-dqn", 12_000),
+    Task("cartpole-ddpg", 8_000),
+    Task("cartpole-ppo", 3_000),
+    Task("pendulum-td3", 4_500),
+    Task("pendulum-sac", 3_000),
+)
+_STANDARD = (
+    *_QUICK,
+    Task("lunarlander-dqn", 100_000),
+    Task("hopper-ddpg", 100_000),
+    Task("halfcheetah-ddpg", 100_000),
+    Task("pong-dqn", 250_000),
+)
+TASKS = {"quick": _QUICK, "standard": _STANDARD, "full": _STANDARD}
+
+
+def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
+    """The mean of the middle half: less sensitive to one seed than the mean, more efficient than the median."""
+    return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
+
+
+def like_for_like(name: str) -> Workload:
+    """A workload without what only this project has."""
+    item = workload.load(name)
+    settings = SETTINGS | (DQN_SETTINGS if item.algorithm.name == "dqn" else {})
+    for field, value in settings.items():
+        item = workload.override(item, field, value, "learn")
+    return item
+
+
+def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
+    """The cells of a tier: a training run a workload, seed and system, and a summary of each workload.
+
+    Args:
+        tier: a key of `TASKS`.
+        systems: "placerl" and names of baselines.
+        mapping: what runs where in this project.
+    """
+    cells = []
+    for task in TASKS[tier]:
+        seeds = workload.load(task.workload).training.seeds
+        # Seeds outside, systems inside: an interruption leaves whole pairs, and drift favours no one.
+        cells += [_training_cell(task, system, seed, mapping) for seed in seeds for system in systems]
+        cells += [_summary_cell(task, system) for system in systems]
+    return cells
+
+
+def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell:
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        if system == OURS:
+            start = partial(workers.own_worker, str(mapping))
+        else:
+            start = partial(workers.baseline_worker, system)
+        return [train(task, system, start, seed, report)]
+
+    return Cell(f"learn/{task.workload}/{system}/seed{seed}", task.gradient_steps * ROUGH_STEP_S, measure)
+
+
+def _summary_cell(task: Task, system: str) -> Cell:
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        rows = [
+            row
+            for row in run.measurements(suite="learn", workload=task.workload)
+            if (row.backend, row.quantity) == (system, "final_return")
+        ]
+        return [summary(task.workload, system, rows)]
+
+    return Cell(f"learn/{task.workload}/{system}/summary", 0, measure)
+
+
+def train(task: Task, system: str, start: Callable[[], Worker], seed: int, report: Report) -> Measurement:
+    """One training run in a process of its own.
+
+    Args:
+        task: what to learn.
+        system: its name, for the row.
+        start: starts its worker.
+        seed: of everything random.
+        report: called with the gradient steps taken.
+
+    Returns:
+        A row of suite `learn`, quantity `final_return`, with the learning curve in its details: environment
+        steps and mean return of the episodes that ended, a stretch of training each. A system that fails
+        has a row of status `failed`.
+    """
+    item = like_for_like(task.workload)
+    job = Job(
+        workload=item.tables(),
+        batch_size=item.training.batch_size,
+        seed=seed,
+        gradient_steps=max(1, task.gradient_steps // STRETCHES),
+    )
+    row = partial(
+        Measurement,
+        suite="learn",
+        workload=task.workload,
+        primitive="training",
+        backend=system,
+        device="cpu",
+        batch_size=item.training.batch_size,
+        quantity="final_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+    )
+    returns: list[list[float]] = []
+    environment_steps, wall_s, gradient_steps = [0], 0.0, 0
+    result = None
+    try:
+        with start() as worker:
+            while gradient_steps < task.gradient_steps:
+                report(gradient_steps, task.gradient_steps, f"{task.workload}, {system}, seed {seed}")
+                result = worker.ask(job, STRETCH_LIMIT_S)
+                gradient_steps += result.gradient_steps
+                environment_steps.append(environment_steps[-1] + result.environment_steps)
+                wall_s += result.wall_s
+                returns.append(result.episode_returns)
+    except WorkerFailure as failure:
+        return row(
+            status="failed",
+            reason=str(failure),
+            details={"seed": seed, "last_lines": list(failure.last_lines)},
+        )
+    assert result
+    details = {
+        "seed": seed,
+        "gradient_steps": gradient_steps,
+        "environment_steps": environment_steps[1:],
+        "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],
+        "wall_s": wall_s,
+        "versions": result.versions,
+        "notes": result.notes,
+    }
+    last = [value for ended in returns[-FINAL_STRETCHES:] for value in ended]
+    if not last:
+        return row(status="failed", reason="no episode ended in the last fifth of training", details=details)
+    return row(value=float(np.mean(last)), samples=tuple(last), details=details)
+
+
+def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+    """The interquartile mean over seeds, with its 95% bootstrap interval where there are enough of them.
+
+    Args:
+        name: the workload's.
+        system: "placerl" or a baseline's name.
+        rows: of quantity `final_return`, one a seed; those that failed are counted in the details.
+    """
+    scores = [row.value for row in rows if row.value is not None]
+    row = partial(
+        Measurement,
+        suite="learn",
+        workload=name,
+        primitive="training",
+        backend=system,
+        device="cpu",
+        quantity="interquartile_mean_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        details={"seeds": len(scores), "failed": len(rows) - len(scores)},
+    )
+    if not scores:
+        return row(status="failed", reason="every seed failed")
+    low, high = None, None
+    if len(scores) >= comparison.FEWEST_SAMPLES:
+        low, high = comparison.interval(scores, interquartile_mean)
+    return row(value=float(interquartile_mean(scores)), low=low, high=high, samples=tuple(scores))
+
+
+def summaries(run: Run) -> list[Measurement]:
+    """The summaries that a run holds, oldest first."""
+    rows = run.measurements(suite="learn")
+    return [row for row in rows if row.quantity == "interquartile_mean_return"]
+
+
+def table(rows: Sequence[Measurement]) -> Table:
+    """The summaries, a line a workload and system."""
+    made = Table(title="Interquartile mean of the return at the end of training")
+    for column in ("workload", "system", "return", "95% interval", "seeds", "provenance"):
+        made.add_column(column)
+    for row in rows:
+        value = row.reason if row.value is None else f"{row.value:.4g}"
+        interval = "" if row.low is None else f"{row.low:.4g} to {row.high:.4g}"
+        seeds = str(row.details["seeds"])
+        made.add_row(row.workload, row.backend, value, interval, seeds, str(row.provenance))
+    return made

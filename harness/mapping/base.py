@@ -1,0 +1,224 @@
+"""What every mapping strategy shares: targets, mappings, the performance table, predictions.
+
+A mapping reads Learner-RMM-Storage (RMM: the replay management module, MAP II-A3), each a target:
+`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.errors import UserError
+from harness.provenance import Provenance, weakest
+
+# Backends that live on a device of their own; every other backend runs on the CPU unless it says where.
+# OpenCL's memory is its own even where its device is the CPU: what it computes with is copied to and fro.
+_HOME = {"cuda": "cuda", "fpga": "fpga", "opencl": "opencl"}
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """Where a component runs: a backend, and its device where the backend has more than one.
+
+    Attributes:
+        backend: name of a backend (`native`, `torch`, ...) or, for storage, of a device (`cpu`).
+        location: the device, empty for the backend's only or default one.
+    """
+
+    backend: str
+    location: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """A target from `backend` or `backend:device`."""
+        backend, colon, location = text.partition(":")
+        if not backend or (colon and not location):
+            raise ValueError(f"target: found {text!r}; allowed: BACKEND or BACKEND:DEVICE")
+        return cls(backend, location)
+
+    @property
+    def device(self) -> str:
+        """The device it occupies, for contention and traffic: `cpu`, `cuda`, `fpga:u200`, ..."""
+        home = _HOME.get(self.backend, "cpu")
+        if not self.location:
+            return home
+        return self.location if home == "cpu" else f"{home}:{self.location}"
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.location}" if self.location else self.backend
+
+
+@dataclass(frozen=True, order=True)
+class Mapping:
+    """Which target runs the learner, the replay management module and the data storage."""
+
+    learner: Target
+    rmm: Target
+    storage: Target
+
+    @classmethod
+    def parse(cls, text: str) -> "Mapping":
+        """A mapping from `LEARNER-RMM-STORAGE`.
+
+        Raises:
+            UserError: `text` is not three targets joined by hyphens.
+        """
+        try:
+            learner, rmm, storage = (Target.parse(part) for part in text.split("-"))
+        except ValueError:
+            raise UserError(
+                source="command line",
+                field="mapping",
+                found=text,
+                allowed="LEARNER-RMM-STORAGE, each BACKEND or BACKEND:DEVICE, such as torch-native-cpu",
+            ) from None
+        return cls(learner, rmm, storage)
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The distinct devices it occupies."""
+        return frozenset({self.learner.device, self.rmm.device, self.storage.device})
+
+    def __str__(self) -> str:
+        return f"{self.learner}-{self.rmm}-{self.storage}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the primitive x device table: the time of one call on a batch.
+
+    Attributes:
+        primitive: `learner.step`, `sum_tree.sample`, `sum_tree.update`, `storage.gather`, ...
+        batch_size: items in the call.
+        time_s: median seconds a call.
+        low_s, high_s: its 95% interval; both `time_s` when there is none.
+        provenance: where the time comes from.
+    """
+
+    primitive: str
+    target: Target
+    batch_size: int
+    time_s: float
+    low_s: float
+    high_s: float
+    provenance: Provenance
+
+
+class PerformanceTable:
+    """The primitive-platform performance table (MAP VI-A3) at one batch size, in seconds a call."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = {(entry.primitive, entry.target): entry for entry in entries}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def targets(self, primitive: str) -> list[Target]:
+        """The targets that `primitive` was profiled on, sorted by name."""
+        return sorted(target for name, target in self._entries if name == primitive)
+
+    def entry(self, primitive: str, target: Target) -> Entry:
+        """The cell of one primitive on one target.
+
+        Raises:
+            KeyError: it was not profiled.
+        """
+        return self._entries[primitive, target]
+
+    def time_s(self, primitive: str, target: Target) -> float:
+        """Median seconds a call of one primitive on one target."""
+        return self.entry(primitive, target).time_s
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a strategy must know of the workload.
+
+    Attributes:
+        batch_size: B, items a gradient step.
+        item_words: E, 32-bit words of one stored transition (MAP VI-B step 3).
+        actors: number of actors, each on the CPU.
+        update_interval: environment steps between gradient steps.
+    """
+
+    batch_size: int
+    item_words: int
+    actors: int = 1
+    update_interval: int = 1
+
+
+Cell = tuple[str, Target]
+"""A primitive and the target that runs it."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a performance model expects of a mapping.
+
+    Attributes:
+        mapping: the mapping.
+        model: name of the performance model.
+        gps: gradient steps per second.
+        terms_s: seconds a gradient step spends in each term; how they combine is the model's.
+        cells: the cells of the table that it was made from.
+        inputs: the weakest provenance among them.
+        provenance: always `modelled`.
+    """
+
+    mapping: Mapping
+    model: str
+    gps: float
+    terms_s: MappingABC[str, float]
+    cells: tuple[Cell, ...]
+    inputs: Provenance
+    provenance: Provenance = Provenance.MODELLED
+
+
+class Model(Protocol):
+    """A performance model: the predicted throughput of any one mapping."""
+
+    name: str
+
+    def predict(self, table: PerformanceTable, problem: Problem, mapping: Mapping) -> Prediction: ...
+
+
+class Strategy(Protocol):
+    """A mapping strategy: the mapping it would choose, with its own prediction of it."""
+
+    name: str
+
+    def choose(self, table: PerformanceTable, problem: Problem) -> Prediction: ...
+
+
+def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
+    """The weakest provenance among the table's cells that a prediction used."""
+    return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))
+
+
+def candidates(table: PerformanceTable) -> list[Mapping]:
+    """Every mapping of the table's targets, the storage on any device that one of them occupies and that has one."""
+    return [
+        Mapping(learner, rmm, storage_on(device))
+        for learner in table.targets("learner.step")
+        for rmm in rmm_targets(table)
+        for device in sorted({"cpu", learner.device, rmm.device})
+        if can_store(table, device)
+    ]
+
+
+def can_store(table: PerformanceTable, device: str) -> bool:
+    """Whether a device can hold the storage: where `storage.gather` was profiled, or anywhere when it was not."""
+    places = {target.device for target in table.targets("storage.gather")}
+    return not places or device in places
+
+
+def rmm_targets(table: PerformanceTable) -> list[Target]:
+    """Targets on which both replay operations, sample and update, were profiled."""
+    updates = set(table.targets("sum_tree.update"))
+    return [target for target in table.targets("sum_tree.sample") if target in updates]
+
+
+def storage_on(device: str) -> Target:
+    """The storage target of a device: `cpu`, `cuda`, `fpga:u200`."""
+    return Target.parse(device)

@@ -1,0 +1,346 @@
+"""The one protocol by which everything is timed.
+
+1. Each case is set up and checked: nothing is timed whose output was not just found right.
+2. Each is warmed up, which also finds how many calls make a block long enough for the clock.
+3. In each round, every case times one block, in an order drawn anew; each call of a block gets arguments of
+   its own, made before the clock starts. The device is synchronised before the clock is read.
+4. The time per call of each block is a sample. All are kept; the median stands for them, with a bootstrap
+   interval of 95%; when that is wider than the noise limit, the case is "too_noisy".
+
+Two cases are compared within the same rounds, beside one of them against itself (`compare_cases`).
+The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from harness import comparison
+from harness.comparison import Comparison, compare
+from harness.conditions import conditions, pinned, torch_threads
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+
+__all__ = [
+    "NULL",
+    "Case",
+    "Comparison",
+    "Protocol",
+    "Timing",
+    "compare",
+    "compare_cases",
+    "measure",
+    "overhead_s",
+]
+
+S = TypeVar("S")
+Clock = Callable[[], float]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Case(Generic[S]):
+    """Something that can be timed. asv and pytest-benchmark time the same.
+
+    Attributes:
+        name: unique among the cases measured together.
+        setup: makes the state; its time does not count.
+        check: raises an exception, with a message, when what it computes is wrong.
+        inputs: the arguments of one call, made afresh from a generator; its time does not count.
+        call: what is timed.
+        synchronise: waits until the device has done all that was asked of it.
+        close: gives back what `setup` took.
+    """
+
+    name: str
+    setup: Callable[[], S]
+    check: Callable[[S], None]
+    inputs: Callable[[S, np.random.Generator], Any]
+    call: Callable[[S, Any], Any]
+    synchronise: Callable[[], None] = lambda: None
+    close: Callable[[S], None] = lambda _: None
+
+
+NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)
+"""Does nothing: what is measured is the harness."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How long and under which conditions to measure.
+
+    Attributes:
+        rounds: samples of each case, at least 1; intervals take 5, comparisons 15, usually 45.
+        block_s: shortest time between two readings of the clock, > 0 s; thousands of its resolution.
+        warm_up_s: shortest time of calls before the first sample of a case, >= 0 s.
+        warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
+        budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
+            The first round is always measured.
+        largest_block: most calls of a block, at least 1; their arguments are in memory together.
+        noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
+        cores: cores to pin this process to; None: as it is.
+        threads: threads of PyTorch; None: as it is.
+        seed: of arguments and orders.
+    """
+
+    rounds: int = comparison.PAIRS
+    block_s: float = 1e-3
+    warm_up_s: float = 20e-3
+    warm_up_calls: int = 3
+    budget_s: float | None = None
+    largest_block: int = 4096
+    noise_limit: float = 0.1
+    cores: tuple[int, ...] | None = None
+    threads: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value out of range."""
+        for name, low in (("rounds", 1), ("largest_block", 1), ("warm_up_s", 0.0), ("warm_up_calls", 0)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
+        for name in ("block_s", "noise_limit"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}; allowed: more than 0")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured of one case.
+
+    Attributes:
+        name: the case's.
+        status: "ok", "too_noisy" or "failed".
+        reason: why not "ok"; empty otherwise.
+        samples_s: seconds a call, a sample each round.
+        median_s: None when failed.
+        low_s, high_s: bounds of the 95% interval of the median; None with fewer than 5 samples.
+        calls: calls in each block.
+        details: protocol and conditions, as JSON.
+    """
+
+    name: str
+    status: Literal["ok", "too_noisy", "failed"]
+    reason: str
+    samples_s: tuple[float, ...] = ()
+    median_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    calls: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
+        """This timing as a row of the store.
+
+        Args:
+            details: added to the timing's own.
+            fields: the row's other fields: suite, workload, primitive, backend, device, batch_size.
+        """
+        return Measurement(
+            quantity="time_per_call",
+            unit="s",
+            provenance=Provenance.MEASURED,
+            status=self.status,
+            reason=self.reason,
+            value=self.median_s,
+            low=self.low_s,
+            high=self.high_s,
+            samples=self.samples_s,
+            details={**self.details, **(details or {})},
+            **fields,
+        )
+
+
+class _Runner:
+    """One case while it is measured."""
+
+    def __init__(self, case: Case[Any], protocol: Protocol, rng: np.random.Generator, clock: Clock) -> None:
+        self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
+        self.samples_s: list[float] = []
+        self.calls = 1
+        self.failure = ""
+        self._open = False
+
+    def attempt(self, step: str, action: Callable[[], None]) -> None:
+        """Does one step of the protocol; a case that fails takes no part in what follows."""
+        if self.failure:
+            return
+        try:
+            action()
+        except Exception as error:  # whatever a backend raises is that case's failure alone
+            self._fail(step, error)
+
+    def _fail(self, step: str, error: Exception) -> None:
+        self.failure = self.failure or f"{step}: {type(error).__name__}: {error}"
+        self.samples_s.clear()
+
+    def prepare(self) -> None:
+        self.state = self.case.setup()
+        self._open = True
+
+    def check(self) -> None:
+        self.case.check(self.state)
+
+    def warm_up(self) -> None:
+        """Calls until warm, in blocks that grow until one is long enough."""
+        # The first calls compile, allocate and load: how long they take says nothing about the others.
+        spent_s = sum(self.block() for _ in range(self.protocol.warm_up_calls))
+        while True:
+            block_s = self.block()
+            spent_s += block_s
+            grown = block_s >= self.protocol.block_s or self.calls >= self.protocol.largest_block
+            if grown and spent_s >= self.protocol.warm_up_s:
+                return
+            if not grown:
+                # A little more than the block asks for, so that jitter seldom takes another turn.
+                wanted = 1.2 * self.calls * self.protocol.block_s / max(block_s, 1e-9)
+                larger = max(self.calls + 1, int(min(wanted, 10 * self.calls)))
+                self.calls = min(self.protocol.largest_block, larger)
+
+    def block(self) -> float:
+        """Seconds of one block of calls, each with fresh arguments."""
+        state, call = self.state, self.case.call
+        arguments = [self.case.inputs(state, self.rng) for _ in range(self.calls)]
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self.case.synchronise()
+            start_s = self.clock()
+            for one in arguments:
+                call(state, one)
+            self.case.synchronise()
+            return self.clock() - start_s
+        finally:
+            if collects:
+                gc.enable()
+
+    def sample(self) -> None:
+        self.samples_s.append(self.block() / self.calls)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            try:
+                self.case.close(self.state)
+            except Exception as error:
+                self._fail("close", error)
+
+    def timing(self, details: dict[str, Any]) -> Timing:
+        if self.failure:
+            return Timing(self.case.name, "failed", self.failure, details=details)
+        samples_s = tuple(self.samples_s)
+        median_s = float(np.median(samples_s))
+        timing = Timing(self.case.name, "ok", "", samples_s, median_s, None, None, self.calls, details)
+        fewest, limit = comparison.FEWEST_SAMPLES, self.protocol.noise_limit
+        if len(samples_s) < fewest:
+            reason = f"{len(samples_s)} samples in the time given, where {fewest} are the fewest"
+            return replace(timing, status="too_noisy", reason=reason)
+        low_s, high_s = comparison.interval(samples_s)
+        timing = replace(timing, low_s=low_s, high_s=high_s)
+        if high_s - low_s > limit * median_s:
+            width = f"the interval is {(high_s - low_s) / median_s:.0%} of the median"
+            return replace(timing, status="too_noisy", reason=f"{width}, where {limit:.0%} is the limit")
+        return timing
+
+
+def measure(
+    cases: Iterable[Case[Any]],
+    protocol: Protocol | None = None,
+    *,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+) -> dict[str, Timing]:
+    """Times cases in interleaved rounds.
+
+    Args:
+        cases: with names of their own.
+        protocol: how; the default one is meant for comparisons.
+        progress: called with the rounds done and the rounds to do.
+        clock: seconds from some moment, never going back.
+
+    Returns:
+        A timing for each case, by name, in the order given. A case that raises an exception in any step is
+        "failed", with the step and the exception as reason, and has no samples; the others go on.
+
+    Raises:
+        ValueError: two cases of one name, or cores that this process may not use.
+    """
+    protocol = protocol or Protocol()
+    chosen = list(cases)
+    if len({case.name for case in chosen}) < len(chosen):
+        raise ValueError(f"cases: found {[case.name for case in chosen]}; allowed: each name once")
+    begin_s = clock()
+    order = np.random.default_rng((protocol.seed, 0))
+    runners = [
+        _Runner(case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock)
+        for number, case in enumerate(chosen)
+    ]
+    with pinned(protocol.cores), torch_threads(protocol.threads):
+        try:
+            for runner in runners:
+                runner.attempt("setup", runner.prepare)
+                runner.attempt("check", runner.check)
+                runner.attempt("warm-up", runner.warm_up)
+            for done in range(protocol.rounds):
+                if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:
+                    break
+                for number in order.permutation(len(runners)):
+                    runners[number].attempt("call", runners[number].sample)
+                if progress:
+                    progress(done + 1, protocol.rounds)
+        finally:
+            for runner in runners:
+                runner.close()
+        details = {
+            "protocol": {
+                "rounds": protocol.rounds,
+                "block_s": protocol.block_s,
+                "warm_up_s": protocol.warm_up_s,
+                "budget_s": protocol.budget_s,
+                "noise_limit": protocol.noise_limit,
+                "pinned": protocol.cores is not None,
+                "seed": protocol.seed,
+                "together_with": [case.name for case in chosen],
+            },
+            "conditions": conditions(),
+        }
+    return {r.case.name: r.timing({**details, "calls_per_block": r.calls}) for r in runners}
+
+
+def compare_cases(
+    a: Case[Any],
+    b: Case[Any],
+    protocol: Protocol | None = None,
+    *,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+) -> tuple[Comparison, dict[str, Timing]]:
+    """Whether A is faster than B, measured in the same rounds beside a second A.
+
+    Args:
+        a: one case.
+        b: the other.
+        protocol, progress, clock: as `measure` takes them.
+
+    Returns:
+        The comparison, and the timings of A, B and `<A> (null)`. When one failed there is no verdict, and the
+        reason is its.
+    """
+    null = replace(a, name=f"{a.name} (null)")
+    timings = measure([a, b, null], protocol, progress=progress, clock=clock)
+    ours, theirs, again = (timings[case.name] for case in (a, b, null))
+    for timing in (ours, theirs, again):
+        if timing.status == "failed":
+            reason = f"{timing.name}: {timing.reason}"
+            return Comparison(None, None, "no verdict", reason, 0), timings
+    return compare(ours.samples_s, theirs.samples_s, again.samples_s), timings
+
+
+def overhead_s(protocol: Protocol | None = None) -> float:
+    """The harness's own time per call, median seconds."""
+    timing = measure([NULL], protocol or Protocol(rounds=comparison.FEWEST_PAIRS))[NULL.name]
+    return float(np.median(timing.samples_s))

@@ -1,0 +1,186 @@
+"""Platforms: devices, the links between them, and their watts, from TOML or from the machine at hand.
+
+    name = "map-tpds23"
+    [[device]]
+    key = "gpu"              # as links name it
+    kind = "gpu"             # cpu, gpu or fpga
+    name = "..."
+    memory_gb_s = { value = 550.0, provenance = "published", source = "MAP Table IV" }
+    [[link]]
+    between = ["cpu", "gpu"] # both directions
+    gb_s = { value = 16.0, provenance = "published", source = "MAP VII-A" }
+
+Every number says where it comes from. What a source does not give is left out, never guessed. (The module is
+not called `platform`, which is one of the standard library's.)
+"""
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.checked_toml import Table, check, read_toml, refusal
+from harness.errors import UserError
+from harness.machine import Machine, describe
+from harness.provenance import Provenance
+
+_FOLDER = Path(str(resources.files("harness") / "platforms"))
+THIS_MACHINE = "this-machine"
+
+Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9:_-]{0,31}$")]
+
+
+class Number(Table):
+    """A positive number with its origin."""
+
+    value: float = Field(gt=0, description="in the unit that the field's name gives")
+    provenance: Provenance = Field(strict=False, description="measured, simulated, modelled or published")
+    source: str = Field(
+        min_length=1, max_length=300, description="paper and place, data sheet, or how measured"
+    )
+
+
+class Device(Table):
+    """One device. GB are 10^9 bytes, MB 10^6, TFLOPS 10^12 operations a second in float32 (or as named)."""
+
+    key: Key = Field(description="how links name it; 'cpu' is the host")
+    kind: Literal["cpu", "gpu", "fpga"] = Field(description="'cpu', 'gpu' or 'fpga'")
+    name: str = Field(min_length=1, max_length=200, description="vendor's name")
+    cores: Number | None = Field(default=None, description="cores, or compute units")
+    clock_mhz: Number | None = Field(default=None, description="clock frequency")
+    memory_gb_s: Number | None = Field(default=None, description="bandwidth of its own memory")
+    last_level_cache_mb: Number | None = Field(default=None, description="or on-chip SRAM")
+    peak_tops: Number | None = Field(default=None, description="tera-operations per second")
+    peak_type: Literal["fp32", "int32", "bf16", "int8"] | None = Field(
+        default=None, description="of peak_tops"
+    )
+    watts: Number | None = Field(default=None, description="power under load")
+
+    @model_validator(mode="after")
+    def _peak_has_a_type(self) -> Self:
+        if (self.peak_tops is None) != (self.peak_type is None):
+            raise ValueError("peak_type: found none or no peak_tops; allowed: both or neither")
+        return self
+
+
+class Link(Table):
+    """A link between two devices, as fast in both directions."""
+
+    between: tuple[Key, Key] = Field(description="keys of two devices; the same twice: within its memory")
+    gb_s: Number = Field(description="payload, 10^9 bytes per second")
+
+
+class Platform(Table):
+    """A host and its devices; each device has a link to the host.
+
+    The fields `device` and `link` are named in the singular as the tables of the file are.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
+    description: str = Field(default="", max_length=2000)
+    device: tuple[Device, ...] = Field(min_length=1, max_length=64, description="devices, one of them 'cpu'")
+    link: tuple[Link, ...] = Field(default=(), max_length=1024, description="links between devices")
+
+    def find(self, key: str) -> Device:
+        """The device of that key; KeyError when there is none."""
+        for device in self.device:
+            if device.key == key:
+                return device
+        raise KeyError(key)
+
+    def link_gb_s(self, a: str, b: str) -> Number:
+        """The bandwidth between two devices; KeyError when the file names no link between them."""
+        for link in self.link:
+            if set(link.between) == {a, b}:
+                return link.gb_s
+        raise KeyError((a, b))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        keys = [device.key for device in self.device]
+        for number, key in enumerate(keys):
+            if key in keys[:number]:
+                raise refusal(f"device[{number}].key", repr(key), "each key once")
+        if "cpu" not in keys:
+            raise refusal("device", f"the keys {', '.join(keys)}", "a device with the key 'cpu', the host")
+        ends = [frozenset(link.between) for link in self.link]
+        for number, link in enumerate(self.link):
+            for key in link.between:
+                if key not in keys:
+                    raise refusal(f"link[{number}].between", repr(key), f"the devices {', '.join(keys)}")
+            if ends[number] in ends[:number]:
+                raise refusal(f"link[{number}].between", " and ".join(link.between), "each pair once")
+        for key in keys:
+            if key != "cpu" and frozenset({"cpu", key}) not in ends:
+                raise refusal(
+                    "link", f"none between 'cpu' and {key!r}", "a link from each device to the host"
+                )
+        return self
+
+
+def names() -> tuple[str, ...]:
+    """The platforms that `load` knows by name; the first is the machine at hand."""
+    return (THIS_MACHINE, *sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load(name_or_path: str | Path) -> Platform:
+    """A platform by its name, or from a TOML file.
+
+    Args:
+        name_or_path: one of `names()`, or a path that ends in `.toml`.
+
+    Raises:
+        UserError: unknown, unreadable, malformed, or devices and links that do not fit together.
+    """
+    text = str(name_or_path)
+    if text == THIS_MACHINE:
+        return of_machine(describe())
+    if text in names():
+        path = _FOLDER / f"{text}.toml"
+    elif text.endswith(".toml"):
+        path = Path(text)
+    else:
+        raise UserError("platform", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
+    return check(Platform, read_toml(path), path)
+
+
+def of_machine(machine: Machine) -> Platform:
+    """The platform that a machine's description amounts to: its numbers are measured, or what the system says.
+
+    A link is as fast as the slower of its two directions. A device whose links were not measured is left out.
+    """
+
+    def measured(value: float, how: str) -> Number:
+        return Number(value=value, provenance=Provenance.MEASURED, source=how)
+
+    speeds: dict[frozenset[str], float] = {}
+    for link in machine.links:
+        ends = frozenset({link.source, link.target})
+        speeds[ends] = min(link.bytes_per_s, speeds.get(ends, link.bytes_per_s))
+    said, copied = "the operating system's description", "copies of 64 MiB, median"
+    cache = max((c.size_bytes for c in machine.cpu.caches), default=None)
+    memory = speeds.get(frozenset({"cpu"}))
+    host = Device(
+        key="cpu",
+        kind="cpu",
+        name=machine.cpu.model,
+        cores=measured(machine.cpu.usable_cores, said),
+        last_level_cache_mb=measured(cache / 1e6, said) if cache else None,
+        memory_gb_s=measured(memory / 1e9, copied) if memory else None,
+    )
+    others = [
+        Device(
+            key=accelerator.device,
+            kind="gpu",
+            name=accelerator.name,
+            cores=measured(accelerator.compute_units, said) if accelerator.compute_units else None,
+        )
+        for accelerator in machine.accelerators
+        if accelerator.usable and frozenset({"cpu", accelerator.device}) in speeds
+    ]
+    links = [
+        Link(between=("cpu", device.key), gb_s=measured(speeds[frozenset({"cpu", device.key})] / 1e9, copied))
+        for device in others
+    ]
+    return Platform(name=THIS_MACHINE, device=(host, *others), link=tuple(links))

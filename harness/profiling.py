@@ -1,0 +1,43 @@
+"""The primitive x device table: every primitive of a workload on every backend that runs here (MAP VI-A)."""
+
+from harness import measure
+from harness.cases import all_cases
+from harness.measurement import Measurement
+from harness.progress import Report
+from harness.workload import Workload
+
+THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
+
+
+def profile(workload: Workload, batch_size: int, budget_s: float, report: Report) -> list[Measurement]:
+    """Time each primitive on each backend, all in the same interleaved rounds.
+
+    Args:
+        workload: gives the sizes.
+        batch_size: items in a call of a batched primitive.
+        budget_s: begin no further round after this time, seconds.
+        report: called with the progress.
+
+    Returns:
+        A row of suite `profile` for each primitive and target, in seconds a call; what failed its check or
+        raised is a row with status `failed` and the reason.
+    """
+    cases = all_cases(workload, batch_size)
+    protocol = measure.Protocol(budget_s=budget_s, threads=THREADS)
+    timings = measure.measure(
+        [item.case for item in cases],
+        protocol,
+        progress=lambda done, total: report(done, total, "interleaved rounds"),
+    )
+    return [
+        timings[item.case.name].measurement(
+            suite="profile",
+            workload=workload.name,
+            primitive=item.primitive,
+            backend=item.target.backend,
+            device=item.target.device,
+            batch_size=batch_size,
+            details={"target": str(item.target), "items_per_call": item.batch_size},
+        )
+        for item in cases
+    ]

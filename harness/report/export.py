@@ -1,0 +1,222 @@
+"""The tables of a report as files: CSV, Parquet, Markdown and LaTeX, each number with its unit and provenance.
+
+| file | one row is |
+|---|---|
+| `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
+| `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
+| `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
+| `curves`, `curve_summaries` | an episode, and a learning curve |
+| `changes` | a quantity of the reference run and of this one |
+
+A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
+and `<name>_rows`.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.claims import Verdict
+from harness.claims.number import Number
+from harness.errors import UserError
+from harness.report import reference, text_tables
+from harness.report.content import (
+    Change,
+    Comparison,
+    Content,
+    Curve,
+    Fact,
+    Gap,
+    Prediction,
+    PrimitiveTime,
+    TrainingResult,
+    read,
+)
+from harness.report.files import write_atomically
+from harness.store import RunRecord, Store
+
+
+def number_columns(name: str, number: Number | None) -> dict[str, Any]:
+    """A number, or its absence, as columns."""
+    prefix = "" if name == "value" else f"{name}_"
+    return {
+        name: None if number is None else number.value,
+        f"{prefix}low": None if number is None else number.low,
+        f"{prefix}high": None if number is None else number.high,
+        f"{prefix}unit": None if number is None else number.unit,
+        f"{prefix}provenance": None if number is None else str(number.provenance),
+        f"{prefix}rows": "" if number is None else " ".join(map(str, number.rows)),
+    }
+
+
+def _holds_number(field: dataclasses.Field[Any]) -> bool:
+    return "Number" in str(field.type)
+
+
+def _columns(kind: type) -> list[str]:
+    """The columns of a table of such rows, also when it has none."""
+    columns: list[str] = []
+    for field in dataclasses.fields(kind):
+        columns += number_columns(field.name, None) if _holds_number(field) else [field.name]
+    return columns
+
+
+def _flat(row: Any) -> dict[str, Any]:
+    """A row of the page, with its numbers spread over columns."""
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(row):
+        value = getattr(row, field.name)
+        if _holds_number(field):
+            columns |= number_columns(field.name, value)
+        else:
+            columns[field.name] = "; ".join(map(str, value)) if isinstance(value, tuple) else value
+    return columns
+
+
+def _frame(kind: type, rows: Sequence[Any]) -> pd.DataFrame:
+    frame = pd.DataFrame([_flat(row) for row in rows], columns=_columns(kind))
+    for column in ("batch_size", "seed"):
+        if column in frame:
+            frame[column] = frame[column].astype("Int64")
+    return frame
+
+
+def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+    rows = []
+    for verdict in verdicts:
+        head = {
+            "key": verdict.key,
+            "place": verdict.place,
+            "statement": verdict.statement,
+            "verdict": str(verdict.finding.outcome),
+            "needs": verdict.needs,
+            "explanation": verdict.finding.explanation,
+        }
+        sides = {"published": verdict.claim.published, "ours": verdict.finding.ours}
+        numbers: list[tuple[str, Number | None]] = [
+            (side, number) for side, found in sides.items() for number in found
+        ]
+        # A claim without a number keeps its row: its verdict counts too.
+        for side, number in numbers or [("", None)]:
+            quantity = "" if number is None else number.quantity
+            source = "" if number is None else number.source
+            rows.append(
+                head
+                | {"side": side, "quantity": quantity, "source": source}
+                | number_columns("value", number)
+            )
+    return pd.DataFrame(rows)
+
+
+def _curves(curves: Iterable[Curve]) -> pd.DataFrame:
+    columns = ["workload", "system", "seed", "environment_step", "value", "unit", "provenance"]
+    rows = [
+        (c.workload, c.system, c.seed, step, value, c.last.unit, str(c.last.provenance))
+        for c in curves
+        for step, value in zip(c.environment_steps, c.returns, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=columns).astype({"seed": "Int64"})
+
+
+def _curve_summaries(curves: Iterable[Curve]) -> pd.DataFrame:
+    rows = [
+        {"workload": c.workload, "system": c.system, "seed": c.seed, "episodes": len(c.returns)}
+        | number_columns("value", c.last)
+        for c in curves
+    ]
+    columns = ["workload", "system", "seed", "episodes", *number_columns("value", None)]
+    return pd.DataFrame(rows, columns=columns).astype({"seed": "Int64"})
+
+
+def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
+    rows = [{"quantity": n.quantity} | number_columns("value", n) for n in numbers]
+    return pd.DataFrame(rows, columns=["quantity", *number_columns("value", None)])
+
+
+def measurements(frame: pd.DataFrame) -> pd.DataFrame:
+    """The store's rows with their labels, and what is nested as JSON."""
+    flat = frame.rename_axis("row").reset_index()
+    return flat.assign(
+        samples=flat["samples"].map(list).map(json.dumps), details=flat["details"].map(json.dumps)
+    )
+
+
+def tables(content: Content) -> dict[str, pd.DataFrame]:
+    """The tables of a report by name, without the measurements of its store."""
+    runs = _frame(RunRecord, content.runs)
+    runs["machine"] = runs["machine"].map(json.dumps)
+    return {
+        "verdicts": _verdicts(content.verdicts),
+        "predictions": _frame(Prediction, content.predictions),
+        "comparisons": _frame(Comparison, content.comparisons),
+        "primitives": _frame(PrimitiveTime, content.primitives),
+        "training": _frame(TrainingResult, content.training),
+        "curves": _curves(content.curves),
+        "curve_summaries": _curve_summaries(content.curves),
+        "gaps": _frame(Gap, content.gaps),
+        "machine": _frame(Fact, content.facts),
+        "noise": _numbers(content.noise),
+        "changes": _frame(Change, content.changes),
+        "runs": runs,
+    }
+
+
+def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")) -> list[Path]:
+    """Writes the tables of a store.
+
+    Args:
+        store: the store.
+        folder: where to; made when there is none.
+        formats: of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" what a reader wants.
+
+    Returns:
+        The files, in the order of writing.
+
+    Raises:
+        UserError: there is no such store, the folder cannot be written, or a format is none of `FORMATS`.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            raise UserError("command line", "--format", name, ", ".join(FORMATS))
+    content = read(store, reference.load())
+    with Store.open(store, read_only=True) as opened:
+        every = {"measurements": measurements(opened.frame())} | tables(content)
+    written = []
+    for name in formats:
+        for path, save in FORMATS[name](content, every, folder):
+            write_atomically(path, save)
+            written.append(path)
+    return written
+
+
+Save = Callable[[Path], object]
+Files = Iterator[tuple[Path, Save]]
+
+
+def _csv(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:
+    for name, table in every.items():
+        yield folder / f"{name}.csv", partial(table.to_csv, index=False, lineterminator="\n")
+
+
+def _parquet(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:
+    for name, table in every.items():
+        yield folder / f"{name}.parquet", partial(table.to_parquet, index=False)
+
+
+def _texts(format_name: str, content: Content, _: dict[str, pd.DataFrame], folder: Path) -> Files:
+    for table in text_tables.text_tables(content):
+        text = text_tables.FORMATS[format_name](table)
+        path = folder / f"{table.name}{text_tables.SUFFIXES[format_name]}"
+        yield path, partial(Path.write_text, data=text, encoding="utf-8")
+
+
+FORMATS: dict[str, Callable[[Content, dict[str, pd.DataFrame], Path], Files]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    **{name: partial(_texts, name) for name in text_tables.FORMATS},
+}

@@ -1,0 +1,29 @@
+"""Files that are written whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import UserError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Has a file written beside `path` and moves it there, so that no reader sees half of it.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(path, "folder", error.strerror or error, "a folder that can be written") from error

@@ -1,0 +1,71 @@
+"""Numbers as the page shows them: scaled to a readable unit, marked with their provenance, exact to a machine."""
+
+from markupsafe import Markup
+
+from harness.claims.number import Number, format_value
+from harness.provenance import Provenance
+
+MARKS = {
+    Provenance.MEASURED: "●",
+    Provenance.SIMULATED: "◐",
+    Provenance.MODELLED: "○",
+    Provenance.PUBLISHED: "¶",
+}
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_UNITS = {"ratio": "×", "1": "", "count": "", "1/s": "/s"}
+
+
+def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
+    """What to divide a value by, and the unit it then has, so that it reads without many zeros."""
+    if unit == "s" and value:
+        for scale, name in _TIMES:
+            if abs(value) >= scale:
+                return scale, name
+        return _TIMES[-1]
+    return 1.0, _UNITS.get(unit, unit)
+
+
+def show(number: Number) -> Markup:
+    """The number with unit, interval and provenance mark; `<data>` elements hold the exact values.
+
+    Args:
+        number: any; its interval is shown when it has one.
+    """
+    scale, unit = scale_and_unit(number.value, number.unit)
+
+    def part(value: float) -> Markup:
+        text = format_value(value / scale, number.digits)
+        return Markup('<data value="{}">{}</data>').format(repr(float(value)), text)
+
+    space = "" if unit in ("", "%", "×", "/s") else " "
+    text = Markup("{}{}{}").format(part(number.value), space, unit)
+    if number.low is not None and number.high is not None:
+        text += Markup(' <span class="interval">[{}, {}]</span>').format(part(number.low), part(number.high))
+    mark = Markup('<abbr class="mark" title="{}">{}</abbr>').format(
+        str(number.provenance), MARKS[number.provenance]
+    )
+    return Markup('<span class="number">{} {}</span>').format(text, mark)
+
+
+def whole(value: int | None) -> Markup:
+    """A batch size or another whole number that is a setting, not a result."""
+    return (
+        Markup("&ndash;")
+        if value is None
+        else Markup('<data value="{}">{}</data>').format(value, f"{value:,}")
+    )
+
+
+def row_ranges(rows: tuple[int, ...]) -> str:
+    """Row numbers with runs of neighbours drawn together: "3, 7-9, 12".
+
+    Args:
+        rows: in rising order.
+    """
+    ranges: list[list[int]] = []
+    for row in rows:
+        if ranges and row == ranges[-1][1] + 1:
+            ranges[-1][1] = row
+        else:
+            ranges.append([row, row])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

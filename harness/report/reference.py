@@ -1,0 +1,140 @@
+"""Reference runs: runs committed under `results/reference/`, which a report shows beside a new run.
+
+A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To commit
+the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`.
+"""
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from harness.claims.published import FOLDER as PAPERS_FOLDER
+from harness.errors import UserError
+from harness.measurement import Measurement
+from harness.report.files import write_atomically
+from harness.store import RunRecord, Store
+
+FOLDER = PAPERS_FOLDER.parent / "reference"
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A committed run.
+
+    Attributes:
+        name: of its files.
+        run: when, where and by which revision it was made.
+        measurements: all of its rows.
+    """
+
+    name: str
+    run: RunRecord
+    measurements: tuple[Measurement, ...]
+
+
+def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
+    """Writes the last run of a store as a reference.
+
+    Args:
+        store: the store.
+        name: letters, digits, dots and hyphens.
+        folder: where to; made when there is none.
+
+    Returns:
+        The two files.
+
+    Raises:
+        UserError: there is no such store, it holds no run, the name is not allowed, or the folder cannot be written.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name):
+        raise UserError("command line", "name", name, "letters, digits, dots and hyphens")
+    with Store.open(store, read_only=True) as opened:
+        runs = opened.runs()
+        if not runs:
+            raise UserError(store, "runs", "none", "a store with a run")
+        rows = last_attempts(opened, runs[-1].id)
+    table = pd.DataFrame([_flat(row) for row in rows], columns=_COLUMNS).astype({"batch_size": "Int64"})
+    record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
+    written = [folder / f"{name}.parquet", folder / f"{name}.json"]
+    write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
+    write_atomically(written[1], lambda path: path.write_text(record + "\n", encoding="utf-8"))
+    return written
+
+
+def load(folder: Path = FOLDER) -> list[Reference]:
+    """Every reference of a folder, by name; none where there is no such folder.
+
+    Raises:
+        UserError: a file is damaged; the message names it.
+    """
+    return [_load(path) for path in sorted(folder.glob("*.json"))]
+
+
+def last_attempts(store: Store, run: int) -> list[Measurement]:
+    """The measurements of a run without those of a cell that was measured again ("name#2" follows "name").
+
+    Args:
+        store: an open store.
+        run: a `RunRecord.id`.
+    """
+    last = {name.partition("#")[0]: name for name in store.cells(run)}
+    return [row for name in last.values() for row in store.measurements(run=run, cell=name)]
+
+
+def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
+    """The reference to show beside a run: of the same machine rather than another, of the same tier rather than
+    another, and never the run itself; None where there is none."""
+    others = [r for r in references if r.run.key != run.key]
+    return max(
+        others, key=lambda r: (r.run.fingerprint == run.fingerprint, r.run.tier == run.tier), default=None
+    )
+
+
+def _flat(row: Measurement) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    details = json.dumps(values["details"])
+    return values | {
+        "provenance": str(row.provenance),
+        "samples": json.dumps(row.samples),
+        "details": details,
+    }
+
+
+def _load(path: Path) -> Reference:
+    table_path = path.with_suffix(".parquet")
+    try:
+        run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
+        table = pd.read_parquet(table_path, columns=list(_COLUMNS))
+        rows = tuple(map(_row, table.astype(object).where(table.notna(), None).to_dict("records")))
+    except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise UserError(
+            path, table_path.name, first_line, "a reference as harness.report.reference saves it"
+        ) from error
+    return Reference(path.stem, run, rows)
+
+
+def _row(values: dict[Any, Any]) -> Measurement:
+    size = values["batch_size"]
+    return Measurement(
+        **values
+        | {
+            "batch_size": None if size is None else int(size),
+            "samples": tuple(json.loads(values["samples"])),
+            "details": json.loads(values["details"]),
+        }
+    )
+
+
+if __name__ == "__main__":
+    for written in save(Path(sys.argv[1]), sys.argv[2]):
+        print(written)

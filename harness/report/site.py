@@ -1,0 +1,114 @@
+"""The report as one HTML file that needs no server and no network."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from harness.claims import Outcome, Verdict
+from harness.claims.number import from_text
+from harness.claims.published import PAPERS
+from harness.provenance import Provenance
+from harness.report import plots, reference
+from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, read
+from harness.report.files import write_atomically
+from harness.report.formatting import MARKS, row_ranges, show, whole
+
+FOLDER = Path(__file__).parent / "templates"
+
+
+def environment() -> jinja2.Environment:
+    """Templates that escape whatever they print and fail on a name that is not there."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
+    made.filters["css_class"] = lambda text: str(text).replace(" ", "-")
+    return made
+
+
+def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
+    """The primitive table of each workload: a row for each primitive and backend, a column for each batch size."""
+    tables: list[dict[str, object]] = []
+    for workload, group in groupby(times, key=lambda t: t.workload):
+        mine = list(group)
+        sizes = sorted({t.batch_size for t in mine if t.batch_size is not None})
+        rows: dict[tuple[str, ...], dict[int | None, PrimitiveTime]] = {}
+        for t in mine:
+            rows.setdefault((t.primitive, t.backend, t.variant, t.device), {})[t.batch_size] = t
+        drawn = []
+        for primitive, some in groupby(mine, key=lambda t: t.primitive):
+            cells = list(some)
+            provenances = sorted({str(t.time.provenance) for t in cells if t.time})
+            if provenances:
+                svg = plots.time_over_batch(workload, primitive, cells)
+                timed = [t for t in cells if t.time]
+                noisy = sum(t.status == "too_noisy" for t in timed)
+                drawn.append({"svg": svg, "provenances": provenances, "noisy": noisy, "points": len(timed)})
+        tables.append({"workload": workload, "sizes": sizes, "rows": rows, "plots": drawn})
+    return tables
+
+
+def _grouped(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
+    groups: dict[str, list[Fact]] = {}
+    for fact in facts:
+        groups.setdefault(fact.group, []).append(fact)
+    return groups
+
+
+def render(content: Content) -> str:
+    """The page.
+
+    Args:
+        content: what it says.
+    """
+    optimum_gap = from_text("MAP.optimum_gap")[0].value
+    achieved = [p for p in content.predictions if p.achieved is not None]
+    by_workload = [(name, list(group)) for name, group in groupby(content.curves, key=lambda c: c.workload)]
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            content=content,
+            papers=PAPERS,
+            outcomes=list(Outcome),
+            counts=Counter(v.finding.outcome for v in content.verdicts),
+            marks=MARKS,
+            provenances=list(Provenance),
+            style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+            script=Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
+            primitive_tables=primitive_tables(content.primitives),
+            scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
+            gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
+            curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
+            last_episodes=LAST_EPISODES,
+            fact_groups=_grouped(content.facts),
+        )
+    )
+
+
+def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
+    """Writes the report on the last run of a store.
+
+    Args:
+        store: the store.
+        folder: where to; made when there is none.
+
+    Returns:
+        The page, and the verdicts that it shows.
+
+    Raises:
+        UserError: there is no such store, or the folder cannot be written.
+    """
+    content = read(store, reference.load())
+    page = render(content)
+    path = folder / "index.html"
+    write_atomically(path, lambda target: target.write_text(page, encoding="utf-8"))
+    return path, content.verdicts

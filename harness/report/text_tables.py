@@ -1,0 +1,169 @@
+"""The tables of a report as Markdown and as LaTeX, for a paper or an issue: fewer columns than the CSV, each number
+with unit, interval and provenance."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.claims.number import Number, format_value
+from harness.report.content import Content
+from harness.report.formatting import scale_and_unit
+
+SUFFIXES = {"markdown": ".md", "latex": ".tex"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "µ": r"\textmu{}",
+    "×": r"$\times$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text.
+
+    Attributes:
+        name: of its file.
+        title: what it shows.
+        columns: headings.
+        rows: as many texts as there are headings in each.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def number_text(number: Number | None, absent: str = "not run") -> str:
+    """Value, unit, interval and provenance of a number, or why there is none."""
+    if number is None:
+        return absent
+    scale, unit = scale_and_unit(number.value, number.unit)
+    interval = ""
+    if number.low is not None and number.high is not None:
+        interval = f" [{format_value(number.low / scale)}, {format_value(number.high / scale)}]"
+    space = "" if unit in ("", "%", "×", "/s") else " "
+    return f"{format_value(number.value / scale, number.digits)}{space}{unit}{interval} ({number.provenance})"
+
+
+def text_tables(content: Content) -> list[TextTable]:
+    """Throughput beside other libraries, predictions of what was run, primitive times, and verdicts."""
+    return [
+        TextTable(
+            "comparisons",
+            "Gradient steps per second beside other libraries",
+            (
+                "workload",
+                "batch size",
+                "baseline",
+                "this project",
+                "the baseline",
+                "ratio",
+                "A/A null",
+                "verdict",
+            ),
+            tuple(
+                (
+                    c.workload,
+                    _text(c.batch_size),
+                    c.baseline,
+                    *(number_text(n, c.verdict) for n in (c.ours, c.theirs, c.ratio, c.null)),
+                    c.verdict,
+                )
+                for c in content.comparisons
+            ),
+        ),
+        TextTable(
+            "predictions",
+            "Predicted and achieved gradient steps per second",
+            ("workload", "batch size", "mapping", "model", "predicted", "achieved", "error"),
+            tuple(
+                (
+                    p.workload,
+                    _text(p.batch_size),
+                    p.mapping,
+                    p.strategy,
+                    *(number_text(n) for n in (p.predicted, p.achieved, p.error)),
+                )
+                for p in content.predictions
+                if p.shown
+            ),
+        ),
+        TextTable(
+            "primitives",
+            "Time of one call of each primitive",
+            ("workload", "primitive", "backend", "device", "batch size", "time"),
+            tuple(
+                (
+                    t.workload,
+                    t.primitive,
+                    " ".join(filter(None, (t.backend, t.variant))),
+                    t.device,
+                    _text(t.batch_size),
+                    number_text(t.time, f"{t.status.replace('_', ' ')}: {t.reason}"),
+                )
+                for t in content.primitives
+            ),
+        ),
+        TextTable(
+            "verdicts",
+            "Verdicts on the statements of the papers",
+            ("claim", "place", "statement", "published", "here", "verdict"),
+            tuple(
+                (v.key, v.place, v.statement, v.published, _ours(v.finding.ours), v.verdict)
+                for v in content.verdicts
+            ),
+        ),
+    ]
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _ours(numbers: Sequence[Number]) -> str:
+    return "; ".join(f"{n.quantity}: {number_text(n)}" for n in numbers)
+
+
+def as_markdown(table: TextTable) -> str:
+    """The table in GitHub's Markdown."""
+
+    def line(cells: Sequence[str]) -> str:
+        safe = (
+            cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+            for cell in cells
+        )
+        return f"| {' | '.join(safe)} |"
+
+    rule = "|" + "---|" * len(table.columns)
+    return "\n".join([f"## {table.title}", "", line(table.columns), rule, *map(line, table.rows), ""])
+
+
+def as_latex(table: TextTable) -> str:
+    """The table as a LaTeX float; needs the packages booktabs and textcomp."""
+
+    def line(cells: Sequence[str]) -> str:
+        return (
+            " & ".join("".join(_LATEX.get(c, c) for c in cell.replace("\n", " ")) for cell in cells) + r" \\"
+        )
+
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{table.title}}}",
+            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+            r"\toprule",
+            line(table.columns),
+            r"\midrule",
+            *map(line, table.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+FORMATS: dict[str, Callable[[TextTable], str]] = {"markdown": as_markdown, "latex": as_latex}

@@ -1,0 +1,169 @@
+"""The main job: a plan of cells, each measured once and stored as it is made.
+
+A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, takewhile
+
+from harness import compare, predicting, profiling, training_run, workload
+from harness.claims.experiments import EXPERIMENTS
+from harness.mapping import Mapping
+from harness.progress import Report, part
+from harness.provenance import Provenance
+from harness.store import Measurement, Run
+from harness.tiers import Tier
+from harness.workload import Workload
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One piece of the plan.
+
+    Attributes:
+        key: what identifies it within a run, such as `profile/hopper-ddpg/256`.
+        estimate_s: expected duration in seconds, for the plan and the bar.
+        measure: does the work and returns its rows.
+    """
+
+    key: str
+    estimate_s: float
+    measure: Callable[[Run, Report], list[Measurement]]
+
+
+def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
+    """The primitive x device table of one workload at one batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return profiling.profile(item, batch_size, tier.profile_s, report)
+
+    return Cell(f"profile/{item.name}/{batch_size}", tier.profile_s, measure)
+
+
+def prediction_cell(item: Workload, batch_size: int) -> Cell:
+    """What each strategy predicts for every mapping, from the primitive table of the same run."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+        return predicting.measurements(item, batch_size, table)
+
+    return Cell(f"prediction/{item.name}/{batch_size}", 0, measure)
+
+
+def run_cell(
+    item: Workload, batch_size: int, seed: int, seconds: float, mapping: Mapping | None = None
+) -> Cell:
+    """Training under a mapping; under the one that the default strategy chose when none is given."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        chosen = mapping or chosen_mapping(run, item, batch_size)
+        return training_run.train(item, chosen, batch_size, seed, seconds, report)
+
+    under = f"/{mapping}" if mapping else ""
+    return Cell(f"run/{item.name}/{batch_size}/seed{seed}{under}", seconds, measure)
+
+
+def compare_cell(item: Workload, baseline: str, tier: Tier) -> Cell:
+    """This project beside one baseline on the same workload, in interleaved rounds."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        mapping = chosen_mapping(run, item, item.training.batch_size)
+        return compare.compare(item, mapping, [baseline], budget_s=tier.compare_s, progress=report)
+
+    return Cell(f"compare/{item.name}/{baseline}", tier.compare_s, measure)
+
+
+def claim_cell(key: str, tier: Tier) -> Cell:
+    """What the claim of that key needs beyond the profile of a workload."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return EXPERIMENTS[key](tier.profile_s, report)
+
+    return Cell(f"claim/{key}", tier.profile_s, measure)
+
+
+def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
+    """The mapping that the default strategy chose, from the run's own predictions."""
+    rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+    return predicting.chosen_mapping(rows)
+
+
+def plan(tier: Tier) -> list[Cell]:
+    """The cells of a tier, in the order in which they need one another."""
+    cells: list[Cell] = []
+    for item in map(workload.load, tier.workloads):
+        for batch_size in tier.batch_sizes:
+            if batch_size <= item.replay.capacity:
+                cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
+        if item.training.batch_size not in tier.batch_sizes:
+            batch_size = item.training.batch_size
+            cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
+        for seed in item.training.seeds[: tier.seeds]:
+            cells.append(run_cell(item, item.training.batch_size, seed, tier.run_s))
+        cells.append(compare_cell(item, "sb3", tier))
+    cells += [claim_cell(key, tier) for key in EXPERIMENTS]
+    return cells
+
+
+def finished(run: Run, cell: Cell) -> bool:
+    """Whether the run holds the cell; one that raised nothing but errors is due again."""
+    name = _last_attempt(run, cell)
+    return name is not None and any(row.status != "failed" for row in run.measurements(cell=name))
+
+
+def execute(run: Run, cells: list[Cell], report: Report) -> None:
+    """Measure the cells that are not finished yet, storing each as it ends.
+
+    A cell that raises is stored as failed with its error, and the run goes on.
+    """
+    sizes_s = [max(cell.estimate_s, 1) for cell in cells]
+    total_s = sum(sizes_s)
+    for number, cell in enumerate(cells):
+        done_s = sum(sizes_s[:number])
+        report(done_s, total_s, cell.key)
+        if not finished(run, cell):
+            inner = part(report, done_s, sizes_s[number], total_s, cell.key)
+            try:
+                rows = cell.measure(run, inner)
+            except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+                rows = [failure(cell, error)]
+            run.finish(_next_attempt(run, cell), rows)
+    report(total_s, total_s, "done")
+
+
+def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+    """Measure a cell, whether or not the run holds it, and store it; errors are the caller's."""
+    rows = cell.measure(run, report)
+    run.finish(_next_attempt(run, cell), rows)
+    return rows
+
+
+def _attempts(cell: Cell) -> Iterator[str]:
+    yield cell.key
+    for number in count(2):
+        yield f"{cell.key}#{number}"
+
+
+def _next_attempt(run: Run, cell: Cell) -> str:
+    return next(name for name in _attempts(cell) if not run.finished(name))
+
+
+def _last_attempt(run: Run, cell: Cell) -> str | None:
+    made = list(takewhile(run.finished, _attempts(cell)))
+    return made[-1] if made else None
+
+
+def failure(cell: Cell, error: Exception) -> Measurement:
+    """The row of a cell that raised."""
+    suite, _, rest = cell.key.partition("/")
+    return Measurement(
+        suite=suite,
+        workload=rest.partition("/")[0],
+        primitive=cell.key,
+        quantity="failure",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        status="failed",
+        reason=f"{type(error).__name__}: {error}",
+    )

@@ -1,0 +1,158 @@
+"""The actor: environments, a policy and a local storage (MAP II-A1)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.storage import FieldSpec
+
+Policy = Callable[[npt.NDArray, int, np.random.Generator], npt.NDArray]
+"""Observations (n, ...), environment steps so far and a source of randomness to n actions that explore."""
+
+
+class Episode(NamedTuple):
+    """One finished episode.
+
+    Attributes:
+        environment_step: at which it ended, counted over all environments.
+        episode_return: undiscounted.
+    """
+
+    environment_step: int
+    episode_return: float
+
+
+class Actor:
+    """Steps environments with one inference for all of them, and hands their transitions over in batches.
+
+    Transitions go to a local storage first: the replay is asked once a batch instead of once a step. An
+    episode ends by termination or by truncation, but only termination is recorded in a transition, for
+    only it ends the bootstrap. A transition's next observation is the episode's own last one.
+
+    Args:
+        environments: at least one, all alike, reset or not.
+        rng: source of the random numbers of actions.
+        fields: the columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated`
+            where it is wanted.
+        local_storage: vector steps that fit the local storage; each adds a row an environment.
+        clip: the policy's continuous actions may lie outside [-1, 1]: clip what the environments get, and
+            record what the policy said.
+
+    Attributes:
+        environment_steps: taken so far, over all environments.
+        environment_s, inference_s: seconds spent so far in environments, and in choosing actions.
+    """
+
+    def __init__(
+        self,
+        environments: Sequence[gymnasium.Env[Any, Any]],
+        rng: np.random.Generator,
+        fields: Mapping[str, FieldSpec],
+        local_storage: int,
+        *,
+        clip: bool = False,
+    ) -> None:
+        self._environments = list(environments)
+        self._rng = rng
+        self._steps_that_fit = local_storage
+        rows = local_storage * len(self._environments)
+        self._columns = {name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()}
+        specification = fields["observation"]
+        self._observations = np.stack(
+            [np.asarray(e.reset()[0], specification.dtype) for e in self._environments]
+        )
+        self._returns = [0.0] * len(self._environments)
+        self._scale = _scale(self._environments[0].action_space)
+        self._clip = clip and isinstance(self._environments[0].action_space, gymnasium.spaces.Box)
+        self._notes_truncation = "truncated" in fields
+        self._episodes: list[Episode] = []
+        self.environment_steps = 0
+        self.environment_s = 0.0
+        self.inference_s = 0.0
+
+    def take_episodes(self) -> list[Episode]:
+        """The episodes that ended since the last call, oldest first."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    def collect(self, steps: int, policy: Policy | None) -> dict[str, npt.NDArray]:
+        """Step every environment.
+
+        Args:
+            steps: vector steps, 1 to what the local storage holds.
+            policy: chooses the actions; None for uniformly random ones, as before learning starts.
+
+        Returns:
+            The transitions by column, (steps * environments, ...): views that the next call overwrites.
+
+        Raises:
+            ValueError: more steps than the local storage holds.
+        """
+        if not 1 <= steps <= self._steps_that_fit:
+            raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")
+        columns, observations = self._columns, self._observations
+        number = len(self._environments)
+        row = 0
+        now_s = perf_counter()
+        for _ in range(steps):
+            if policy is None:
+                actions = self._random_actions(number)
+            else:
+                actions = policy(observations, self.environment_steps, self._rng)
+            end = row + number
+            columns["observation"][row:end] = observations
+            columns["action"][row:end] = actions
+            acted_s = perf_counter()
+            self.inference_s += acted_s - now_s
+            if self._clip:
+                actions = np.clip(actions, -1, 1)
+            self._step_environments(row, actions if self._scale is None else self._scaled(actions))
+            row = end
+            now_s = perf_counter()
+            self.environment_s += now_s - acted_s
+        return {name: column[:row] for name, column in columns.items()}
+
+    def _random_actions(self, number: int) -> npt.NDArray:
+        space = self._environments[0].action_space
+        if isinstance(space, gymnasium.spaces.Discrete):
+            return self._rng.integers(space.n, size=number)
+        return self._rng.uniform(-1, 1, (number, *self._columns["action"].shape[1:])).astype(np.float32)
+
+    def _step_environments(self, row: int, actions: npt.NDArray) -> None:
+        columns, observations, returns = self._columns, self._observations, self._returns
+        for i, environment in enumerate(self._environments):
+            observation, reward, terminated, truncated, _ = environment.step(actions[i])
+            columns["next_observation"][row] = observation
+            columns["reward"][row] = reward
+            columns["terminated"][row] = terminated
+            if self._notes_truncation:
+                columns["truncated"][row] = truncated
+            row += 1
+            self.environment_steps += 1
+            returns[i] += float(reward)
+            if terminated or truncated:
+                self._episodes.append(Episode(self.environment_steps, returns[i]))
+                returns[i] = 0.0
+                observation, _ = environment.reset()
+            observations[i] = observation
+
+    def _scaled(self, actions: npt.NDArray) -> npt.NDArray:
+        assert self._scale
+        low, half_range = self._scale
+        return low + (actions + 1) * half_range
+
+    def close(self) -> None:
+        """Close the environments."""
+        for environment in self._environments:
+            environment.close()
+
+
+def _scale(space: gymnasium.Space[Any]) -> tuple[npt.NDArray, npt.NDArray] | None:
+    """Lower bound and half the range of a continuous action space that is not [-1, 1] already."""
+    if not isinstance(space, gymnasium.spaces.Box) or (np.all(space.low == -1) and np.all(space.high == 1)):
+        return None
+    return space.low, (space.high - space.low) / 2

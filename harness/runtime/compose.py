@@ -1,0 +1,257 @@
+"""Builds the parts of a training from a workload and the mapping that says what runs where."""
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from enum import StrEnum
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness import environments
+from harness.errors import UserError
+from harness.mapping import Mapping, Target
+from harness.runtime.actor import Actor
+from harness.workload import Workload
+from primitives import algorithms, learner, sum_tree
+from primitives.algorithms import Algorithm
+from primitives.backend import BackendUnavailableError
+from primitives.learner import Learner
+from primitives.replay import (
+    ConcurrentReplay,
+    FieldSpec,
+    LinearSchedule,
+    PrioritizedReplay,
+    Storage,
+    UniformReplay,
+)
+from primitives.replay.base import Replay
+from primitives.replay.storage import transition_fields
+
+
+class TimedStorage(Storage):
+    """A storage that counts the seconds of its gathers, apart from the sampling around them.
+
+    Attributes:
+        gather_s: seconds spent so far.
+    """
+
+    gather_s = 0.0
+
+    def gather(
+        self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
+    ) -> dict[str, npt.NDArray]:
+        start_s = perf_counter()
+        batch = super().gather(indices, out)
+        self.gather_s += perf_counter() - start_s
+        return batch
+
+
+class Fusion(StrEnum):
+    """Which neighbours of a mapping run as one call."""
+
+    NONE = "none"  # replay management, data storage and learner are called one after the other
+    REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
+    STEP = "step"  # the learner too: whole gradient steps in one native call, `FusedSteps`
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one training.
+
+    Attributes:
+        actor: steps the environments.
+        storage: the data, which `replay` manages.
+        replay: priorities and sampling.
+        learner: takes the gradient steps.
+        rng: source of the random numbers of sampling.
+        fusion: what is fused.
+    """
+
+    actor: Actor
+    storage: TimedStorage
+    replay: Replay
+    learner: Learner
+    rng: np.random.Generator
+    fusion: Fusion
+
+
+def fusions(workload: Workload, mapping: Mapping, presampled_batches: int) -> tuple[Fusion, ...]:
+    """What can be fused in a mapping, the most last.
+
+    Batches that are sampled ahead have left the replay before their gradient step: such steps cannot fuse.
+    """
+    possible = [Fusion.NONE]
+    if str(mapping.rmm) == "native" and str(mapping.storage) == "cpu" and workload.replay.prioritized:
+        possible.append(Fusion.REPLAY)
+        if str(mapping.learner) == "native" and presampled_batches == 0:
+            possible.append(Fusion.STEP)
+    return tuple(possible)
+
+
+def compose(
+    workload: Workload,
+    mapping: Mapping,
+    *,
+    batch_size: int,
+    seed: int,
+    local_storage: int,
+    presampled_batches: int = 0,
+    fusion: Fusion | None = None,
+) -> Parts:
+    """Build the parts of a training.
+
+    Args:
+        workload: what to train.
+        mapping: which backend and device runs learner, replay management and storage.
+        batch_size: transitions in a gradient step.
+        seed: every random number comes from it, each part having a stream of its own.
+        local_storage: vector steps that fit the actor's local storage.
+        presampled_batches: that will wait for their gradient step.
+        fusion: what to fuse; by default the most that the mapping allows.
+
+    Raises:
+        UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
+            workload and the batch size do not fit together.
+    """
+    if not 1 <= batch_size <= workload.replay.capacity:
+        raise UserError(
+            workload.name, "batch_size", batch_size, f"1 to replay.capacity, {workload.replay.capacity}"
+        )
+    possible = fusions(workload, mapping, presampled_batches)
+    fusion = possible[-1] if fusion is None else fusion
+    if fusion not in possible:
+        raise UserError(mapping, "fusion", fusion, ", ".join(possible))
+    algorithm = algorithm_of(workload)
+    if "weight" not in algorithm.columns(1):
+        allowed = "an algorithm that learns from a replay"
+        raise UserError(workload.name, "algorithm.name", f"{algorithm.name!r}, which is on-policy", allowed)
+    environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
+    storage = _storage(workload, mapping)
+    return Parts(
+        actor=actor_of(workload, environment_seed, exploration_seed, storage.fields, local_storage),
+        storage=storage,
+        replay=_replay(workload, mapping, storage, fusion),
+        learner=learner_of(workload, mapping, batch_size, learner_seed),
+        rng=np.random.default_rng(sampling_seed),
+        fusion=fusion,
+    )
+
+
+def check(workload: Workload, mapping: Mapping) -> None:
+    """See that a mapping's parts can be made here, by making small ones: before anything starts or is stored.
+
+    Raises:
+        UserError: the mapping names a backend or device that is not there.
+    """
+    _check_storage(mapping)
+    _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=workload.replay.fanout)
+    _create(mapping, "learner", mapping.learner, learner.create, algorithm_of(workload), batch_size=1)
+
+
+def actor_of(
+    workload: Workload,
+    environment_seed: np.random.SeedSequence,
+    exploration_seed: np.random.SeedSequence,
+    fields: MappingABC[str, FieldSpec],
+    local_storage: int,
+    *,
+    clip: bool = False,
+) -> Actor:
+    """The workload's environments and what steps them; see `Actor` for `fields` to `clip`."""
+    return Actor(
+        [
+            environments.make(workload.environment, int(seed >> 1))  # some take 31 bits at most
+            for seed in environment_seed.generate_state(workload.training.actors)
+        ],
+        np.random.default_rng(exploration_seed),
+        fields,
+        local_storage,
+        clip=clip,
+    )
+
+
+def learner_of(
+    workload: Workload, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence
+) -> Learner:
+    """The learner of a mapping.
+
+    Raises:
+        UserError: its backend or device is not there.
+    """
+    made: Learner = _create(
+        mapping,
+        "learner",
+        mapping.learner,
+        learner.create,
+        algorithm_of(workload),
+        batch_size=batch_size,
+        seed=int(seed.generate_state(1)[0]),
+    )
+    return made
+
+
+def algorithm_of(workload: Workload, dtype: torch.dtype = torch.float32) -> Algorithm:
+    """The workload's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+    return algorithms.create(
+        workload.algorithm.name,
+        observation_shape=workload.environment.observation_shape,
+        action_size=workload.environment.action_size,
+        network=workload.network.model_dump(),
+        hyperparameters=workload.algorithm.hyperparameters,
+        action_kind=workload.environment.action_kind,
+        dtype=dtype,
+    )
+
+
+def columns_of(workload: Workload) -> dict[str, FieldSpec]:
+    """The columns of the workload's transitions, as the data storage takes them; frames stay uint8."""
+    environment = workload.environment
+    pixels = len(environment.observation_shape) > 1
+    observation = FieldSpec(environment.observation_shape, np.uint8 if pixels else np.float32)
+    discrete = environment.action_kind == "discrete"
+    action = FieldSpec((), np.int64) if discrete else FieldSpec((environment.action_size,), np.float32)
+    return transition_fields(observation, action)
+
+
+def _check_storage(mapping: Mapping) -> None:
+    if str(mapping.storage) != "cpu":
+        raise UserError(mapping, "storage", mapping.storage, "cpu")
+
+
+def _storage(workload: Workload, mapping: Mapping) -> TimedStorage:
+    _check_storage(mapping)
+    return TimedStorage(workload.replay.capacity, columns_of(workload))
+
+
+def _replay(workload: Workload, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
+    settings = workload.replay
+    if not settings.prioritized:
+        return UniformReplay(storage)
+    beta = LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
+    options: dict[str, Any] = {"alpha": settings.alpha, "beta": beta, "epsilon": settings.epsilon}
+    if fusion is Fusion.NONE:
+        tree = _create(
+            mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout
+        )
+        return PrioritizedReplay(storage, tree, **options)
+    try:
+        return ConcurrentReplay(storage, fanout=settings.fanout, **options)
+    except (ImportError, ValueError) as error:
+        raise UserError(mapping, "rmm", mapping.rmm, error) from error
+
+
+def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments: Any, **options: Any) -> Any:
+    """`create` on a target, what it refuses being said as an error of the mapping."""
+    if target.location:
+        options["device"] = target.location
+    try:
+        return create(*arguments, backend=target.backend, **options)
+    except (ValueError, BackendUnavailableError) as error:
+        raise UserError(mapping, part, target, error) from error
+    except TypeError as error:
+        if not target.location:
+            raise
+        raise UserError(mapping, part, target, f"{target.backend}: it has one device") from error

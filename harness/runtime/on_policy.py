@@ -1,0 +1,148 @@
+"""The training loop of algorithms that learn from their own latest samples alone (PPO 2.1)."""
+
+from math import ceil
+from time import perf_counter
+from typing import cast
+
+import numpy as np
+import torch
+
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.compose import Fusion, actor_of, columns_of, learner_of
+from harness.runtime.training import Progress, Training
+from harness.workload import Workload
+from primitives.algorithms.ppo import PPO, Rollout
+from primitives.replay import FieldSpec
+
+
+class OnPolicyTraining:
+    """Iterations of sample generation and model update, in one thread: the same seed trains the same.
+
+    N actors take T steps each with the present policy; K epochs of minibatches of M follow. Where the policy
+    stops early, the other steps of the iteration update the value network alone (PPO 3.3). There is no
+    replay: of the mapping, the learner alone has something to run.
+
+    Args:
+        workload: what to train.
+        mapping: what runs where.
+        batch_size: M; the workload's by default.
+        seed: of everything random.
+        threads: that PyTorch may use in this process.
+
+    Attributes:
+        gradient_steps: taken so far.
+        learner: the learner at work.
+        fusion: nothing is fused here.
+
+    Raises:
+        UserError: mapping, batch size and workload do not fit together, or something is not installed.
+    """
+
+    fusion = Fusion.NONE
+
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        *,
+        batch_size: int | None = None,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        torch.set_num_threads(threads)
+        settings = workload.training
+        size = settings.batch_size if batch_size is None else batch_size
+        self._length = workload.algorithm.hyperparameters["trajectory_length"]
+        self._actors = settings.actors
+        if size > self._length * self._actors:
+            allowed = f"1 to actors * trajectory_length, {self._length * self._actors}"
+            raise UserError(workload.name, "batch_size", size, allowed)
+        environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
+        fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
+        self._actor = actor_of(workload, environment_seed, exploration_seed, fields, self._length, clip=True)
+        self.learner = learner_of(workload, mapping, size, learner_seed)
+        self._algorithm = cast(PPO, self.learner.algorithm)
+        self._rng = np.random.default_rng(dealing_seed)
+        self._prepare_s = self._learner_s = 0.0
+        self._losses: dict[str, float] = {}
+        self.gradient_steps = 0
+
+    @property
+    def environment_steps(self) -> int:
+        """Taken so far, over all environments."""
+        return self._actor.environment_steps
+
+    def warm_up(self) -> Progress:
+        """One iteration: part of training, but not of its throughput."""
+        return self._advance(1)
+
+    def advance(self, gradient_steps: int) -> Progress:
+        """Train on for at least `gradient_steps`: whole iterations.
+
+        Raises:
+            ValueError: `gradient_steps` below 1.
+        """
+        if gradient_steps < 1:
+            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
+        if not self.gradient_steps:
+            self.warm_up()
+        samples = self._length * self._actors
+        steps = samples // self.learner.batch_size * self._algorithm.hyperparameters.epochs
+        return self._advance(ceil(gradient_steps / steps))
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._actor.close()
+
+    def _advance(self, iterations: int) -> Progress:
+        before_s, before_terms_s = perf_counter(), self._terms_s()
+        before = self.gradient_steps, self.environment_steps
+        for _ in range(iterations):
+            self._iterate()
+        return Progress(
+            gradient_steps=self.gradient_steps - before[0],
+            environment_steps=self.environment_steps - before[1],
+            wall_s=perf_counter() - before_s,
+            episodes=self._actor.take_episodes(),
+            terms_s={name: value - before_terms_s[name] for name, value in self._terms_s().items()},
+            losses=self._losses,
+        )
+
+    def _iterate(self) -> None:
+        transitions = self._actor.collect(self._length, self.learner.explore)
+        start_s = perf_counter()
+        shape = (self._length, self._actors)
+        by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}
+        samples = self._algorithm.prepare(self.learner.parameters(), Rollout(**by_step))
+        prepared_s = perf_counter()
+        self._prepare_s += prepared_s - start_s
+        variant = "full"
+        for batch in self._algorithm.minibatches(samples, self.learner.batch_size, self._rng):
+            losses = self.learner.step(batch, variant=variant).losses
+            self._losses = self._losses | losses
+            self.gradient_steps += 1
+            if self._algorithm.early_stop(losses):
+                variant = "value"
+        self._learner_s += perf_counter() - prepared_s
+
+    def _terms_s(self) -> dict[str, float]:
+        return {
+            "environment": self._actor.environment_s,
+            "infer": self._actor.inference_s,
+            "prepare": self._prepare_s,
+            "learner": self._learner_s,
+        }
+
+
+def start(
+    workload: Workload,
+    mapping: Mapping,
+    *,
+    batch_size: int | None = None,
+    seed: int = 0,
+    threads: int = 1,
+) -> Training | OnPolicyTraining:
+    """The training loop that a workload's algorithm needs, ready to run; the arguments are `Training`'s."""
+    loop = OnPolicyTraining if workload.algorithm.name == PPO.name else Training
+    return loop(workload, mapping, batch_size=batch_size, seed=seed, threads=threads)

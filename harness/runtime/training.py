@@ -1,0 +1,315 @@
+"""The training loop: actors step, the replay fills, the learner takes gradient steps."""
+
+from collections import deque
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+from math import ceil, gcd
+from time import perf_counter
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness.mapping import Mapping
+from harness.runtime.actor import Actor, Episode, Policy
+from harness.runtime.compose import Fusion, compose
+from harness.runtime.double_buffer import DoubleBufferedPolicy
+from harness.runtime.unit import Unit
+from harness.workload import Workload
+from primitives.fused import FusedSteps
+from primitives.learner import Learner
+from primitives.replay import ConcurrentReplay
+from primitives.replay.base import Sample
+
+WARM_UP_GRADIENT_STEPS = 50
+_WARM_UP_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one stretch of training took.
+
+    Attributes:
+        gradient_steps: taken in it.
+        environment_steps: taken in it, over all environments.
+        wall_s: seconds.
+        episodes: those that ended in it; their environment steps count from the beginning of training.
+        terms_s: seconds by part of the loop: environment, infer, insert, sample, gather, learner, update.
+            Sampling that is fused with gathering is one term, sample; a whole fused gradient step is one
+            term, step. What is missing to `wall_s` is the loop itself.
+        losses: of the last gradient step, by name.
+    """
+
+    gradient_steps: int
+    environment_steps: int
+    wall_s: float
+    episodes: list[Episode]
+    terms_s: dict[str, float]
+    losses: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """All that only grows: the difference of two is what happened between them."""
+
+    now_s: float
+    gradient_steps: int
+    environment_steps: int
+    terms_s: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Presampled:
+    """A batch that waits for its gradient step, and how many items the replay had taken before it."""
+
+    sample: Sample
+    items_inserted: int
+
+
+def not_overwritten(
+    indices: npt.NDArray[np.int64], capacity: int, inserted: int, inserted_then: int
+) -> npt.NDArray[np.bool_]:
+    """Which rows of a first-in first-out storage still hold the item that they held some insertions ago.
+
+    Args:
+        indices: (B,) rows that held an item then.
+        capacity: rows of the storage.
+        inserted: items inserted so far.
+        inserted_then: items inserted until then.
+
+    Returns:
+        (B,) bool.
+    """
+    # The row that was written last has age 0.
+    age = (inserted - 1 - indices) % capacity
+    return age >= inserted - inserted_then
+
+
+class _Overlapped:
+    """The actor as a unit of its own, with weights that it may read while the learner trains."""
+
+    def __init__(self, actor: Actor, learner: Learner) -> None:
+        self.policy = DoubleBufferedPolicy(learner)
+        self.unit: Unit[int, dict[str, npt.NDArray]] = Unit(
+            "actor", lambda vector_steps: actor.collect(vector_steps, self.policy)
+        )
+
+
+class Training:
+    """Training of a workload on a mapping: the same seed gives the same training.
+
+    A round is `update_interval` environment steps for each gradient step: with several environments stepped
+    together, the smallest number of vector steps that holds whole gradient steps. A gradient step is
+    (MAP II-A2, PAL Algorithm 1) sampling, gathering, the learner's step and the update of the priorities.
+
+    With `presampled_batches` = D > 0 the dependency of sampling on the last priority updates is relaxed
+    (MAP V-A): D batches are sampled ahead. A row that was overwritten since its batch was sampled keeps the
+    priority of its new item (what PRL 3.2.1's collision-free insertion is for).
+
+    With `overlap` = n > 0 the actor is a unit of its own beside the rest (PRL 3.2): while n gradient steps
+    are taken, it collects the environment steps that belong to them, with the weights from before them; its
+    transitions are inserted, and the weights handed over, between two such iterations. Everything still
+    happens in the same order for the same seed.
+
+    Args:
+        workload: what to train.
+        mapping: what runs where.
+        batch_size: transitions in a gradient step; the workload's by default.
+        seed: of everything random.
+        threads: that PyTorch may use in this process.
+        presampled_batches: D; the workload's by default.
+        fusion: which neighbours run as one call; by default as many as the mapping allows.
+        overlap: gradient steps of an iteration, at least, that the actor works beside; 0: it takes turns
+            with the learner, in one thread.
+
+    Attributes:
+        gradient_steps, environment_steps: taken so far.
+        replay, learner: the parts at work.
+        fusion: what is fused.
+
+    Raises:
+        UserError: mapping, batch size and workload do not fit together, or something is not installed.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        *,
+        batch_size: int | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        presampled_batches: int | None = None,
+        fusion: Fusion | None = None,
+        overlap: int = 0,
+    ) -> None:
+        if overlap < 0:
+            raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
+        torch.set_num_threads(threads)
+        settings = workload.training
+        self._batch_size = settings.batch_size if batch_size is None else batch_size
+        ahead = settings.presampled_batches if presampled_batches is None else presampled_batches
+        common = gcd(settings.actors, settings.update_interval)
+        # A round is the least that has whole gradient steps and whole vector steps; overlapped iterations
+        # are several.
+        rounds = max(1, ceil(overlap * common / settings.actors))
+        self._vector_steps = rounds * settings.update_interval // common
+        self._gradient_steps_a_round = rounds * settings.actors // common
+        self._warm_up_steps = max(self._vector_steps, _WARM_UP_ROWS // settings.actors)
+        self._learning_starts = settings.learning_starts
+        parts = compose(
+            workload,
+            mapping,
+            batch_size=self._batch_size,
+            seed=seed,
+            local_storage=max(self._vector_steps, self._warm_up_steps),
+            presampled_batches=ahead,
+            fusion=fusion,
+        )
+        self._actor, self._storage, self.replay = parts.actor, parts.storage, parts.replay
+        self.learner, self._rng = parts.learner, parts.rng
+        self.fusion = parts.fusion
+        self._fused = (
+            FusedSteps(cast(ConcurrentReplay, parts.replay), parts.learner)
+            if parts.fusion is Fusion.STEP
+            else None
+        )
+        self._presampled: deque[_Presampled] = deque()
+        self._spare: list[Sample] = []
+        self._ahead = ahead
+        self._actors = settings.actors
+        self._insert_s = self._sample_s = self._learner_s = self._update_s = self._step_s = 0.0
+        self._losses: dict[str, float] = {}
+        self.gradient_steps = 0
+        self._inserted = 0
+        self._overlapped = _Overlapped(self._actor, self.learner) if overlap else None
+
+    @property
+    def environment_steps(self) -> int:
+        """Taken so far, over all environments."""
+        return self._actor.environment_steps
+
+    def warm_up(self) -> Progress:
+        """Fill the replay to `learning_starts` with random actions, then take the first gradient steps.
+
+        Both are part of training, but not of its throughput: nothing is learnt in the one, and what the
+        other compiles and allocates is done once.
+        """
+        before = self._counts()
+        while self.environment_steps < self._learning_starts:
+            missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
+            self._collect(min(missing, self._warm_up_steps), None)
+        self._train(WARM_UP_GRADIENT_STEPS)
+        return self._progress(before)
+
+    def advance(self, gradient_steps: int) -> Progress:
+        """Train on for at least `gradient_steps`: whole rounds.
+
+        Raises:
+            ValueError: `gradient_steps` below 1.
+        """
+        if gradient_steps < 1:
+            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
+        if not self.gradient_steps:
+            self.warm_up()
+        before = self._counts()
+        self._train(gradient_steps)
+        return self._progress(before)
+
+    def close(self) -> None:
+        """End the actor's unit, where there is one, and close the environments."""
+        if self._overlapped:
+            self._overlapped.unit.close()
+        self._actor.close()
+
+    def _train(self, gradient_steps: int) -> None:
+        until = self.gradient_steps + gradient_steps
+        while self.gradient_steps < until:
+            if self._overlapped:
+                self._overlapped_iteration(self._overlapped)
+            else:
+                self._collect(self._vector_steps, self.learner.explore)
+                self._gradient_steps()
+
+    def _overlapped_iteration(self, overlapped: "_Overlapped") -> None:
+        overlapped.unit.submit(self._vector_steps)
+        self._gradient_steps()
+        overlapped.policy.publish()
+        self._insert(overlapped.unit.result())
+        overlapped.policy.swap()
+
+    def _collect(self, vector_steps: int, policy: Policy | None) -> None:
+        self._insert(self._actor.collect(vector_steps, policy))
+
+    def _insert(self, transitions: MappingABC[str, npt.NDArray]) -> None:
+        start_s = perf_counter()
+        self.replay.insert(transitions)
+        self._inserted += len(transitions["reward"])
+        self._insert_s += perf_counter() - start_s
+
+    def _gradient_steps(self) -> None:
+        if self._fused is not None:
+            self._fused_steps(self._fused)
+            return
+        for _ in range(self._gradient_steps_a_round):
+            self._gradient_step()
+
+    def _gradient_step(self) -> None:
+        start_s = perf_counter()
+        gathered_s = self._storage.gather_s
+        while len(self._presampled) <= self._ahead:
+            sample = self._sample()
+            self._presampled.append(_Presampled(sample, self._inserted))
+        next_up = self._presampled.popleft()
+        sample = next_up.sample
+        sampled_s = perf_counter()
+        outcome = self.learner.step(sample.batch, sample.weights)
+        learnt_s = perf_counter()
+        indices, td_errors = sample.indices, outcome.td_errors
+        if self._ahead:
+            kept = not_overwritten(indices, self._storage.capacity, self._inserted, next_up.items_inserted)
+            indices, td_errors = indices[kept], td_errors[kept]
+        self.replay.update_priorities(indices, td_errors)
+        self._spare.append(sample)
+        self._sample_s += sampled_s - start_s - (self._storage.gather_s - gathered_s)
+        self._learner_s += learnt_s - sampled_s
+        self._update_s += perf_counter() - learnt_s
+        self._losses = outcome.losses
+        self.gradient_steps += 1
+
+    def _fused_steps(self, fused: FusedSteps) -> None:
+        start_s = perf_counter()
+        self._losses = fused.run(self._gradient_steps_a_round, self._rng)
+        self._step_s += perf_counter() - start_s
+        self.gradient_steps += self._gradient_steps_a_round
+
+    def _sample(self) -> Sample:
+        # Into the arrays of a batch that has been trained on, where there is one.
+        out = self._spare.pop() if self._spare else None
+        return self.replay.sample(self._batch_size, self._rng, out=out)
+
+    def _counts(self) -> _Counts:
+        terms_s = {
+            "environment": self._actor.environment_s,
+            "infer": self._actor.inference_s,
+            "insert": self._insert_s,
+        }
+        if self.fusion is Fusion.STEP:
+            terms_s["step"] = self._step_s
+        else:
+            terms_s |= {"sample": self._sample_s, "learner": self._learner_s, "update": self._update_s}
+        if self.fusion is Fusion.NONE:
+            terms_s["gather"] = self._storage.gather_s
+        return _Counts(perf_counter(), self.gradient_steps, self.environment_steps, terms_s)
+
+    def _progress(self, before: _Counts) -> Progress:
+        after = self._counts()
+        return Progress(
+            gradient_steps=after.gradient_steps - before.gradient_steps,
+            environment_steps=after.environment_steps - before.environment_steps,
+            wall_s=after.now_s - before.now_s,
+            episodes=self._actor.take_episodes(),
+            terms_s={name: after.terms_s[name] - before.terms_s[name] for name in after.terms_s},
+            losses=self._losses,
+        )

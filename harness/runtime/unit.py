@@ -1,0 +1,99 @@
+"""Processing units (MAP Table II): a thread with a bounded queue in and a bounded queue out."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+STALL_LIMIT_S = 60.0
+_CLOSE_LIMIT_S = 2.0
+
+
+class UnitError(RuntimeError):
+    """A unit died or stalled; the message begins with its name, and `__cause__` is its own error."""
+
+
+class Unit(Generic[Request, Answer]):
+    """Answers requests in order, in a thread of its own.
+
+    It runs beside the others as far as its work lets go of the GIL: native calls and simulators do.
+
+    Args:
+        name: in its errors.
+        work: from a request to its answer; never called twice at once.
+        depth: requests, and answers, that its queues hold; a full queue makes the other side wait.
+    """
+
+    def __init__(self, name: str, work: Callable[[Request], Answer], depth: int = 1) -> None:
+        self.name = name
+        self._work = work
+        self._requests: queue.Queue[Request | None] = queue.Queue(depth)
+        self._answers: queue.Queue[tuple[Answer | None, Exception | None]] = queue.Queue(depth)
+        self._closing = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request, limit_s: float = STALL_LIMIT_S) -> None:
+        """Hand a request in.
+
+        Raises:
+            UnitError: the unit has failed before, is closed, or took none for `limit_s` seconds.
+        """
+        self._check()
+        try:
+            self._requests.put(request, timeout=limit_s)
+        except queue.Full:
+            raise UnitError(f"{self.name}: stalled: took no request for {limit_s:g} s") from None
+
+    def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
+        """The answer to the oldest request that has none yet.
+
+        Raises:
+            UnitError: its work raised, the unit is closed, or there was no answer for `limit_s` seconds.
+        """
+        self._check()
+        try:
+            answer, self._failure = self._answers.get(timeout=limit_s)
+        except queue.Empty:
+            raise UnitError(f"{self.name}: stalled: no answer for {limit_s:g} s") from None
+        self._check()
+        return answer  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """End the thread after the request that it works on; what waits in the queues is dropped."""
+        self._closing.set()
+        for waiting in (self._requests, self._answers):  # so that no side waits for room
+            _drain(waiting)
+        self._requests.put(None)
+        self._thread.join(_CLOSE_LIMIT_S)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise UnitError(
+                f"{self.name}: {type(self._failure).__name__}: {self._failure}"
+            ) from self._failure
+        if self._closing.is_set():
+            raise UnitError(f"{self.name}: closed")
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            request = self._requests.get()
+            if request is None:
+                return
+            try:
+                self._answers.put((self._work(request), None))
+            except Exception as error:  # whatever it is, it stops this unit and is told to whoever asks
+                self._answers.put((None, error))
+                return
+
+
+def _drain(waiting: queue.Queue[Any]) -> None:
+    try:
+        while True:
+            waiting.get_nowait()
+    except queue.Empty:
+        pass

@@ -1,0 +1,1 @@
+"""The primitives of deep reinforcement learning, each on every backend. Usable without the harness."""

@@ -1,0 +1,74 @@
+"""Reinforcement learning algorithms, written once in PyTorch: one file each, read top to bottom.
+
+`create` makes one for an environment's shapes. Its gradient step is a pure function of (state, batch, draws);
+`primitives.learner` runs it, on PyTorch or as a traced graph on other backends.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from primitives.algorithms import checks, ddpg, dqn, ppo, sac, td3
+from primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters, StepResult
+from primitives.algorithms.networks import NetworkDescription
+
+_ALGORITHMS: dict[str, tuple[type[Algorithm], type[Hyperparameters]]] = {
+    "dqn": (dqn.DQN, dqn.Hyperparameters),
+    "ddpg": (ddpg.DDPG, ddpg.Hyperparameters),
+    "td3": (td3.TD3, td3.Hyperparameters),
+    "sac": (sac.SAC, sac.Hyperparameters),
+    "ppo": (ppo.PPO, ppo.Hyperparameters),
+}
+
+__all__ = ["Algorithm", "Batch", "Column", "StepResult", "create", "names"]
+
+
+def names() -> tuple[str, ...]:
+    """The algorithms that `create` knows."""
+    return tuple(_ALGORITHMS)
+
+
+def create(
+    name: str,
+    *,
+    observation_shape: tuple[int, ...],
+    action_size: int,
+    network: NetworkDescription | Mapping[str, Any] | None = None,
+    hyperparameters: Hyperparameters | Mapping[str, Any] | None = None,
+    action_kind: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Algorithm:
+    """An algorithm for an environment's shapes.
+
+    Args:
+        name: one of `names()`.
+        observation_shape: (S,), or (channels, height, width) for pixels.
+        action_size: components of a continuous action, or the number of discrete ones; at least 1.
+        network: kind and sizes, as a workload's `[network]` table; two hidden layers of 256 by default.
+        hyperparameters: by name; those left out keep the algorithm's defaults.
+        action_kind: "continuous" or "discrete"; by default the (first) one that the algorithm is for.
+        dtype: float32 or float64.
+
+    Raises:
+        ValueError: an unknown name or a value out of range; it names the argument and what is allowed.
+    """
+    checks.one_of("name", name, _ALGORITHMS)
+    for size in observation_shape:
+        checks.whole("observation_shape", size, 1)
+    checks.whole("action_size", action_size, 1)
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype: found {dtype}; allowed: torch.float32, torch.float64")
+    algorithm, settings = _ALGORITHMS[name]
+    action_kind = action_kind or algorithm.action_kinds[0]
+    checks.one_of(f"action_kind for {name}", action_kind, algorithm.action_kinds)
+    made = algorithm(
+        observation_shape=tuple(observation_shape),
+        action_size=action_size,
+        network=NetworkDescription.of(network or {}),
+        hyperparameters=settings.of(hyperparameters),
+        dtype=dtype,
+        action_kind=action_kind,
+    )
+    _ = made.networks  # an observation that the network cannot take is an error here, not at the first step
+    return made

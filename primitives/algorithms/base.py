@@ -1,0 +1,189 @@
+"""What every algorithm offers: its state, its batch, its gradient step, its action."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import checks
+from primitives.algorithms.networks import Array, Network, NetworkDescription, Parameters
+from primitives.algorithms.updates import PURE, Batch, Updates
+
+
+class Column(NamedTuple):
+    """One argument of a gradient step: its shape (the batch first) and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class StepResult(NamedTuple):
+    """What a gradient step returns.
+
+    Attributes:
+        state: the new state, of the same structure as the old.
+        losses: each () float, by name.
+        td_error: (B,) float, target minus value before the update; its magnitude is the new priority.
+    """
+
+    state: Any
+    losses: dict[str, Tensor]
+    td_error: Tensor
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Base of each algorithm's hyper-parameters; the subclasses document their fields."""
+
+    @classmethod
+    def of(cls, values: Self | Mapping[str, Any] | None) -> Self:
+        """From a mapping such as a workload's `[algorithm]` table.
+
+        Raises:
+            ValueError: a name that the algorithm does not have, or a value out of range.
+        """
+        if isinstance(values, Hyperparameters):
+            if not isinstance(values, cls):
+                raise ValueError(f"hyperparameters: found {type(values)!r}; allowed: {cls!r}")
+            return values
+        given: dict[str, Any] = dict(values or {})
+        known = {entry.name for entry in fields(cls)}
+        for name in given:
+            checks.one_of("hyperparameters", name, known)
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC):
+    """An algorithm for one environment's shapes: a frozen description; all that changes is in its state.
+
+    `gradient_step` is a pure function with static shapes and no control flow that depends on data, in
+    float32 or float64, so that it can be traced into a graph. Where steps differ (a target network copied
+    every thousandth step, a policy updated every second one) each kind of step is a *variant*, which traces
+    to a graph of its own; `variant(n)` names the one that step n takes.
+
+    Attributes:
+        observation_shape: (S,) for vectors, (channels, height, width) for pixels.
+        action_size: components of a continuous action, or the number of discrete ones.
+        network: kind and size of the networks.
+        hyperparameters: the algorithm's own.
+        dtype: float32 or float64, of parameters and batch.
+        updates: how gradients, Adam and Polyak averaging are done.
+        action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
+    """
+
+    name: ClassVar[str]
+    action_kinds: ClassVar[tuple[str, ...]]
+
+    observation_shape: tuple[int, ...]
+    action_size: int
+    network: NetworkDescription = field(default_factory=NetworkDescription)
+    hyperparameters: Any = None
+    dtype: torch.dtype = torch.float32
+    updates: Updates = PURE
+    action_kind: str = ""
+
+    @property
+    def discrete(self) -> bool:
+        """Whether actions are numbers of discrete ones."""
+        return self.action_kind == "discrete"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The kinds of gradient step; "full" updates everything."""
+        return ("full",)
+
+    def variant(self, step: int) -> str:
+        """The kind of gradient step number `step`, from 0."""
+        return "full"
+
+    @property
+    @abstractmethod
+    def networks(self) -> dict[str, Network]:
+        """Each trained network by its name in the state."""
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> Any:
+        """The state before training, from a CPU generator."""
+
+    @abstractmethod
+    def columns(self, batch_size: int) -> dict[str, Column]:
+        """What a batch must hold. Boolean columns (`terminated`) come as 0 or 1 in `dtype`."""
+
+    @abstractmethod
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """The random numbers of one gradient step, on the generator's device; empty when it needs none."""
+
+    @abstractmethod
+    def gradient_step(self, state: Any, batch: Batch, draws: Batch, variant: str = "full") -> StepResult:
+        """One gradient step: pure, of the batch in `columns` and the draws of `draw`."""
+
+    @abstractmethod
+    def acting_parameters(self, state: Any) -> Parameters:
+        """The part of the state that `act` and `explore` need: what a learner sends to its actors."""
+
+    @abstractmethod
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """The greedy action.
+
+        Args:
+            parameters: from `acting_parameters`, as tensors or NumPy arrays.
+            observation: (n, *observation_shape), of the same kind.
+
+        Returns:
+            (n,) int64 for discrete actions, else (n, action_size) in [-1, 1].
+        """
+
+    @abstractmethod
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The action that an actor takes while it gathers experience.
+
+        Args:
+            parameters: from `acting_parameters`, as arrays.
+            observation: (n, *observation_shape).
+            environment_step: how many environment steps were taken so far, for schedules.
+            rng: where randomness comes from.
+
+        Returns:
+            As `act`; PPO's continuous actions may lie outside [-1, 1]: clip them where they are applied, and
+            store them as they are.
+        """
+
+    def _transition_columns(self, batch_size: int) -> dict[str, Column]:
+        pixels = self.network.kind == "nature_cnn"
+        observation = Column((batch_size, *self.observation_shape), torch.uint8 if pixels else self.dtype)
+        scalar = Column((batch_size,), self.dtype)
+        action = (
+            Column((batch_size,), torch.int64)
+            if self.discrete
+            else Column((batch_size, self.action_size), self.dtype)
+        )
+        return {
+            "observation": observation,
+            "action": action,
+            "reward": scalar,
+            "next_observation": observation,
+            "terminated": scalar,
+            "weight": scalar,
+        }
+
+
+def with_noise(action: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:
+    """Actions in [-1, 1] with Gaussian noise of standard deviation `scale`, clipped to [-1, 1]."""
+    noise = rng.standard_normal(action.shape, action.dtype)
+    return np.clip(action + action.dtype.type(scale) * noise, -1, 1)
+
+
+def lesser(first: Tensor, second: Tensor) -> Tensor:
+    """The element-wise minimum, as a choice: the derivative of `torch.minimum` works in place when traced."""
+    return torch.where(first < second, first, second)

@@ -1,0 +1,35 @@
+"""Checks of arguments: each raises `ValueError` naming the argument, what was found and what is allowed."""
+
+import math
+from collections.abc import Collection
+
+
+def in_range(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
+    """`value` is a finite number in [low, high], or in (low, high] with `open_low`."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not low <= value <= high or (open_low and value == low):
+        allowed = f"a number in {'(' if open_low else '['}{low:g}, {high:g}]"
+        raise ValueError(f"{name}: found {value!r}; allowed: {allowed}")
+
+
+def positive(name: str, value: float) -> None:
+    """`value` is a finite number above 0."""
+    in_range(name, value, 0.0, open_low=True)
+
+
+def whole(name: str, value: int, low: int) -> None:
+    """`value` is an integer of at least `low`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name}: found {value!r}; allowed: an integer of at least {low}")
+
+
+def one_of(name: str, value: str, allowed: Collection[str]) -> None:
+    """`value` is one of `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name}: found {value!r}; allowed: {', '.join(sorted(allowed))}")
+
+
+def truth(name: str, value: bool) -> None:
+    """`value` is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: found {value!r}; allowed: true or false")

@@ -1,0 +1,173 @@
+"""Deep deterministic policy gradient (Lillicrap et al. 2015, arXiv:1509.02971, Algorithm 1).
+
+MAP's and PRL's learner for continuous actions (MAP Table III), and FIX's (FIX V-B). One gradient step:
+
+    y_i = r_i + gamma (1 - terminated_i) Q'(s'_i, mu'(s'_i))          equation 5
+    td_i = y_i - Q(s_i, a_i)                                          |td_i| is the new priority
+    critic: minimise 1/B sum_i w_i td_i^2                             equation 4, importance-weighted (PAL II)
+    actor:  maximise 1/B sum_i Q(s_i, mu(s_i))                        equation 6, with the critic just updated
+    Q' <- (1 - tau) Q' + tau Q,  mu' <- (1 - tau) mu' + tau mu
+
+both with Adam. The critic takes observation and action together in its first layer (FIX V-B), the actor ends
+in tanh. Only `terminated` ends the bootstrap: a truncated episode would have gone on.
+
+Batch of B transitions:
+
+| field | shape | dtype | range, unit |
+|---|---|---|---|
+| observation, next_observation | (B, S) | float | the environment's |
+| action | (B, A) | float | [-1, 1]: scaled to the environment's bounds outside |
+| reward | (B,) | float | the environment's |
+| terminated | (B,) | float | 0 or 1 |
+| weight | (B,) | float | importance weight, (0, 1] |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import base, checks, networks
+from primitives.algorithms.networks import Array, Network, Parameters
+from primitives.algorithms.updates import AdamState, copy, initial_adam
+
+
+@dataclass(frozen=True)
+class Hyperparameters(base.Hyperparameters):
+    """DDPG's hyper-parameters."""
+
+    actor_learning_rate: float = 1e-4
+    """Adam's step size for the actor, > 0."""
+    critic_learning_rate: float = 1e-3
+    """Adam's step size for the critic, > 0."""
+    gamma: float = 0.99
+    """Discount per step, [0, 1]."""
+    tau: float = 0.005
+    """How far the targets move at each step, (0, 1]."""
+    exploration_noise: float = 0.1
+    """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value out of range."""
+        checks.positive("actor_learning_rate", self.actor_learning_rate)
+        checks.positive("critic_learning_rate", self.critic_learning_rate)
+        checks.in_range("gamma", self.gamma, 0, 1)
+        checks.in_range("tau", self.tau, 0, 1, open_low=True)
+        checks.in_range("exploration_noise", self.exploration_noise, 0)
+
+
+class State(NamedTuple):
+    """All that a gradient step changes."""
+
+    actor: Parameters
+    critic: Parameters
+    target_actor: Parameters
+    target_critic: Parameters
+    actor_adam: AdamState
+    critic_adam: AdamState
+
+
+@dataclass(frozen=True)
+class DDPG(base.Algorithm):
+    """DDPG for continuous actions. See the module's text for the update."""
+
+    name: ClassVar[str] = "ddpg"
+    action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
+    hyperparameters: Hyperparameters = Hyperparameters()
+
+    @property
+    def actor(self) -> Network:
+        """mu: observation (B, S) to action (B, A) in [-1, 1]."""
+        return self.network.build(self.observation_shape, self.action_size, "tanh")
+
+    @property
+    def critic(self) -> Network:
+        """Q: observation and action (B, S + A) to value (B, 1)."""
+        return self.network.build((self.observation_shape[0] + self.action_size,), 1)
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """The trained networks."""
+        return {"actor": self.actor, "critic": self.critic}
+
+    def initialise(self, generator: torch.Generator) -> State:
+        """The state before training; targets start equal."""
+        actor = networks.initialise(self.actor, generator, self.dtype)
+        critic = networks.initialise(self.critic, generator, self.dtype)
+        return State(
+            actor=actor,
+            critic=critic,
+            target_actor=copy(actor),
+            target_critic=copy(critic),
+            actor_adam=initial_adam(actor),
+            critic_adam=initial_adam(critic),
+        )
+
+    def columns(self, batch_size: int) -> dict[str, base.Column]:
+        """A batch of transitions."""
+        return self._transition_columns(batch_size)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Nothing: the step is deterministic."""
+        return {}
+
+    def gradient_step(
+        self, state: State, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
+    ) -> base.StepResult:
+        """One step of critic, actor and targets; losses: "critic" and "actor"."""
+        settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
+
+        def critic_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
+            following = batch["next_observation"]
+            next_pair = torch.cat([following, actor(state.target_actor, following)], 1)
+            next_value = critic(state.target_critic, next_pair).squeeze(1)
+            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            taken = torch.cat([batch["observation"], batch["action"]], 1)
+            td_error = target - critic(parameters, taken).squeeze(1)
+            return (batch["weight"] * td_error * td_error).mean(), td_error
+
+        gradients, critic_cost, td_error = updates.gradients(critic_loss, state.critic, batch)
+        new_critic, critic_adam = updates.adam(
+            state.critic, gradients, state.critic_adam, settings.critic_learning_rate
+        )
+
+        def actor_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[()]]:
+            observation = batch["observation"]
+            proposed = torch.cat([observation, actor(parameters, observation)], 1)
+            return -critic(new_critic, proposed).mean(), ()
+
+        gradients, actor_cost, _ = updates.gradients(actor_loss, state.actor, batch)
+        new_actor, actor_adam = updates.adam(
+            state.actor, gradients, state.actor_adam, settings.actor_learning_rate
+        )
+
+        new_state = State(
+            actor=new_actor,
+            critic=new_critic,
+            target_actor=updates.polyak(state.target_actor, new_actor, settings.tau),
+            target_critic=updates.polyak(state.target_critic, new_critic, settings.tau),
+            actor_adam=actor_adam,
+            critic_adam=critic_adam,
+        )
+        return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
+
+    def acting_parameters(self, state: State) -> Parameters:
+        """The actor."""
+        return state.actor
+
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """(n, A) in [-1, 1]."""
+        return self.actor(parameters, observation)
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The greedy action with Gaussian noise, clipped to [-1, 1]."""
+        return base.with_noise(self.act(parameters, observation), self.hyperparameters.exploration_noise, rng)

@@ -1,0 +1,187 @@
+"""Deep Q-learning (Mnih et al. 2015), with double Q-learning (van Hasselt et al. 2016) as an option.
+
+The gradient step minimises the importance-weighted TD error (PAL II, equation 3):
+
+    y_i = r_i + gamma (1 - terminated_i) max_a Q'(s'_i, a)                 Mnih et al. 2015, Algorithm 1
+    y_i = r_i + gamma (1 - terminated_i) Q'(s'_i, argmax_a Q(s'_i, a))     double: van Hasselt et al., eq. 4
+    td_i = y_i - Q(s_i, a_i)                                               PAL eq. 2; |td_i|: new priority
+    L = 1/B sum_i w_i l(td_i),  l(x) = x^2, or Huber's (clipped error of Mnih et al. 2015, Methods)
+
+with Adam; Q' is the target network: Q' <- (1 - tau) Q' + tau Q every `target_interval` gradient steps. Only
+`terminated` ends the bootstrap: a truncated episode would have gone on, so its last state has a value.
+
+Batch of B transitions:
+
+| field | shape | dtype | range, unit |
+|---|---|---|---|
+| observation, next_observation | (B, *observation_shape) | float, or uint8 pixels | the environment's |
+| action | (B,) | int64 | [0, action_size) |
+| reward | (B,) | float | the environment's |
+| terminated | (B,) | float | 0 or 1 |
+| weight | (B,) | float | importance weight, (0, 1] |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import base, checks, networks
+from primitives.algorithms.networks import Array, Network, Parameters
+from primitives.algorithms.updates import AdamState, copy, initial_adam
+
+
+@dataclass(frozen=True)
+class Hyperparameters(base.Hyperparameters):
+    """DQN's hyper-parameters."""
+
+    learning_rate: float = 1e-4
+    """Adam's step size, > 0."""
+    gamma: float = 0.99
+    """Discount per step, [0, 1]."""
+    double: bool = False
+    """Choose the next action with the online network (double DQN)."""
+    target_interval: int = 1000
+    """Gradient steps between updates of the target network, at least 1."""
+    tau: float = 1.0
+    """How far the target moves at each update, (0, 1]; 1 copies."""
+    loss: str = "huber"
+    """Of the TD error: "huber" (squared below 1, linear above) or "squared"."""
+    maximum_gradient_norm: float | None = None
+    """Joint norm that gradients are clipped to, > 0; None: no clipping."""
+    epsilon_initial: float = 1.0
+    """Probability of a random action at the first environment step, [0, 1]."""
+    epsilon_final: float = 0.05
+    """The same from `exploration_steps` on, [0, 1]."""
+    exploration_steps: int = 10_000
+    """Environment steps over which it falls linearly, at least 1."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value out of range."""
+        checks.positive("learning_rate", self.learning_rate)
+        checks.in_range("gamma", self.gamma, 0, 1)
+        checks.whole("target_interval", self.target_interval, 1)
+        checks.in_range("tau", self.tau, 0, 1, open_low=True)
+        checks.one_of("loss", self.loss, ("huber", "squared"))
+        if self.maximum_gradient_norm is not None:
+            checks.positive("maximum_gradient_norm", self.maximum_gradient_norm)
+        checks.in_range("epsilon_initial", self.epsilon_initial, 0, 1)
+        checks.in_range("epsilon_final", self.epsilon_final, 0, 1)
+        checks.whole("exploration_steps", self.exploration_steps, 1)
+
+
+class State(NamedTuple):
+    """All that a gradient step changes."""
+
+    q: Parameters
+    target_q: Parameters
+    adam: AdamState
+
+
+@dataclass(frozen=True)
+class DQN(base.Algorithm):
+    """Deep Q-learning for discrete actions. See the module's text for the update."""
+
+    name: ClassVar[str] = "dqn"
+    action_kinds: ClassVar[tuple[str, ...]] = ("discrete",)
+    hyperparameters: Hyperparameters = Hyperparameters()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """ "online" leaves the target network as it is."""
+        return ("full", "online")
+
+    def variant(self, step: int) -> str:
+        """ "full" on every `target_interval`-th step, which updates the target network too."""
+        return "full" if (step + 1) % self.hyperparameters.target_interval == 0 else "online"
+
+    @property
+    def q(self) -> Network:
+        """Observation to one value an action."""
+        return self.network.build(self.observation_shape, self.action_size)
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """The trained network."""
+        return {"q": self.q}
+
+    def initialise(self, generator: torch.Generator) -> State:
+        """The state before training; the target starts equal."""
+        q = networks.initialise(self.q, generator, self.dtype)
+        return State(q, copy(q), initial_adam(q))
+
+    def columns(self, batch_size: int) -> dict[str, base.Column]:
+        """A batch of transitions."""
+        return self._transition_columns(batch_size)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Nothing: the step is deterministic."""
+        return {}
+
+    def gradient_step(
+        self, state: State, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
+    ) -> base.StepResult:
+        """One step on the weighted TD error; losses: "q", and "mean_q", the mean value of the actions."""
+        settings, updates, q = self.hyperparameters, self.updates, self.q
+
+        def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            next_values = q(state.target_q, batch["next_observation"])
+            if settings.double:
+                greedy = q(state.q, batch["next_observation"]).argmax(1, keepdim=True)
+                next_value = next_values.gather(1, greedy).squeeze(1)
+            else:
+                next_value = next_values.amax(1)
+            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            values = q(parameters, batch["observation"])
+            value = values.gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+            td_error = target - value
+            return (batch["weight"] * self._cost(td_error)).mean(), (td_error, value.mean())
+
+        gradients, q_loss, (td_error, mean_q) = updates.gradients(loss, state.q, batch)
+        gradients = updates.clip(gradients, settings.maximum_gradient_norm)
+        new_q, adam = updates.adam(state.q, gradients, state.adam, settings.learning_rate)
+        target_q = (
+            state.target_q if variant == "online" else updates.polyak(state.target_q, new_q, settings.tau)
+        )
+        return base.StepResult(State(new_q, target_q, adam), {"q": q_loss, "mean_q": mean_q}, td_error)
+
+    def _cost(self, td_error: Tensor) -> Tensor:
+        if self.hyperparameters.loss == "squared":
+            return td_error * td_error
+        # Huber's function without a branch: the part of |x| up to 1 is squared, the rest is linear.
+        magnitude = td_error.abs()
+        inner = magnitude.clamp(max=1.0)
+        return inner * (magnitude - 0.5 * inner)
+
+    def acting_parameters(self, state: State) -> Parameters:
+        """The online network."""
+        return state.q
+
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """(n,) int64: the action of the largest value."""
+        return self.q(parameters, observation).argmax(-1)
+
+    def epsilon(self, environment_step: int) -> float:
+        """The probability of a random action at an environment step."""
+        settings = self.hyperparameters
+        progress = min(environment_step / settings.exploration_steps, 1.0)
+        return settings.epsilon_initial + progress * (settings.epsilon_final - settings.epsilon_initial)
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Epsilon-greedy: (n,) int64."""
+        n, epsilon = len(observation), self.epsilon(environment_step)
+        if n == 1:  # without the calls that arrays need
+            chosen = rng.random() < epsilon
+            return rng.integers(self.action_size, size=1) if chosen else self.act(parameters, observation)
+        random = rng.random(n) < epsilon
+        action = rng.integers(self.action_size, size=n)
+        return action if random.all() else np.where(random, action, self.act(parameters, observation))

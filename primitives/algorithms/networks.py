@@ -1,0 +1,306 @@
+"""Networks as functions of their parameters, with exact counts of multiply-accumulates and parameters.
+
+A network is a frozen description; its parameters are a plain dict of tensors that is passed in.
+`network(parameters, x)` is pure, and works on tensors as on NumPy arrays: an actor that asks for one action
+at a time is several times faster in NumPy, whose calls cost less.
+
+| network | input | output | used by |
+|---|---|---|---|
+| `MLP` | (B, sizes[0]) float | (B, sizes[-1]) float | MAP Table III, PPO 5.1, FIX V-B |
+| `NatureCNN` | (B, 4, 84, 84) in [0, 255] | (B, outputs) float | MAP Table III (Mnih et al. 2015) |
+
+Weights are (out, in) and biases (out,), named `0.weight`, `0.bias`, `1.weight`, ... in the order of the
+layers; a convolution's weight is (out channels, in channels, height, width).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from primitives.algorithms import checks
+
+Parameters = dict[str, Tensor]
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+_TORCH_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "none": lambda x: x,
+}
+_NUMPY_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "none": lambda x: x,
+}
+ACTIVATIONS = tuple(_TORCH_ACTIVATIONS)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's size.
+
+    Attributes:
+        kind: "linear" or "convolution".
+        weight_shape: (out, in), or (out channels, in channels, height, width).
+        positions: how often the weights are applied to one sample: 1, or the output's pixels.
+    """
+
+    kind: str
+    weight_shape: tuple[int, ...]
+    positions: int = 1
+
+    @property
+    def fan_in(self) -> int:
+        """Inputs of one output unit."""
+        return math.prod(self.weight_shape[1:])
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the forward pass of one sample; adding the bias is not counted."""
+        return math.prod(self.weight_shape) * self.positions
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return math.prod(self.weight_shape) + self.weight_shape[0]
+
+
+class Network(Protocol):
+    """What an algorithm needs of a network."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in order."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """The size of the output."""
+        ...
+
+    def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
+        """The forward pass of a batch."""
+        ...
+
+
+def forward_macs(network: Network) -> int:
+    """Multiply-accumulates of one sample's forward pass."""
+    return sum(layer.macs for layer in network.layers)
+
+
+def parameter_count(network: Network) -> int:
+    """All weights and biases."""
+    return sum(layer.parameters for layer in network.layers)
+
+
+def initialise(
+    network: Network,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+    gains: tuple[float, ...] | None = None,
+) -> Parameters:
+    """Random parameters.
+
+    Args:
+        network: what to make parameters for.
+        generator: of the CPU; a seed gives the same parameters in every `dtype`, up to rounding.
+        dtype: float32 or float64.
+        gains: one a layer: orthogonal weights of that gain and biases 0 (usual for PPO). Without it weights
+            and biases are uniform in ±1/sqrt(fan-in) (Lillicrap et al. 2015, section 7; PyTorch's default).
+
+    Returns:
+        The parameters, on the CPU.
+    """
+    parameters: Parameters = {}
+    for index, layer in enumerate(network.layers):
+        if gains is None:
+            bound = 1 / math.sqrt(layer.fan_in)
+            weight, bias = (
+                torch.rand(shape, generator=generator, dtype=torch.float64) * (2 * bound) - bound
+                for shape in (layer.weight_shape, layer.weight_shape[:1])
+            )
+        else:
+            weight = torch.empty(layer.weight_shape, dtype=torch.float64)
+            torch.nn.init.orthogonal_(weight, gains[index], generator=generator)
+            bias = torch.zeros(layer.weight_shape[:1], dtype=torch.float64)
+        parameters[f"{index}.weight"], parameters[f"{index}.bias"] = weight.to(dtype), bias.to(dtype)
+    return parameters
+
+
+def join(**parts: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters of several networks as one: `first.0.weight`, `second.0.weight`, ..."""
+    return {f"{prefix}.{name}": value for prefix, part in parts.items() for name, value in part.items()}
+
+
+def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """One network's parameters out of joined ones."""
+    start = f"{prefix}."
+    return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
+
+
+def activate(name: str, x: Array) -> Array:
+    """Apply an activation by its name to a tensor or array."""
+    return _NUMPY_ACTIVATIONS[name](x) if isinstance(x, np.ndarray) else _TORCH_ACTIVATIONS[name](x)
+
+
+@dataclass(frozen=True)
+class MLP:
+    """Linear layers with an activation between them.
+
+    Attributes:
+        sizes: input, hidden layers, output: (11, 256, 256, 3).
+        activation: after each hidden layer.
+        output_activation: after the last.
+    """
+
+    sizes: tuple[int, ...]
+    activation: str = "relu"
+    output_activation: str = "none"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a size below 1 or an unknown activation."""
+        for size in self.sizes:
+            checks.whole("sizes", size, 1)
+        checks.whole("number of sizes", len(self.sizes), 2)
+        checks.one_of("activation", self.activation, ACTIVATIONS)
+        checks.one_of("output_activation", self.output_activation, ACTIVATIONS)
+
+    @property
+    def outputs(self) -> int:
+        """The size of the output."""
+        return self.sizes[-1]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in order."""
+        pairs = zip(self.sizes[1:], self.sizes[:-1], strict=True)
+        return tuple(Layer("linear", shape) for shape in pairs)
+
+    def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
+        """(B, sizes[0]) to (B, sizes[-1])."""
+        last = len(self.sizes) - 2
+        for index in range(last + 1):
+            weight, bias = parameters[f"{index}.weight"], parameters[f"{index}.bias"]
+            x = x @ weight.T + bias if isinstance(x, np.ndarray) else functional.linear(x, weight, bias)
+            x = activate(self.output_activation if index == last else self.activation, x)
+        return x
+
+
+@dataclass(frozen=True)
+class NatureCNN:
+    """Three convolutions and a linear layer, then optionally an output layer (Mnih et al. 2015, Methods).
+
+    Pixels are divided by 255 inside, so that observations can stay uint8 in the replay.
+
+    Attributes:
+        input_shape: (channels, height, width), by default four stacked 84x84 frames.
+        head: units of the output layer; None gives the 512 features themselves, as a trunk that heads share.
+        convolutions: (channels, kernel, stride) each.
+        hidden: units of the linear layer after the convolutions.
+    """
+
+    input_shape: tuple[int, int, int] = (4, 84, 84)
+    head: int | None = None
+    convolutions: tuple[tuple[int, int, int], ...] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+    hidden: int = 512
+    _layers: tuple[Layer, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when the image is smaller than the kernels need."""
+        channels, height, width = self.input_shape
+        layers = []
+        for out, kernel, stride in self.convolutions:
+            height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+            if min(height, width) < 1:
+                raise ValueError(
+                    f"input_shape: found {self.input_shape!r}; allowed: large enough for {kernel=}"
+                )
+            layers.append(Layer("convolution", (out, channels, kernel, kernel), height * width))
+            channels = out
+        layers.append(Layer("linear", (self.hidden, channels * height * width)))
+        if self.head is not None:
+            layers.append(Layer("linear", (self.head, self.hidden)))
+        object.__setattr__(self, "_layers", tuple(layers))
+
+    @property
+    def outputs(self) -> int:
+        """The size of the output."""
+        return self.hidden if self.head is None else self.head
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in order."""
+        return self._layers
+
+    def __call__(self, parameters: Mapping[str, Array], x: Array) -> Array:
+        """(B, channels, height, width) pixels to (B, outputs)."""
+        if isinstance(x, np.ndarray):
+            tensors = {name: torch.from_numpy(value) for name, value in parameters.items()}
+            return self(tensors, torch.from_numpy(x)).numpy()
+        x = x.to(parameters["0.weight"].dtype) * (1 / 255)
+        for index, (_, _, stride) in enumerate(self.convolutions):
+            weight, bias = parameters[f"{index}.weight"], parameters[f"{index}.bias"]
+            x = torch.relu(functional.conv2d(x, weight, bias, stride=stride))
+        index = len(self.convolutions)
+        x = x.flatten(1)
+        x = torch.relu(functional.linear(x, parameters[f"{index}.weight"], parameters[f"{index}.bias"]))
+        if self.head is not None:
+            x = functional.linear(x, parameters[f"{index + 1}.weight"], parameters[f"{index + 1}.bias"])
+        return x
+
+
+@dataclass(frozen=True)
+class NetworkDescription:
+    """The `[network]` table of a workload.
+
+    Attributes:
+        kind: "mlp" or "nature_cnn".
+        hidden: units of the hidden layers of an MLP; ignored by "nature_cnn", whose layers are fixed.
+        activation: after each hidden layer of an MLP.
+    """
+
+    kind: str = "mlp"
+    hidden: tuple[int, ...] = (256, 256)
+    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an unknown kind or activation or a size below 1."""
+        checks.one_of("kind", self.kind, ("mlp", "nature_cnn"))
+        checks.one_of("activation", self.activation, ACTIVATIONS)
+        for size in self.hidden:
+            checks.whole("hidden", size, 1)
+
+    @classmethod
+    def of(cls, values: "NetworkDescription | Mapping[str, Any]") -> "NetworkDescription":
+        """From a mapping such as a workload's table; raises ValueError for a key it does not know."""
+        if isinstance(values, NetworkDescription):
+            return values
+        known: dict[str, Any] = dict(values)
+        for name in known:
+            checks.one_of("network", name, cls.__dataclass_fields__)
+        if "hidden" in known:
+            known["hidden"] = tuple(known["hidden"])
+        return cls(**known)
+
+    def build(self, input_shape: tuple[int, ...], outputs: int, output_activation: str = "none") -> Network:
+        """The network from an observation (or observation and action, flat) to `outputs` values."""
+        if self.kind == "nature_cnn":
+            checks.whole(
+                "dimensions of observation_shape for nature_cnn (channels, height, width)",
+                len(input_shape),
+                3,
+            )
+            if output_activation != "none":
+                raise ValueError(
+                    f"kind: found 'nature_cnn' with output {output_activation!r}; allowed: 'mlp'"
+                )
+            return NatureCNN(input_shape=(input_shape[0], input_shape[1], input_shape[2]), head=outputs)
+        if len(input_shape) != 1:
+            raise ValueError(f"observation_shape: found {input_shape!r}; allowed for an mlp: one dimension")
+        return MLP((*input_shape, *self.hidden, outputs), self.activation, output_activation)

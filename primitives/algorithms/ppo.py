@@ -1,0 +1,400 @@
+"""Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347) with generalised advantages.
+
+Each of N actors takes T steps with the present policy; `prepare` turns them into N T samples:
+
+    delta_t = r_t + gamma (1 - terminated_t) V(s_{t+1}) - V(s_t)              Schulman et al. 2016 (GAE), eq. 10
+    A_t = delta_t + gamma lambda (1 - over_t) A_{t+1},  R_t = A_t + V(s_t)    eq. 16, cut where an episode is over
+
+and `minibatches` deals them out for K epochs of minibatches of M. One gradient step on a minibatch, with
+ratio_i = pi(a_i|s_i) / pi_old(a_i|s_i) and A normalised over the minibatch:
+
+    L_clip = 1/M sum_i min(ratio_i A_i, clip(ratio_i, 1 - epsilon, 1 + epsilon) A_i)     PPO equation 1
+    policy: maximise L_clip + c_e H(pi);  value: minimise 1/M sum_i (V(s_i) - R_i)^2     PPO 2.1
+
+An MLP is two networks with an Adam each. Once KL(pi_old, pi), estimated by the mean of ratio - 1 - log ratio,
+exceeds 1.5 `target_kl`, `early_stop` says so, and the rest of the iteration takes "value" steps, which leave
+the policy alone (PPO 3.3, 5.3.4). Pixels go through one network with two heads, which minimises
+-L_clip + c_v (V - R)^2 - c_e H (PPO 5.1). An episode that is truncated is over, but its last state has a
+value; a terminated one's has none.
+
+Minibatch of M samples:
+
+| field | shape | dtype | range, unit |
+|---|---|---|---|
+| observation | (M, *observation_shape) | float, or uint8 pixels | the environment's |
+| action | (M, A) or (M,) | float or int64 | as drawn, not clipped; or [0, action_size) |
+| log_probability | (M,) | float | log pi_old(a), nats |
+| advantage | (M,) | float | units of return |
+| value_target | (M,) | float | R, units of return |
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import base, checks, networks
+from primitives.algorithms.networks import MLP, Array, NatureCNN, Network, Parameters
+from primitives.algorithms.updates import AdamState, initial_adam
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Hyperparameters(base.Hyperparameters):
+    """PPO's hyper-parameters. N is the number of actors and M the batch size."""
+
+    policy_learning_rate: float = 3e-4
+    """Adam's step size for the policy (for everything when policy and value share a network), > 0."""
+    value_learning_rate: float = 1e-3
+    """Adam's step size for the value network, > 0; unused when they share one."""
+    gamma: float = 0.99
+    """Discount per step, [0, 1]."""
+    gae_lambda: float = 0.95
+    """lambda of the advantages, [0, 1]."""
+    trajectory_length: int = 512
+    """T, steps of each actor in an iteration, at least 1."""
+    epochs: int = 10
+    """K, passes over the samples of an iteration, at least 1."""
+    clip: float = 0.2
+    """epsilon, how far from 1 the ratio is rewarded, (0, 1]."""
+    target_kl: float | None = None
+    """Policy steps stop when the KL divergence exceeds 1.5 times this, nats, > 0; None: never."""
+    entropy_coefficient: float = 0.0
+    """c_e, at least 0."""
+    value_coefficient: float = 0.5
+    """c_v, at least 0; unused with separate networks."""
+    normalize_advantages: bool = True
+    """Give the advantages of each minibatch mean 0 and standard deviation 1."""
+    maximum_gradient_norm: float | None = 0.5
+    """Joint norm that a network's gradients are clipped to, > 0; None: no clipping."""
+    initial_log_std: float = 0.0
+    """Log standard deviation of continuous actions at first."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value out of range."""
+        checks.positive("policy_learning_rate", self.policy_learning_rate)
+        checks.positive("value_learning_rate", self.value_learning_rate)
+        checks.in_range("gamma", self.gamma, 0, 1)
+        checks.in_range("gae_lambda", self.gae_lambda, 0, 1)
+        checks.whole("trajectory_length", self.trajectory_length, 1)
+        checks.whole("epochs", self.epochs, 1)
+        checks.in_range("clip", self.clip, 0, 1, open_low=True)
+        if self.target_kl is not None:
+            checks.positive("target_kl", self.target_kl)
+        checks.in_range("entropy_coefficient", self.entropy_coefficient, 0)
+        checks.in_range("value_coefficient", self.value_coefficient, 0)
+        checks.truth("normalize_advantages", self.normalize_advantages)
+        if self.maximum_gradient_norm is not None:
+            checks.positive("maximum_gradient_norm", self.maximum_gradient_norm)
+        checks.in_range("initial_log_std", self.initial_log_std, -20, 2)
+
+
+class SeparateState(NamedTuple):
+    """Policy and value network; for continuous actions `policy` also holds "log_std" (A,)."""
+
+    policy: Parameters
+    value: Parameters
+    policy_adam: AdamState
+    value_adam: AdamState
+
+
+class SharedState(NamedTuple):
+    """One network that joins "trunk", "policy" and "value"."""
+
+    network: Parameters
+    adam: AdamState
+
+
+class Rollout(NamedTuple):
+    """What N actors saw in T steps.
+
+    Attributes:
+        observation: (T, N, *observation_shape).
+        action: (T, N, A) float as drawn, or (T, N) int64.
+        reward: (T, N) float.
+        next_observation: (T, N, *observation_shape); of an episode that is over, its last observation.
+        terminated: (T, N) bool.
+        truncated: (T, N) bool.
+    """
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    next_observation: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+
+def advantages(
+    reward: np.ndarray,
+    value: np.ndarray,
+    next_value: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> np.ndarray:
+    """Generalised advantage estimates; see the module's text. All arrays are (T, N)."""
+    delta = reward + gamma * np.where(terminated, 0, next_value) - value
+    decay = gamma * gae_lambda * ~(terminated | truncated)
+    result = np.empty_like(delta)
+    following = np.zeros_like(delta[0])
+    for t in range(len(delta) - 1, -1, -1):
+        following = delta[t] + decay[t] * following
+        result[t] = following
+    return result
+
+
+@dataclass(frozen=True)
+class PPO(base.Algorithm):
+    """PPO for continuous or discrete actions. See the module's text for the update."""
+
+    name: ClassVar[str] = "ppo"
+    action_kinds: ClassVar[tuple[str, ...]] = ("continuous", "discrete")
+    hyperparameters: Hyperparameters = Hyperparameters()
+
+    @property
+    def shared(self) -> bool:
+        """Whether policy and value share a trunk."""
+        return self.network.kind == "nature_cnn"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """ "value" leaves the policy as it is; a shared network has no such step."""
+        return ("full",) if self.shared else ("full", "value")
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """The trained networks: "policy" and "value", or with a shared trunk "trunk" and the two heads."""
+        if not self.shared:
+            return {
+                "policy": self.network.build(self.observation_shape, self.action_size),
+                "value": self.network.build(self.observation_shape, 1),
+            }
+        channels, height, width = self.observation_shape
+        trunk = NatureCNN((channels, height, width))
+        heads = {"policy": MLP((trunk.outputs, self.action_size)), "value": MLP((trunk.outputs, 1))}
+        return {"trunk": trunk, **heads}
+
+    def initialise(self, generator: torch.Generator) -> SeparateState | SharedState:
+        """The state before training: orthogonal weights, the policy's last layer small."""
+        parts = {}
+        for name, network in self.networks.items():
+            last = {"policy": 0.01, "value": 1.0, "trunk": math.sqrt(2)}[name]
+            gains = (math.sqrt(2),) * (len(network.layers) - 1) + (last,)
+            parts[name] = networks.initialise(network, generator, self.dtype, gains)
+        if not self.discrete:
+            initial = self.hyperparameters.initial_log_std
+            parts["policy"]["log_std"] = torch.full((self.action_size,), initial, dtype=self.dtype)
+        if self.shared:
+            joined = networks.join(**parts)
+            return SharedState(joined, initial_adam(joined))
+        policy, value = parts["policy"], parts["value"]
+        return SeparateState(policy, value, initial_adam(policy), initial_adam(value))
+
+    def columns(self, batch_size: int) -> dict[str, base.Column]:
+        """A minibatch of samples."""
+        transition = self._transition_columns(batch_size)
+        scalar = base.Column((batch_size,), self.dtype)
+        samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}
+        return {name: transition[name] for name in ("observation", "action")} | samples
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Nothing: the step is deterministic."""
+        return {}
+
+    def _features(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        if not self.shared:
+            return observation
+        return self.networks["trunk"](networks.part(parameters, "trunk"), observation)
+
+    def distribution(self, policy: Parameters, output: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of `action` and entropies, each (M,) in nats, from the policy network's output."""
+        if self.discrete:
+            log_probabilities = torch.log_softmax(output, 1)
+            chosen = log_probabilities.gather(1, action.unsqueeze(1)).squeeze(1)
+            return chosen, -(log_probabilities.exp() * log_probabilities).sum(1)
+        log_std = policy["log_std"]
+        normal = (action - output) * torch.exp(-log_std)
+        log_probability = (-0.5 * normal * normal - log_std - 0.5 * _LOG_2PI).sum(1)
+        entropy = (log_std + 0.5 * (1 + _LOG_2PI)).sum()
+        return log_probability, entropy.expand(len(action))
+
+    def _normalized(self, batch: base.Batch) -> base.Batch:
+        if not self.hyperparameters.normalize_advantages:
+            return batch
+        batch = self.updates.together(batch)
+        centred = batch["advantage"] - batch["advantage"].mean()
+        deviation = torch.sqrt((centred * centred).sum() / max(len(centred) - 1, 1))
+        return {**batch, "advantage": centred / (deviation + 1e-8)}
+
+    def _policy_loss(
+        self, policy: Parameters, output: Tensor, batch: base.Batch
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        settings = self.hyperparameters
+        advantage = batch["advantage"]
+        log_probability, entropy = self.distribution(policy, output, batch["action"])
+        log_ratio = log_probability - batch["log_probability"]
+        ratio = log_ratio.exp()
+        # One bound at a time: differentiating through both at once works in place, which no graph can hold.
+        clipped = ratio.clamp(min=1 - settings.clip).clamp(max=1 + settings.clip)
+        gain = base.lesser(ratio * advantage, clipped * advantage).mean()
+        mean_entropy = entropy.mean()
+        kl = (ratio - 1 - log_ratio).mean()
+        return -gain - settings.entropy_coefficient * mean_entropy, (kl, mean_entropy)
+
+    def gradient_step(
+        self, state: Any, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
+    ) -> base.StepResult:
+        """One step; losses: "value", and unless the variant is "value", "policy", "kl" and "entropy" in nats."""
+        return self._shared_step(state, batch) if self.shared else self._separate_step(state, batch, variant)
+
+    def _separate_step(self, state: SeparateState, batch: base.Batch, variant: str) -> base.StepResult:
+        settings, updates = self.hyperparameters, self.updates
+        policy_network, value_network = self.networks["policy"], self.networks["value"]
+
+        def value_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
+            error = batch["value_target"] - value_network(parameters, batch["observation"]).squeeze(1)
+            return (error * error).mean(), error
+
+        gradients, value_cost, error = updates.gradients(value_loss, state.value, batch)
+        gradients = updates.clip(gradients, settings.maximum_gradient_norm)
+        value, value_adam = updates.adam(
+            state.value, gradients, state.value_adam, settings.value_learning_rate
+        )
+        if variant == "value":
+            new_state = state._replace(value=value, value_adam=value_adam)
+            return base.StepResult(new_state, {"value": value_cost}, error)
+
+        def policy_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            return self._policy_loss(parameters, policy_network(parameters, batch["observation"]), batch)
+
+        gradients, policy_cost, (kl, entropy) = updates.gradients(
+            policy_loss, state.policy, self._normalized(batch)
+        )
+        gradients = updates.clip(gradients, settings.maximum_gradient_norm)
+        policy, policy_adam = updates.adam(
+            state.policy, gradients, state.policy_adam, settings.policy_learning_rate
+        )
+        losses = {"value": value_cost, "policy": policy_cost, "kl": kl, "entropy": entropy}
+        return base.StepResult(SeparateState(policy, value, policy_adam, value_adam), losses, error)
+
+    def _shared_step(self, state: SharedState, batch: base.Batch) -> base.StepResult:
+        settings, updates, parts = self.hyperparameters, self.updates, self.networks
+
+        def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
+            features = self._features(parameters, batch["observation"])
+            policy = networks.part(parameters, "policy")
+            policy_cost, (kl, entropy) = self._policy_loss(policy, parts["policy"](policy, features), batch)
+            value = parts["value"](networks.part(parameters, "value"), features).squeeze(1)
+            error = batch["value_target"] - value
+            value_cost = (error * error).mean()
+            total = policy_cost + settings.value_coefficient * value_cost
+            return total, (policy_cost, value_cost, kl, entropy, error)
+
+        gradients, _, (policy_cost, value_cost, kl, entropy, error) = updates.gradients(
+            loss, state.network, self._normalized(batch)
+        )
+        gradients = updates.clip(gradients, settings.maximum_gradient_norm)
+        network, adam = updates.adam(state.network, gradients, state.adam, settings.policy_learning_rate)
+        losses = {"value": value_cost, "policy": policy_cost, "kl": kl, "entropy": entropy}
+        return base.StepResult(SharedState(network, adam), losses, error)
+
+    def acting_parameters(self, state: Any) -> Parameters:
+        """Everything that acts or judges, joined: "policy" and "value", and "trunk" where shared."""
+        if isinstance(state, SharedState):
+            return state.network
+        return networks.join(policy=state.policy, value=state.value)
+
+    def _policy_output(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        features = self._features(parameters, observation)
+        return self.networks["policy"](networks.part(parameters, "policy"), features)
+
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """The most likely action: (n, A), not clipped, or (n,) int64."""
+        output = self._policy_output(parameters, observation)
+        return output.argmax(-1) if self.discrete else output
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """An action drawn from the policy."""
+        output = self._policy_output(parameters, observation)
+        if self.discrete:  # the largest of logits with Gumbel noise is a draw from their softmax
+            return (output + rng.gumbel(size=output.shape)).argmax(-1)
+        return output + np.exp(parameters["policy.log_std"]) * rng.standard_normal(output.shape, output.dtype)
+
+    def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:
+        """The samples of an iteration.
+
+        Args:
+            parameters: the acting parameters that the rollout was drawn with.
+            rollout: what the actors saw.
+
+        Returns:
+            Each column of `columns(N * T)`, ready to be dealt out by `minibatches`.
+        """
+        settings, parts = self.hyperparameters, self.networks
+        length, actors = rollout.reward.shape
+        observation = rollout.observation.reshape(length * actors, *self.observation_shape)
+        action = rollout.action.reshape(length * actors, *rollout.action.shape[2:])
+        features = self._features(parameters, observation)
+        value_parameters = networks.part(parameters, "value")
+        value = parts["value"](value_parameters, features).reshape(length, actors)
+
+        # Inside an episode the next value is that of the next row; only where it breaks off is one more needed.
+        next_value = np.concatenate([value[1:], np.zeros_like(value[:1])])
+        open_end = rollout.truncated & ~rollout.terminated
+        open_end[-1] = ~rollout.terminated[-1]
+        if open_end.any():
+            last = self._features(parameters, rollout.next_observation[open_end])
+            next_value[open_end] = parts["value"](value_parameters, last)[:, 0]
+
+        advantage = advantages(
+            rollout.reward.astype(value.dtype, copy=False),
+            value,
+            next_value,
+            rollout.terminated,
+            rollout.truncated,
+            gamma=settings.gamma,
+            gae_lambda=settings.gae_lambda,
+        )
+        policy = {
+            name: torch.from_numpy(np.asarray(array))
+            for name, array in networks.part(parameters, "policy").items()
+        }
+        output = parts["policy"](policy, torch.from_numpy(features))
+        log_probability, _ = self.distribution(policy, output, torch.from_numpy(action))
+        return {
+            "observation": observation,
+            "action": action,
+            "log_probability": log_probability.numpy(),
+            "advantage": advantage.reshape(-1),
+            "value_target": (advantage + value).reshape(-1),
+        }
+
+    def minibatches(
+        self, samples: Mapping[str, np.ndarray], batch_size: int, rng: np.random.Generator
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """K epochs of shuffled minibatches of M; the samples of an epoch that fill none are left out."""
+        count = len(samples["advantage"])
+        for _ in range(self.hyperparameters.epochs):
+            order = rng.permutation(count)
+            for start in range(0, count - batch_size + 1, batch_size):
+                chosen = order[start : start + batch_size]
+                yield {name: column[chosen] for name, column in samples.items()}
+
+    def early_stop(self, losses: Mapping[str, float]) -> bool:
+        """Whether the policy has moved so far that the iteration's other steps must leave it alone."""
+        target = self.hyperparameters.target_kl
+        return not self.shared and target is not None and losses.get("kl", 0.0) > 1.5 * target

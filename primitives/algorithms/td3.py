@@ -1,0 +1,210 @@
+"""Twin delayed DDPG (Fujimoto et al. 2018, arXiv:1802.09477, Algorithm 1).
+
+One gradient step:
+
+    a'_i = clip(mu'(s'_i) + clip(sigma n_i, -c, c), -1, 1),  n_i ~ N(0, 1)             target policy smoothing
+    y_i = r_i + gamma (1 - terminated_i) min(Q1'(s'_i, a'_i), Q2'(s'_i, a'_i))         clipped double Q-learning
+    critics: minimise 1/B sum_i w_i ((y_i - Q1(s_i, a_i))^2 + (y_i - Q2(s_i, a_i))^2)  weights as in PAL II
+    td_i = y_i - (Q1(s_i, a_i) + Q2(s_i, a_i)) / 2                                     |td_i| is the new priority
+    every `policy_delay`-th step ("full"):
+        actor: maximise 1/B sum_i Q1(s_i, mu(s_i))
+        Q' <- (1 - tau) Q' + tau Q for both critics,  mu' <- (1 - tau) mu' + tau mu
+
+with Adam; the other steps ("critic") update the critics alone. Only `terminated` ends the bootstrap.
+
+Batch of B transitions, as DDPG's:
+
+| field | shape | dtype | range, unit |
+|---|---|---|---|
+| observation, next_observation | (B, S) | float | the environment's |
+| action | (B, A) | float | [-1, 1]: scaled to the environment's bounds outside |
+| reward | (B,) | float | the environment's |
+| terminated | (B,) | float | 0 or 1 |
+| weight | (B,) | float | importance weight, (0, 1] |
+
+Draws: `target_noise` (B, A) float, standard normal.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import base, checks, networks
+from primitives.algorithms.networks import Array, Network, Parameters
+from primitives.algorithms.updates import AdamState, copy, initial_adam
+
+
+@dataclass(frozen=True)
+class Hyperparameters(base.Hyperparameters):
+    """TD3's hyper-parameters."""
+
+    actor_learning_rate: float = 1e-3
+    """Adam's step size for the actor, > 0."""
+    critic_learning_rate: float = 1e-3
+    """Adam's step size for the critics, > 0."""
+    gamma: float = 0.99
+    """Discount per step, [0, 1]."""
+    tau: float = 0.005
+    """How far the targets move at each update, (0, 1]."""
+    policy_delay: int = 2
+    """Gradient steps between updates of actor and targets, at least 1."""
+    target_noise: float = 0.2
+    """Standard deviation of the noise on the target action, at least 0."""
+    target_noise_clip: float = 0.5
+    """Largest magnitude of that noise, at least 0."""
+    exploration_noise: float = 0.1
+    """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value out of range."""
+        checks.positive("actor_learning_rate", self.actor_learning_rate)
+        checks.positive("critic_learning_rate", self.critic_learning_rate)
+        checks.in_range("gamma", self.gamma, 0, 1)
+        checks.in_range("tau", self.tau, 0, 1, open_low=True)
+        checks.whole("policy_delay", self.policy_delay, 1)
+        checks.in_range("target_noise", self.target_noise, 0)
+        checks.in_range("target_noise_clip", self.target_noise_clip, 0)
+        checks.in_range("exploration_noise", self.exploration_noise, 0)
+
+
+class State(NamedTuple):
+    """All that a gradient step changes; `critics` joins the parameters of "first" and "second"."""
+
+    actor: Parameters
+    critics: Parameters
+    target_actor: Parameters
+    target_critics: Parameters
+    actor_adam: AdamState
+    critics_adam: AdamState
+
+
+@dataclass(frozen=True)
+class TD3(base.Algorithm):
+    """TD3 for continuous actions. See the module's text for the update."""
+
+    name: ClassVar[str] = "td3"
+    action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
+    hyperparameters: Hyperparameters = Hyperparameters()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """ "critic" leaves actor and targets as they are."""
+        return ("full", "critic")
+
+    def variant(self, step: int) -> str:
+        """ "full" on every `policy_delay`-th step."""
+        return "full" if (step + 1) % self.hyperparameters.policy_delay == 0 else "critic"
+
+    @property
+    def actor(self) -> Network:
+        """mu: observation (B, S) to action (B, A) in [-1, 1]."""
+        return self.network.build(self.observation_shape, self.action_size, "tanh")
+
+    @property
+    def critic(self) -> Network:
+        """Each of Q1 and Q2: observation and action (B, S + A) to value (B, 1)."""
+        return self.network.build((self.observation_shape[0] + self.action_size,), 1)
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """The trained networks."""
+        return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
+
+    def initialise(self, generator: torch.Generator) -> State:
+        """The state before training; targets start equal."""
+        actor = networks.initialise(self.actor, generator, self.dtype)
+        critics = networks.join(
+            first=networks.initialise(self.critic, generator, self.dtype),
+            second=networks.initialise(self.critic, generator, self.dtype),
+        )
+        return State(
+            actor=actor,
+            critics=critics,
+            target_actor=copy(actor),
+            target_critics=copy(critics),
+            actor_adam=initial_adam(actor),
+            critics_adam=initial_adam(critics),
+        )
+
+    def columns(self, batch_size: int) -> dict[str, base.Column]:
+        """A batch of transitions."""
+        return self._transition_columns(batch_size)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """`target_noise`: (B, A) standard normal."""
+        shape = (batch_size, self.action_size)
+        noise = torch.randn(shape, generator=generator, dtype=self.dtype, device=generator.device)
+        return {"target_noise": noise}
+
+    def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        pairs = torch.cat([observation, action], 1)
+        first = self.critic(networks.part(critics, "first"), pairs).squeeze(1)
+        return first, self.critic(networks.part(critics, "second"), pairs).squeeze(1)
+
+    def gradient_step(
+        self, state: State, batch: base.Batch, draws: base.Batch, variant: str = "full"
+    ) -> base.StepResult:
+        """One step of the critics, and in "full" of actor and targets; losses: "critic" and, there, "actor"."""
+        settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
+        clip = settings.target_noise_clip
+
+        def critics_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
+            following = batch["next_observation"]
+            noise = (settings.target_noise * batch["target_noise"]).clamp(-clip, clip)
+            next_action = (self.actor(state.target_actor, following) + noise).clamp(-1, 1)
+            next_value = torch.minimum(*self._values(state.target_critics, following, next_action))
+            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            first, second = self._values(parameters, batch["observation"], batch["action"])
+            squares = (target - first) ** 2 + (target - second) ** 2
+            return (batch["weight"] * squares).mean(), target - (first + second) / 2
+
+        gradients, critic_cost, td_error = updates.gradients(critics_loss, state.critics, inputs)
+        critics, critics_adam = updates.adam(
+            state.critics, gradients, state.critics_adam, settings.critic_learning_rate
+        )
+        if variant == "critic":
+            new_state = state._replace(critics=critics, critics_adam=critics_adam)
+            return base.StepResult(new_state, {"critic": critic_cost}, td_error)
+
+        first_critic = networks.part(critics, "first")
+
+        def actor_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[()]]:
+            observation = batch["observation"]
+            proposed = torch.cat([observation, self.actor(parameters, observation)], 1)
+            return -self.critic(first_critic, proposed).mean(), ()
+
+        gradients, actor_cost, _ = updates.gradients(actor_loss, state.actor, inputs)
+        actor, actor_adam = updates.adam(
+            state.actor, gradients, state.actor_adam, settings.actor_learning_rate
+        )
+        new_state = State(
+            actor=actor,
+            critics=critics,
+            target_actor=updates.polyak(state.target_actor, actor, settings.tau),
+            target_critics=updates.polyak(state.target_critics, critics, settings.tau),
+            actor_adam=actor_adam,
+            critics_adam=critics_adam,
+        )
+        return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
+
+    def acting_parameters(self, state: State) -> Parameters:
+        """The actor."""
+        return state.actor
+
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """(n, A) in [-1, 1]."""
+        return self.actor(parameters, observation)
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The greedy action with Gaussian noise, clipped to [-1, 1]."""
+        return base.with_noise(self.act(parameters, observation), self.hyperparameters.exploration_noise, rng)

@@ -1,0 +1,51 @@
+"""Trees of tensors: nested dicts and NamedTuples whose leaves are tensors, as algorithms keep their state.
+
+A leaf's name joins the keys on its way with "/": `critic_adam/mean/0.weight`. Names come in a fixed order,
+so a tree can be flattened, sent elsewhere and put together again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+
+def _children(tree: Any) -> list[tuple[str, Any]]:
+    if isinstance(tree, tuple) and hasattr(tree, "_asdict"):
+        return list(tree._asdict().items())
+    if isinstance(tree, dict):
+        return list(tree.items())
+    raise TypeError(f"tree: found {type(tree).__name__}; allowed: dicts and NamedTuples of tensors")
+
+
+def _rebuild(tree: Any, children: dict[str, Any]) -> Any:
+    return children if isinstance(tree, dict) else type(tree)(**children)
+
+
+def flatten(tree: Any) -> dict[str, Tensor]:
+    """Every leaf by its name, in the tree's order."""
+    if isinstance(tree, Tensor):
+        return {"": tree}
+    return {
+        f"{key}/{name}" if name else key: leaf
+        for key, child in _children(tree)
+        for name, leaf in flatten(child).items()
+    }
+
+
+def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
+    """A tree of the same structure as `example` with the named `leaves`."""
+    if isinstance(example, Tensor):
+        return leaves[prefix]
+    children = {
+        key: unflatten(child, leaves, f"{prefix}/{key}" if prefix else key)
+        for key, child in _children(example)
+    }
+    return _rebuild(example, children)
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """The same tree with `function` applied to each leaf."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    return _rebuild(tree, {key: map_tensors(function, child) for key, child in _children(tree)})

@@ -1,0 +1,110 @@
+"""The three things every gradient step does: gradients, Adam, Polyak averaging. Pure functions of tensors.
+
+They are methods of one object so that a learner can exchange them for fused ones that give the same numbers
+(`primitives.learner.torch_backend`) while the algorithm stays as it is written.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from primitives.algorithms.networks import Parameters
+
+Auxiliary = TypeVar("Auxiliary")
+Batch = Mapping[str, Tensor]
+Loss = Callable[[Parameters, Batch], tuple[Tensor, Auxiliary]]
+
+
+class AdamState(NamedTuple):
+    """What Adam remembers of one set of parameters.
+
+    Attributes:
+        step: () float, the number of updates so far; exact in float32 up to 2^24.
+        mean: running mean of the gradients, m of Kingma and Ba 2015, Algorithm 1.
+        square: running mean of their squares, v.
+    """
+
+    step: Tensor
+    mean: Parameters
+    square: Parameters
+
+
+def copy(parameters: Parameters) -> Parameters:
+    """New tensors of equal values."""
+    return {name: value.clone() for name, value in parameters.items()}
+
+
+def initial_adam(parameters: Parameters) -> AdamState:
+    """The state before the first update: all zeros."""
+    example = next(iter(parameters.values()))
+    zeros = [{name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2)]
+    return AdamState(example.new_zeros(()), *zeros)
+
+
+class Updates:
+    """Pure, traceable updates: everything comes in as an argument, everything new is returned."""
+
+    beta1 = 0.9
+    beta2 = 0.999
+    epsilon = 1e-8
+
+    def gradients(
+        self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
+    ) -> tuple[Parameters, Tensor, Auxiliary]:
+        """Differentiate a loss that is a mean over a batch.
+
+        Args:
+            loss: from parameters and batch to (scalar loss, what else is wanted of the forward pass: a tensor or
+                tuple of tensors, each one number a sample or a mean over the batch). Everything that it computes
+                of a sample comes out of `batch`, so that it can be evaluated on parts of it.
+            parameters: where to differentiate.
+            batch: tensors whose first dimension is the batch.
+
+        Returns:
+            The gradients (named as the parameters), the loss (), and the rest, all without history.
+        """
+        gradients, (value, rest) = torch.func.grad_and_value(loss, has_aux=True)(parameters, batch)
+        return gradients, value, rest
+
+    def together(self, batch: Batch) -> Batch:
+        """The batch, once all of it is there: for what an algorithm computes of it outside a loss."""
+        return batch
+
+    def adam(
+        self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
+    ) -> tuple[Parameters, AdamState]:
+        """One Adam update (Kingma and Ba 2015, Algorithm 1; epsilon outside the root, as PyTorch has it).
+
+        The bias corrections 1 - beta^t are written -expm1(t ln beta): the difference itself would lose four
+        of float32's seven digits at t = 1.
+        """
+        step = state.step + 1
+        rate = learning_rate / -torch.expm1(step * math.log(self.beta1))
+        root_correction = torch.sqrt(-torch.expm1(step * math.log(self.beta2)))
+        mean, square, new = {}, {}, {}
+        for name, gradient in gradients.items():
+            mean[name] = self.beta1 * state.mean[name] + (1 - self.beta1) * gradient
+            square[name] = self.beta2 * state.square[name] + (1 - self.beta2) * gradient * gradient
+            denominator = torch.sqrt(square[name]) / root_correction + self.epsilon
+            new[name] = parameters[name] - rate * (mean[name] / denominator)
+        return new, AdamState(step, mean, square)
+
+    def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
+        """target <- (1 - tau) target + tau online (Lillicrap et al. 2015, Algorithm 1); tau = 1 copies."""
+        if tau == 1:
+            return copy(online)
+        return {name: value + tau * (online[name] - value) for name, value in target.items()}
+
+    def clip(self, gradients: Parameters, maximum_norm: float | None) -> Parameters:
+        """Scale all gradients together so that their joint Euclidean norm is at most `maximum_norm`."""
+        if maximum_norm is None:
+            return gradients
+        squares = torch.stack([(gradient * gradient).sum() for gradient in gradients.values()])
+        scale = torch.clamp(maximum_norm / (torch.sqrt(squares.sum()) + 1e-6), max=1.0)
+        return {name: gradient * scale for name, gradient in gradients.items()}
+
+
+PURE = Updates()

@@ -1,0 +1,209 @@
+"""What every learner offers: it owns an algorithm's state and takes its gradient steps on NumPy batches."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Container, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from primitives.algorithms import Algorithm, checks
+
+_NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.int64: np.dtype(np.int64),
+    torch.uint8: np.dtype(np.uint8),
+}
+_BOOL = np.dtype(np.bool_)
+
+
+class StepOutcome(NamedTuple):
+    """What one gradient step tells.
+
+    Attributes:
+        td_errors: (B,) float, target minus value before the update; magnitudes are the new priorities.
+        losses: each loss term by name.
+    """
+
+    td_errors: np.ndarray
+    losses: dict[str, float]
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """Whether no element is NaN or infinite; one pass when that is so."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.add.reduce(array, axis=None))
+    return math.isfinite(total) or bool(np.isfinite(array).all())
+
+
+def refuse_discounts(columns: Container[str]) -> None:
+    """Refuse n-step transitions: every algorithm here discounts its bootstrap by one step's gamma.
+
+    Raises:
+        ValueError: there is a column `discount`.
+    """
+    if "discount" in columns:
+        raise ValueError(
+            "batch: found column 'discount', of n-step returns; allowed: transitions of one step"
+        )
+
+
+class Learner(ABC):
+    """Runs an algorithm's gradient step on one device.
+
+    Attributes:
+        backend: the backend's name, as `create` takes it.
+        algorithm: what is learnt.
+        batch_size: the number of transitions of every step.
+        device: where it runs.
+        gradient_steps: how many were taken.
+    """
+
+    backend: ClassVar[str]
+
+    def __init__(self, algorithm: Algorithm, *, device: str, batch_size: int, seed: int) -> None:
+        """Check the arguments that every backend has.
+
+        Raises:
+            ValueError: a batch size below 1 or a negative seed.
+        """
+        checks.whole("batch_size", batch_size, 1)
+        checks.whole("seed", seed, 0)
+        self.algorithm = algorithm
+        self.batch_size = batch_size
+        self.device = device
+        self.seed = seed
+        self.gradient_steps = 0
+        self._columns = {
+            name: (shape, _NUMPY_DTYPES[dtype])
+            for name, (shape, dtype) in algorithm.columns(batch_size).items()
+        }
+        self._ones = np.ones(batch_size, _NUMPY_DTYPES[algorithm.dtype])
+
+    def step(
+        self,
+        batch: Mapping[str, np.ndarray],
+        weights: np.ndarray | None = None,
+        *,
+        variant: str | None = None,
+    ) -> StepOutcome:
+        """Take one gradient step.
+
+        Args:
+            batch: each column of `algorithm.columns(batch_size)` but `weight`, with its shape and dtype;
+                `terminated` may be bool. Other columns are ignored, but for `discount`, which is refused.
+            weights: (B,) importance weights, at least 0; all 1 when left out.
+            variant: the kind of step; by default the one that `algorithm.variant` names for this step.
+
+        Returns:
+            TD errors and losses.
+
+        Raises:
+            ValueError: a column is missing, of another shape or dtype, or not finite; an unknown variant. The
+                message names it, what was found and what is allowed; the state is unchanged.
+        """
+        if variant is None:
+            variant = self.algorithm.variant(self.gradient_steps)
+        else:
+            checks.one_of("variant", variant, self.algorithm.variants)
+        outcome = self._step(self._checked(batch, weights), variant)
+        self.gradient_steps += 1
+        return outcome
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """The greedy action.
+
+        Args:
+            observation: (n, *observation_shape), or one observation without the first dimension.
+
+        Returns:
+            (n,) int64 for discrete actions, else (n, action_size) float in [-1, 1]; no n for a single one.
+
+        Raises:
+            ValueError: another shape.
+        """
+        batch, single = self._observations(observation)
+        action = self._act(batch)
+        return action[0] if single else action
+
+    def explore(self, observation: np.ndarray, environment_step: int, rng: np.random.Generator) -> np.ndarray:
+        """The action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        batch, single = self._observations(observation)
+        action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
+        return action[0] if single else action
+
+    @abstractmethod
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The acting parameters, as copies: what actors need for `Algorithm.act` and `explore`."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """All that a later `load_state_dict` needs to go on exactly from here, as copies, by name."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state_dict` of the same algorithm, of this or any other backend.
+
+        Raises:
+            ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
+        """
+
+    @abstractmethod
+    def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
+        """One step on a checked batch that has every column, `weight` too, in its exact dtype."""
+
+    @abstractmethod
+    def _acting_arrays(self) -> Mapping[str, np.ndarray]:
+        """The acting parameters as arrays that are valid until the next step; not for writing."""
+
+    def _act(self, observation: np.ndarray) -> np.ndarray:
+        return self.algorithm.act(self._acting_arrays(), observation)
+
+    def _observations(self, observation: np.ndarray) -> tuple[np.ndarray, bool]:
+        shape = self.algorithm.observation_shape
+        single = observation.shape == shape
+        if not single and observation.shape[1:] != shape:
+            raise ValueError(
+                f"observation: found shape {observation.shape}; allowed: {shape} or (n, *{shape})"
+            )
+        return (observation[None] if single else observation), single
+
+    def _checked(self, batch: Mapping[str, np.ndarray], weights: np.ndarray | None) -> dict[str, np.ndarray]:
+        if weights is not None and "weight" not in self._columns:
+            raise ValueError(f"weights: found some; allowed: none for {self.algorithm.name}")
+        refuse_discounts(batch)
+        checked = {}
+        for name, (shape, dtype) in self._columns.items():
+            if name == "weight":
+                array = self._ones if weights is None else weights
+            elif name in batch:
+                array = batch[name]
+            else:
+                raise ValueError(f"batch: column {name!r} is missing; allowed: {', '.join(self._columns)}")
+            checked[name] = self._checked_column(name, array, shape, dtype)
+        return checked
+
+    def _checked_column(
+        self, name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{name}: found {type(array).__name__}; allowed: a NumPy array")
+        if array.shape != shape:
+            raise ValueError(f"{name}: found shape {array.shape}; allowed: {shape}")
+        if array.dtype == _BOOL and name == "terminated":
+            return array.astype(dtype)
+        if array.dtype != dtype:
+            raise ValueError(f"{name}: found dtype {array.dtype}; allowed: {dtype}")
+        if dtype.kind == "f":
+            if not all_finite(array):
+                raise ValueError(f"{name}: found NaN or infinity; allowed: finite numbers")
+            if name == "weight" and array.min() < 0:
+                raise ValueError(f"weight: found {array.min()}; allowed: numbers of at least 0")
+        elif dtype.kind == "i" and (array.min() < 0 or array.max() >= self.algorithm.action_size):
+            raise ValueError(
+                f"{name}: found values in [{array.min()}, {array.max()}]; "
+                f"allowed: integers in [0, {self.algorithm.action_size})"
+            )
+        return array

@@ -1,0 +1,392 @@
+"""The step graph: one gradient step as a small static graph that every graph backend executes.
+
+A `Graph` is a list of buffers and an ordered list of nodes. Everything is static: shapes, dtypes, the order of
+execution, and (through `plan`) the place of every buffer in one arena, so that a backend allocates nothing while
+it runs. Executing a graph is walking `graph.nodes` in order; there is no control flow.
+
+Buffers (`Buffer.kind`):
+
+| kind | holds | life |
+|---|---|---|
+| `state` | a leaf of the learner's state (a weight, a moment, a target) | across steps; **updated in place** |
+| `input` | a leaf of the batch or of the random draws | written by the caller before each step |
+| `constant` | a fixed tensor, its values in `Buffer.values` | across steps |
+| `temporary` | anything else | from its first write to its last read |
+
+In-place state: a node that writes to a `state` buffer replaces the old value; the order of the nodes puts every
+reader of the old value before it, and every reader of the new value after it.
+
+Nodes read and write `View`s: a buffer with a shape, strides and an offset in elements. Transposes, slices,
+broadcasts (stride 0) and reshapes are views and cost nothing. Node kinds (`Node.kind`; A, B, C ... are the views in
+`Node.inputs` and `Node.outputs`, in order):
+
+| kind | inputs -> outputs | attributes | meaning |
+|---|---|---|---|
+| `elementwise` | any -> any, all of one shape | | `Node.program` for every element, see `Instruction` |
+| `matmul` | A (M, K), B (K, N) -> C (M, N) | | C = A B; or with one leading batch dimension on all three |
+| `reduce` | X -> Y | `op` in sum, max, min; `axes` | Y has X's shape without `axes` |
+| `argreduce` | X -> Y integer | `op` in max, min; `axis` | position of the first extreme along `axis` |
+| `gather` | X, I -> Y | `axis` | Y[i, j, ..] = X[i, I[i, j, ..], ..]; I and Y have one shape (`torch.gather`) |
+| `scatter_add` | X, I, S -> Y | `axis` | Y = X; Y[i, I[i, j, ..], ..] += S[i, j, ..] (`torch.scatter_add`) |
+| `take` | X, I -> Y | `axis` | Y[.., i, ..] = X[.., I[i], ..]; I has one dimension |
+| `im2col` | X (B, C, H, W) -> Y (B, OH, OW, C, KH, KW) | `kernel`, `stride`, `padding` | patches, zero outside X |
+| `col2im` | X (B, OH, OW, C, KH, KW) -> Y (B, C, H, W) | `kernel`, `stride`, `padding` | `im2col`'s adjoint |
+
+A graph is plain data: `to_json` and `from_json` keep everything, without pickle.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+FORMAT_VERSION = 1
+ALIGNMENT_BYTES = 64
+
+ITEM_BYTES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "bool": 1, "uint8": 1}
+
+# Scalar operations of element-wise programs, by arity. Comparisons and logic give bool; `copy` converts to the
+# instruction's dtype; `where(c, a, b)` is a where c, else b; `maximum` and `minimum` pass NaN on.
+ARITY = {
+    "constant": 0,
+    **dict.fromkeys(
+        (
+            *("copy", "neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal"),
+            *("sin", "cos", "tanh", "sigmoid", "erf", "floor", "ceil", "round", "logical_not"),
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        (
+            *("add", "sub", "mul", "div", "pow", "maximum", "minimum", "remainder"),
+            *("lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or"),
+        ),
+        2,
+    ),
+    "where": 3,
+}
+COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+NODE_KINDS = frozenset(
+    {
+        *("elementwise", "matmul", "reduce", "argreduce", "gather", "scatter_add"),
+        *("take", "im2col", "col2im"),
+    }
+)
+
+
+class UnsupportedOperationError(NotImplementedError):
+    """An operation that no backend, or the chosen one, can execute; the message names it and its source line."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One tensor's storage.
+
+    Attributes:
+        name: unique; for state and inputs the path in the caller's pytree, as `state/actor/0.weight`.
+        shape: row-major, without gaps.
+        dtype: one of `ITEM_BYTES`.
+        kind: `state`, `input`, `constant` or `temporary`.
+        values: a constant's elements, flat; empty otherwise.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    values: tuple[float | int | bool, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the elements, without padding."""
+        return self.size * ITEM_BYTES[self.dtype]
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides of `shape`, in elements."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided window on a buffer; all figures in elements of the buffer's dtype."""
+
+    buffer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row-major without gaps (dimensions of size 1 may have any stride)."""
+        expected = contiguous_strides(self.shape)
+        return all(
+            size == 1 or stride == want
+            for size, stride, want in zip(self.shape, self.strides, expected, strict=True)
+        )
+
+    def permute(self, order: Sequence[int]) -> "View":
+        """The view with its dimensions in another order."""
+        shape, strides = tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order)
+        return replace(self, shape=shape, strides=strides)
+
+    def squeezed(self) -> "View":
+        """The view without its dimensions of size 1."""
+        kept = [i for i, size in enumerate(self.shape) if size != 1]
+        return self.permute(kept)
+
+    def broadcast(self, shape: Sequence[int]) -> "View":
+        """The view expanded to `shape` by NumPy's rule: repeated dimensions get stride 0.
+
+        Raises:
+            ValueError: the shapes do not broadcast.
+        """
+        missing = len(shape) - len(self.shape)
+        own_shape, own_strides = (1,) * missing + self.shape, (0,) * missing + self.strides
+        for have, want in zip(own_shape, shape, strict=True):
+            if have not in (1, want):
+                raise ValueError(f"shape: {self.shape} does not broadcast to {tuple(shape)}")
+        strides = tuple(
+            0 if have == 1 and want != 1 else stride
+            for have, want, stride in zip(own_shape, shape, own_strides, strict=True)
+        )
+        return replace(self, shape=tuple(shape), strides=strides)
+
+    def sliced(self, axis: int, start: int, stop: int, step: int = 1) -> "View":
+        """Elements start, start + step, ... below stop along `axis`."""
+        size = max(0, -(-(stop - start) // step))
+        shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
+        strides = (*self.strides[:axis], self.strides[axis] * step, *self.strides[axis + 1 :])
+        return View(self.buffer, shape, strides, self.offset + start * self.strides[axis])
+
+    def reshaped(self, shape: Sequence[int]) -> "View | None":
+        """The view with another shape of the same size, or None where that needs a copy."""
+        shape = tuple(shape)
+        # Runs of dimensions that lie without gaps: (elements, innermost stride), outermost first.
+        runs: list[list[int]] = []
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            if size == 1:
+                continue
+            if runs and runs[-1][1] == size * stride:
+                runs[-1] = [runs[-1][0] * size, stride]
+            else:
+                runs.append([size, stride])
+        strides = [1] * len(shape)
+        remaining, step = runs.pop() if runs else (1, 1)
+        for i in reversed(range(len(shape))):
+            if shape[i] == 1:
+                continue
+            if remaining == 1 and runs:
+                remaining, step = runs.pop()
+            if remaining % shape[i]:
+                return None
+            strides[i] = step
+            step *= shape[i]
+            remaining //= shape[i]
+        return View(self.buffer, shape, tuple(strides), self.offset)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One scalar operation of an element-wise program.
+
+    Registers are numbered: 0 .. n-1 are the node's n inputs, n + i is the result of instruction i.
+
+    Attributes:
+        op: a key of `ARITY`.
+        arguments: registers.
+        dtype: of the result.
+        value: the constant's value; None for every other operation.
+    """
+
+    op: str
+    arguments: tuple[int, ...]
+    dtype: str
+    value: float | int | bool | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation on views; the table in the module's docstring gives the meaning of each kind.
+
+    Attributes:
+        program: of an `elementwise` node, in order.
+        results: of an `elementwise` node: the register stored to each output.
+        attributes: the kind's attributes: strings, integers and tuples of integers.
+        source: the user's line that it comes from, as `file.py:12`; of a fused group, of its last operation.
+    """
+
+    kind: str
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    program: tuple[Instruction, ...] = ()
+    results: tuple[int, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A gradient step.
+
+    Attributes:
+        buffers: all of them; a `View.buffer` is a position here.
+        nodes: in order of execution.
+        outputs: what the step gives back beside the new state: name to view, as `losses/critic`, `td_error`.
+    """
+
+    buffers: tuple[Buffer, ...]
+    nodes: tuple[Node, ...]
+    outputs: Mapping[str, View]
+
+    def of_kind(self, kind: str) -> Iterator[tuple[int, Buffer]]:
+        """Positions and buffers of one kind, in order."""
+        return ((i, buffer) for i, buffer in enumerate(self.buffers) if buffer.kind == kind)
+
+    @cached_property
+    def buffer_index(self) -> dict[str, int]:
+        """Position of each buffer, by name."""
+        return {buffer.name: i for i, buffer in enumerate(self.buffers)}
+
+    def multiply_accumulates(self) -> int:
+        """Multiply-accumulate operations of all matrix products of one step."""
+        return sum(prod(node.outputs[0].shape) * node.inputs[0].shape[-1] for node in self.nodes_of("matmul"))
+
+    def nodes_of(self, kind: str) -> Iterator[Node]:
+        """Nodes of one kind, in order."""
+        return (node for node in self.nodes if node.kind == kind)
+
+    def with_float(self, dtype: str) -> "Graph":
+        """The same step with every floating-point buffer and instruction as `dtype` (`float32` or `float64`)."""
+
+        def changed(old: str) -> str:
+            return dtype if old.startswith("float") else old
+
+        return Graph(
+            tuple(replace(b, dtype=changed(b.dtype)) for b in self.buffers),
+            tuple(
+                replace(n, program=tuple(replace(i, dtype=changed(i.dtype)) for i in n.program))
+                for n in self.nodes
+            ),
+            self.outputs,
+        )
+
+    def to_json(self) -> str:
+        """The graph as JSON; `from_json` is the inverse."""
+        return json.dumps({"format_version": FORMAT_VERSION, **asdict(self)})
+
+    @staticmethod
+    def from_json(text: str) -> "Graph":
+        """The graph that `to_json` wrote.
+
+        Raises:
+            ValueError: not JSON, or another format version.
+        """
+        data = json.loads(text)
+        if data.get("format_version") != FORMAT_VERSION:
+            raise ValueError(
+                f"format_version: found {data.get('format_version')!r}; allowed: {FORMAT_VERSION}"
+            )
+
+        def view(d: dict[str, Any]) -> View:
+            return View(d["buffer"], tuple(d["shape"]), tuple(d["strides"]), d["offset"])
+
+        def node(d: dict[str, Any]) -> Node:
+            return Node(
+                d["kind"],
+                tuple(map(view, d["inputs"])),
+                tuple(map(view, d["outputs"])),
+                tuple(
+                    Instruction(i["op"], tuple(i["arguments"]), i["dtype"], i["value"]) for i in d["program"]
+                ),
+                tuple(d["results"]),
+                {k: tuple(v) if isinstance(v, list) else v for k, v in d["attributes"].items()},
+                d["source"],
+            )
+
+        def buffer(d: dict[str, Any]) -> Buffer:
+            return Buffer(d["name"], tuple(d["shape"]), d["dtype"], d["kind"], tuple(d["values"]))
+
+        return Graph(
+            tuple(map(buffer, data["buffers"])),
+            tuple(map(node, data["nodes"])),
+            {name: view(v) for name, v in data["outputs"].items()},
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where each buffer lies in one arena.
+
+    Attributes:
+        offsets_bytes: one for each buffer, multiples of `ALIGNMENT_BYTES`.
+        arena_bytes: size of the arena.
+    """
+
+    offsets_bytes: tuple[int, ...]
+    arena_bytes: int
+
+
+def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
+    """Place every buffer in one arena; temporaries whose lives do not overlap share memory.
+
+    State, inputs, constants and outputs lie side by side at the start, in the order of `graph.buffers`, and keep
+    their place for good. Temporaries follow, each at the lowest free place during its life (first fit, in the
+    order of their first write).
+
+    Args:
+        item_bytes: bytes of an element by dtype, for a backend that stores a dtype differently.
+    """
+
+    def padded_bytes(buffer: Buffer) -> int:
+        return -(-max(1, buffer.size * item_bytes[buffer.dtype]) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+    last_use: dict[int, int] = {}
+    for position, node in enumerate(graph.nodes):
+        for view in (*node.inputs, *node.outputs):
+            last_use[view.buffer] = position
+    kept = {view.buffer for view in graph.outputs.values()}
+    offsets = [0] * len(graph.buffers)
+    base = 0
+    for i, buffer in enumerate(graph.buffers):
+        if buffer.kind != "temporary" or i in kept:
+            offsets[i] = base
+            base += padded_bytes(buffer)
+
+    arena = base
+    live: list[tuple[int, int, int]] = []  # (start, stop, last use), by start
+    placed: set[int] = set()
+    for position, node in enumerate(graph.nodes):
+        live = [entry for entry in live if entry[2] >= position]
+        for view in node.outputs:
+            i = view.buffer
+            if graph.buffers[i].kind != "temporary" or i in kept or i in placed:
+                continue
+            need = padded_bytes(graph.buffers[i])
+            start = base
+            for other_start, other_stop, _ in live:
+                if start + need <= other_start:
+                    break
+                start = max(start, other_stop)
+            offsets[i] = start
+            live = sorted([*live, (start, start + need, last_use[i])])
+            arena = max(arena, start + need)
+            placed.add(i)
+    return Plan(tuple(offsets), arena)

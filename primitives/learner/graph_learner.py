@@ -1,0 +1,122 @@
+"""The learner on a step graph: traces each variant of an algorithm's gradient step and has a backend execute it."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from primitives.algorithms import Algorithm, tree
+from primitives.learner.base import Learner, StepOutcome
+from primitives.learner.executable import Array, Executable
+from primitives.learner.graph import Graph
+from primitives.learner.tracing import trace
+
+Compile = Callable[[Mapping[str, Graph]], Executable]
+
+
+@lru_cache(maxsize=64)
+def step_graph(algorithm: Algorithm, batch_size: int, variant: str) -> Graph:
+    """The graph of one variant of an algorithm's gradient step for one batch size.
+
+    Raises:
+        UnsupportedOperationError: an operation that no graph backend has.
+    """
+
+    def step(state: Any, batch: Any, draws: Any) -> Any:
+        return algorithm.gradient_step(state, batch, draws, variant)
+
+    generator = torch.Generator().manual_seed(0)
+    batch = {
+        name: torch.zeros(shape, dtype=dtype)
+        for name, (shape, dtype) in algorithm.columns(batch_size).items()
+    }
+    return trace(step, (algorithm.initialise(generator), batch, algorithm.draw(batch_size, generator)))
+
+
+class GraphLearner(Learner):
+    """Owns an algorithm's state inside an `Executable`."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        compile_graphs: Compile,
+        *,
+        backend: str,
+        device: str,
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        """Trace, compile, and make the initial state.
+
+        Args:
+            algorithm: what to learn.
+            compile_graphs: from the graph of each variant to an executable.
+            backend: the backend's name.
+            device, batch_size, seed: see `primitives.learner.create`.
+
+        Raises:
+            UnsupportedOperationError: an operation that the backend lacks.
+            ValueError: an argument out of range.
+        """
+        super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
+        self.backend = backend  # type: ignore[misc]
+        self.executable = compile_graphs(
+            {variant: step_graph(algorithm, batch_size, variant) for variant in algorithm.variants}
+        )
+        self._acting: dict[str, Array] | None = None
+        self._acting_state: dict[str, Array] = {}
+        self._generator = torch.Generator().manual_seed(seed)
+        self._structure = algorithm.initialise(self._generator)
+        for name, leaf in tree.flatten(self._structure).items():
+            self.executable.write_state(f"state/{name}", leaf.numpy())
+
+    def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
+        inputs = {f"batch/{name}": array for name, array in batch.items()}
+        for name, value in self.algorithm.draw(self.batch_size, self._generator).items():
+            inputs[f"draws/{name}"] = value.numpy()
+        outputs = self.executable.step(variant, inputs)
+        td_errors = outputs.pop("td_error")
+        losses = {name.removeprefix("losses/"): float(value) for name, value in outputs.items()}
+        return StepOutcome(td_errors, losses)
+
+    def _leaves(self) -> dict[str, Array]:
+        return {name.removeprefix("state/"): array for name, array in self.executable.state().items()}
+
+    def _acting_arrays(self) -> dict[str, Array]:
+        state = self.executable.state()
+        if self._acting is None or state is not self._acting_state:
+            # An executable that gives the same dict again has its state where it was: its views stay valid.
+            leaves = {name: torch.from_numpy(array) for name, array in self._leaves().items()}
+            acting = self.algorithm.acting_parameters(tree.unflatten(self._structure, leaves))
+            self._acting_state = state
+            self._acting = {name: value.numpy() for name, value in acting.items()}
+        return self._acting
+
+    def parameters(self) -> dict[str, Array]:
+        """The acting parameters, as copies."""
+        return {name: value.copy() for name, value in self._acting_arrays().items()}
+
+    def state_dict(self) -> dict[str, Array]:
+        """The whole state, the number of steps and the generator, as copies."""
+        leaves = {name: np.array(array, order="C") for name, array in self._leaves().items()}
+        leaves["gradient_steps"] = np.asarray(self.gradient_steps)
+        leaves["generator"] = self._generator.get_state().numpy().copy()
+        return leaves
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Go on from a `state_dict`; see `Learner.load_state_dict`."""
+        own = self._leaves()
+        expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
+        for name in state.keys() - expected.keys() - {"generator"}:
+            raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
+        for name, shape in expected.items():
+            found = np.asarray(state[name]).shape if name in state else "nothing"
+            if found != shape:
+                raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
+        for name in own:
+            self.executable.write_state(f"state/{name}", state[name])
+        self.gradient_steps = int(state["gradient_steps"])
+        if "generator" in state:
+            self._generator.set_state(torch.from_numpy(np.array(state["generator"])))

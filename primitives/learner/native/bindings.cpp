@@ -1,0 +1,400 @@
+// Python's view of the executor of step graphs: `primitives.learner.native_backend` lowers a graph to these
+// calls.
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <numpy/arrayobject.h>
+
+#include "learner/native/bindings.hpp"
+#include "learner/native/program.hpp"
+
+namespace nb = nanobind;
+
+namespace placerl::learner {
+namespace {
+
+using Offset = long; // bytes in the arena; negative for nothing
+
+Type type_of(const std::string &name) {
+    if (name == "float32")
+        return Type::float32;
+    if (name == "int32")
+        return Type::int32;
+    if (name == "int64")
+        return Type::int64;
+    if (name == "bool")
+        return Type::boolean;
+    if (name == "uint8")
+        return Type::uint8;
+    throw nb::value_error(("dtype: found " + name + "; allowed: float32, int32, int64, bool, uint8").c_str());
+}
+
+const Kernels *kernels_of(const std::string &simd) {
+    const Kernels *all[] = {avx512_kernels(), avx2_kernels(), portable_kernels()};
+    for (const Kernels *kernels : all)
+        if (kernels && (simd.empty() || simd == kernels->name))
+            return kernels;
+    throw nb::value_error(
+        ("simd: found '" + simd + "', which this processor or build does not have").c_str());
+}
+
+// offset, dtype, strides
+using ViewArguments = std::tuple<Offset, std::string, std::vector<long>>;
+
+StridedView view_of(const Executor &executor, const ViewArguments &v) {
+    return {executor.at(static_cast<std::size_t>(std::get<0>(v))), type_of(std::get<1>(v)), std::get<2>(v)};
+}
+
+float *floats(const Executor &executor, Offset offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<float *>(executor.at(static_cast<std::size_t>(offset)));
+}
+
+// (offset, step) of an argument; (operation, bits of scalar arguments, arguments: target first)
+using ArgumentArguments = std::tuple<Offset, long>;
+using InstructionArguments = std::tuple<int, int, std::vector<ArgumentArguments>>;
+// (view, offset of the block, whether one load does for all blocks)
+using TransferArguments = std::tuple<ViewArguments, Offset, bool>;
+
+void add_elementwise(Executor &executor, int program, std::vector<long> shape, long block,
+                     const std::vector<TransferArguments> &loads,
+                     const std::vector<InstructionArguments> &instructions,
+                     const std::vector<TransferArguments> &stores) {
+    Elementwise group;
+    group.count = 1;
+    for (const long size : shape)
+        group.count *= size;
+    group.shape = std::move(shape);
+    group.block = block;
+    auto transfers = [&](const std::vector<TransferArguments> &given) {
+        std::vector<Elementwise::Transfer> made;
+        for (const auto &[view, offset, once] : given)
+            made.push_back({view_of(executor, view), floats(executor, offset), once});
+        return made;
+    };
+    group.loads = transfers(loads);
+    group.stores = transfers(stores);
+    for (const auto &[op, scalars, arguments] : instructions) {
+        const ElementwiseFunction function = executor.kernels().elementwise[op][scalars];
+        if (!function)
+            throw nb::value_error("instructions: every argument is one number");
+        Elementwise::Argument made[4];
+        for (std::size_t i = 0; i < 4; ++i) {
+            const auto &[offset, step] = arguments[std::min(i, arguments.size() - 1)];
+            made[i] = {floats(executor, offset), step};
+        }
+        group.instructions.push_back({function, made[0], made[1], made[2], made[3]});
+    }
+    executor.program(program).operations.emplace_back(std::move(group));
+}
+
+void add_product(Executor &executor, int program, std::tuple<int, int, int> sizes,
+                 std::tuple<Offset, long, long> a, std::tuple<Offset, long, long> b,
+                 std::tuple<Offset, long> c, Offset column_bias, Offset row_bias, bool rectify, Offset mask,
+                 std::tuple<long, long, long, long> batch) {
+    Product made;
+    MatrixProduct &p = made.product;
+    std::tie(p.rows, p.columns, p.depth) = sizes;
+    p.a = floats(executor, std::get<0>(a)), p.a_row = std::get<1>(a), p.a_column = std::get<2>(a);
+    p.b = floats(executor, std::get<0>(b)), p.b_row = std::get<1>(b), p.b_column = std::get<2>(b);
+    p.c = floats(executor, std::get<0>(c)), p.c_row = std::get<1>(c);
+    p.column_bias = floats(executor, column_bias);
+    p.row_bias = floats(executor, row_bias);
+    p.rectify = rectify;
+    p.mask = floats(executor, mask);
+    std::tie(made.batch, made.a_batch, made.b_batch, made.c_batch) = batch;
+    executor.program(program).operations.emplace_back(made);
+}
+
+void add_reduce(Executor &executor, int program, int reduction, Offset x, Offset y, std::vector<long> shape,
+                std::vector<long> x_strides, std::vector<long> y_strides, std::vector<long> over,
+                std::vector<long> over_strides) {
+    Reduce made{static_cast<Reduction>(reduction),
+                floats(executor, x),
+                floats(executor, y),
+                std::move(shape),
+                std::move(x_strides),
+                std::move(y_strides),
+                std::move(over),
+                std::move(over_strides),
+                Reduce::Form::general};
+    made.choose_form();
+    executor.program(program).operations.emplace_back(std::move(made));
+}
+
+void add_pick(Executor &executor, int program, const std::string &kind, std::vector<long> shape, int axis,
+              long limit, const ViewArguments &x, const ViewArguments &index, const ViewArguments &y) {
+    const char *names[] = {"gather", "scatter_add", "take", "argmax", "argmin"};
+    for (int i = 0; i < 5; ++i)
+        if (kind == names[i]) {
+            executor.program(program).operations.emplace_back(
+                Pick{static_cast<Pick::Kind>(i), std::move(shape), axis, limit, view_of(executor, x),
+                     view_of(executor, index), view_of(executor, y)});
+            return;
+        }
+    throw nb::value_error(("kind: found " + kind).c_str());
+}
+
+void add_patches(Executor &executor, int program, bool adjoint, const std::vector<long> &sizes, Offset image,
+                 const std::vector<long> &image_strides, Offset patches) {
+    Patches made{};
+    made.adjoint = adjoint;
+    long *fields[] = {&made.batch,         &made.channels,     &made.height,         &made.width,
+                      &made.out_height,    &made.out_width,    &made.kernel_height,  &made.kernel_width,
+                      &made.stride_height, &made.stride_width, &made.padding_height, &made.padding_width};
+    for (std::size_t i = 0; i < 12; ++i)
+        *fields[i] = sizes.at(i);
+    made.image = floats(executor, image);
+    made.patches = floats(executor, patches);
+    for (std::size_t i = 0; i < 4; ++i)
+        made.image_strides[i] = image_strides.at(i);
+    executor.program(program).operations.emplace_back(made);
+}
+
+void set_transfers(Executor &executor, int program,
+                   const std::vector<std::tuple<Offset, std::size_t, std::string>> &inputs,
+                   const std::vector<std::tuple<Offset, std::size_t, std::string>> &outputs) {
+    auto made = [&](const auto &given) {
+        std::vector<Transfer> transfers;
+        for (const auto &[offset, bytes, dtype] : given)
+            transfers.push_back({executor.at(static_cast<std::size_t>(offset)), bytes, type_of(dtype)});
+        return transfers;
+    };
+    executor.program(program).inputs = made(inputs);
+    executor.program(program).outputs = made(outputs);
+}
+
+bool all_finite(const float *values, std::size_t count) {
+    // An exponent of all ones is infinity or NaN.
+    std::uint32_t bad = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, values + i, 4);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+PyArrayObject *checked_array(nb::handle object, std::size_t bytes, std::size_t position, const char *which) {
+    auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
+    if (!PyArray_Check(object.ptr()) || !PyArray_IS_C_CONTIGUOUS(array) ||
+        static_cast<std::size_t>(PyArray_NBYTES(array)) != bytes)
+        throw nb::value_error((std::string(which) + " " + std::to_string(position) +
+                               ": found something else than a contiguous array of " + std::to_string(bytes) +
+                               " bytes")
+                                  .c_str());
+    return array;
+}
+
+// Steps one after the other; each input and output holds `programs.size()` values, one after the other.
+// Returns the position of the first input that is not finite, with nothing done, or -1.
+int run(Executor &executor, const std::vector<int> &programs, nb::sequence inputs, nb::sequence outputs) {
+    const std::size_t steps = programs.size();
+    if (steps == 0)
+        return -1;
+    const auto &first = executor.program(programs[0]);
+    std::vector<std::byte *> from, to;
+    for (std::size_t i = 0; i < first.inputs.size(); ++i) {
+        const Transfer &t = first.inputs[i];
+        PyArrayObject *array = checked_array(inputs[i], t.bytes * steps, i, "input");
+        from.push_back(static_cast<std::byte *>(PyArray_DATA(array)));
+        if (t.type == Type::float32 &&
+            !all_finite(reinterpret_cast<const float *>(from.back()), t.bytes * steps / 4))
+            return static_cast<int>(i);
+    }
+    for (std::size_t i = 0; i < first.outputs.size(); ++i)
+        to.push_back(static_cast<std::byte *>(
+            PyArray_DATA(checked_array(outputs[i], first.outputs[i].bytes * steps, i, "output"))));
+    nb::gil_scoped_release released;
+    for (std::size_t s = 0; s < steps; ++s) {
+        const auto &program = executor.program(programs[s]);
+        for (std::size_t i = 0; i < from.size(); ++i)
+            std::memcpy(program.inputs[i].place, from[i] + s * program.inputs[i].bytes,
+                        program.inputs[i].bytes);
+        executor.run(program);
+        for (std::size_t i = 0; i < to.size(); ++i)
+            std::memcpy(to[i] + s * program.outputs[i].bytes, program.outputs[i].place,
+                        program.outputs[i].bytes);
+    }
+    return -1;
+}
+
+// One gradient step on a batch of NumPy arrays: checks and copies in one pass, so that a step on a small
+// network costs little more than its arithmetic.
+class StepCall {
+  public:
+    enum class Check : int { none, finite, not_negative, below_limit };
+    struct Rule {
+        int numpy_type;
+        std::vector<npy_intp> shape;
+        bool may_be_bool;
+        Check check;
+        std::int64_t limit;
+    };
+
+    // rules: for the first inputs of the program, in order: (dtype, shape, may be bool, check, limit).
+    StepCall(
+        Executor &executor, int program,
+        const std::vector<std::tuple<std::string, std::vector<npy_intp>, bool, int, std::int64_t>> &rules)
+        : executor_(executor), program_(program) {
+        const int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8};
+        for (const auto &[dtype, shape, may_be_bool, check, limit] : rules)
+            rules_.push_back({numbers[static_cast<int>(type_of(dtype))], shape, may_be_bool,
+                              static_cast<Check>(check), limit});
+    }
+
+    // Takes over the batch; false where an array is not exactly as its rule has it, and the caller has to say
+    // why.
+    bool load(const nb::list &arrays) {
+        const auto &program = executor_.program(program_);
+        if (arrays.size() != rules_.size() || rules_.size() > program.inputs.size())
+            return false;
+        for (std::size_t i = 0; i < rules_.size(); ++i)
+            if (!load_column(arrays[i], rules_[i], program.inputs[i]))
+                return false;
+        return true;
+    }
+
+    // Runs the step on what was loaded, with the draws, and copies out what it gives.
+    void run(const nb::list &draws, const nb::list &outputs) {
+        const auto &program = executor_.program(program_);
+        for (std::size_t i = 0; i < draws.size(); ++i) {
+            const Transfer &t = program.inputs.at(rules_.size() + i);
+            std::memcpy(t.place, PyArray_DATA(checked_array(draws[i], t.bytes, i, "draw")), t.bytes);
+        }
+        std::vector<void *> &to = targets_;
+        to.clear();
+        for (std::size_t i = 0; i < program.outputs.size(); ++i)
+            to.push_back(PyArray_DATA(checked_array(outputs[i], program.outputs[i].bytes, i, "output")));
+        nb::gil_scoped_release released;
+        executor_.run(program);
+        for (std::size_t i = 0; i < to.size(); ++i)
+            std::memcpy(to[i], program.outputs[i].place, program.outputs[i].bytes);
+    }
+
+  private:
+    bool load_column(nb::handle object, const Rule &rule, const Transfer &t) const {
+        if (!PyArray_CheckExact(object.ptr()))
+            return false;
+        auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
+        const bool is_bool = rule.may_be_bool && PyArray_TYPE(array) == NPY_BOOL;
+        if ((PyArray_TYPE(array) != rule.numpy_type && !is_bool) || !PyArray_ISCARRAY_RO(array) ||
+            static_cast<std::size_t>(PyArray_NDIM(array)) != rule.shape.size() ||
+            !std::equal(rule.shape.begin(), rule.shape.end(), PyArray_DIMS(array)))
+            return false;
+        const auto *data = static_cast<const std::byte *>(PyArray_DATA(array));
+        if (is_bool) {
+            auto *floats = reinterpret_cast<float *>(t.place);
+            for (npy_intp i = 0; i < PyArray_SIZE(array); ++i)
+                floats[i] = static_cast<float>(static_cast<std::uint8_t>(data[i]));
+            return true;
+        }
+        std::memcpy(t.place, data, t.bytes);
+        const auto *floats = reinterpret_cast<const float *>(t.place);
+        const auto *integers = reinterpret_cast<const std::int64_t *>(t.place);
+        bool wrong = false;
+        switch (rule.check) {
+        case Check::none:
+            return true;
+        case Check::finite:
+            return all_finite(floats, t.bytes / 4);
+        case Check::not_negative:
+            for (std::size_t i = 0; i < t.bytes / 4; ++i)
+                wrong |= !(floats[i] >= 0);
+            return !wrong && all_finite(floats, t.bytes / 4);
+        default:
+            for (std::size_t i = 0; i < t.bytes / 8; ++i)
+                wrong |= static_cast<std::uint64_t>(integers[i]) >= static_cast<std::uint64_t>(rule.limit);
+            return !wrong;
+        }
+    }
+
+    Executor &executor_;
+    int program_;
+    std::vector<Rule> rules_;
+    std::vector<void *> targets_;
+};
+
+// The core's float32 peak in GFLOP/s: the fastest of the blocks that fit into `seconds`.
+double peak_gflops(double seconds, const std::string &simd) {
+    using Clock = std::chrono::steady_clock;
+    const Kernels *kernels = kernels_of(simd);
+    const auto since = [](Clock::time_point start) {
+        return std::chrono::duration<double>(Clock::now() - start).count();
+    };
+    double best = 0;
+    const auto begin = Clock::now();
+    do {
+        float result[3] = {0.999f, 1e-3f, 0.0f};
+        const auto start = Clock::now();
+        const double operations = kernels->multiply_add_block(result);
+        best = std::max(best, operations / since(start) * 1e-9);
+    } while (since(begin) < seconds);
+    return best;
+}
+
+// A view of the arena as a NumPy array that keeps the executor alive.
+nb::object array(nb::object self, Offset offset, const std::vector<long> &shape,
+                 const std::vector<long> &strides, const std::string &dtype) {
+    auto &executor = nb::cast<Executor &>(self);
+    const Type type = type_of(dtype);
+    const int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8};
+    std::vector<npy_intp> sizes(shape.begin(), shape.end()), steps;
+    for (const long stride : strides)
+        steps.push_back(stride * static_cast<npy_intp>(item_bytes(type)));
+    PyObject *made = PyArray_New(
+        &PyArray_Type, static_cast<int>(sizes.size()), sizes.data(), numbers[static_cast<int>(type)],
+        steps.data(), executor.at(static_cast<std::size_t>(offset)), 0, NPY_ARRAY_WRITEABLE, nullptr);
+    if (!made)
+        nb::raise_python_error();
+    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(made), self.inc_ref().ptr()) < 0)
+        nb::raise_python_error();
+    return nb::steal(made);
+}
+
+int import_numpy() {
+    import_array1(-1);
+    return 0;
+}
+
+} // namespace
+
+void bind_learner(nb::module_ &parent) {
+    if (import_numpy() < 0)
+        nb::raise_python_error();
+    nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
+    m.attr("OP_NAMES") = OP_NAMES;
+    m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "");
+    nb::class_<Executor>(m, "Executor")
+        .def(
+            "__init__",
+            [](Executor *self, std::size_t arena_bytes, const std::string &simd) {
+                new (self) Executor(arena_bytes, kernels_of(simd));
+            },
+            nb::arg("arena_bytes"), nb::arg("simd") = "")
+        .def_prop_ro("simd", [](const Executor &e) { return std::string(e.kernels().name); })
+        .def("add_program", &Executor::add_program)
+        .def("add_elementwise", &add_elementwise)
+        .def("add_product", &add_product)
+        .def("add_reduce", &add_reduce)
+        .def("add_pick", &add_pick)
+        .def("add_patches", &add_patches)
+        .def("set_transfers", &set_transfers)
+        .def("run", &run)
+        .def("profile",
+             [](Executor &e, int program, int steps) { return e.profile(e.program(program), steps); })
+        .def("array", &array);
+    nb::class_<StepCall>(m, "StepCall")
+        .def(nb::init<Executor &, int,
+                      const std::vector<
+                          std::tuple<std::string, std::vector<npy_intp>, bool, int, std::int64_t>> &>(),
+             nb::keep_alive<1, 2>())
+        .def("load", &StepCall::load)
+        .def("run", &StepCall::run);
+}
+
+} // namespace placerl::learner

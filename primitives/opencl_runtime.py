@@ -1,0 +1,93 @@
+"""Finds OpenCL's platforms, those of Intel's runtime wheels (`pip install placerl[opencl]`) among them.
+
+The wheels put the CPU runtime into the environment's `lib` folder but name another place in their .icd file. The
+loader reads OCL_ICD_VENDORS once, when the first platform is asked for: so everything here that uses pyopencl
+gets it from `load`.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+
+
+def _vendors_folder() -> str | None:
+    """A folder with an .icd file for Intel's wheel and the system's; None where the wheel is not installed."""
+    runtime = Path(sys.prefix) / "lib" / "libintelocl.so"
+    if not runtime.exists():
+        return str(SYSTEM_VENDORS) if SYSTEM_VENDORS.is_dir() else None
+    folder = tempfile.mkdtemp(prefix="placerl-opencl-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Path(folder, "intel_cpu.icd").write_text(f"{runtime}\n")
+    for icd in SYSTEM_VENDORS.glob("*.icd"):
+        shutil.copy(icd, folder)
+    return folder
+
+
+@cache
+def load() -> Any:
+    """The module `pyopencl`, with every platform of this machine in its loader's sight.
+
+    Raises:
+        ImportError: pyopencl is not installed.
+    """
+    if "OCL_ICD_VENDORS" not in os.environ and (folder := _vendors_folder()):
+        os.environ["OCL_ICD_VENDORS"] = folder
+    import pyopencl
+
+    return pyopencl
+
+
+@cache
+def devices() -> tuple[Any, ...]:
+    """Every OpenCL device of this machine, GPUs first; empty where there is none.
+
+    Raises:
+        ImportError: pyopencl is not installed.
+    """
+    opencl = load()
+    try:
+        found = [device for platform in opencl.get_platforms() for device in platform.get_devices()]
+    except opencl.LogicError:  # what the loader answers when it knows no platform
+        return ()
+    return tuple(sorted(found, key=lambda device: not device.type & opencl.device_type.GPU))
+
+
+def unavailable_reason() -> str:
+    """Why OpenCL cannot be used here; empty when it can."""
+    try:
+        found = devices()
+    except ImportError:
+        return "pyopencl is not installed: pip install placerl[opencl]"
+    return (
+        ""
+        if found
+        else "no OpenCL device: install a driver, or the wheels intel-opencl-rt, intel-cmplr-lib-rt"
+    )
+
+
+def choose(device: str | int) -> Any:
+    """The device at a position of `devices()`, a number or its digits; else the first whose name has `device` in it.
+
+    "" is the first device.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    found = devices()
+    if isinstance(device, str) and device.isdecimal():
+        device = int(device)
+    if isinstance(device, int) and 0 <= device < len(found):
+        return found[device]
+    if isinstance(device, str):
+        for candidate in found:
+            if device.lower() in candidate.name.lower():
+                return candidate
+    names = ", ".join(f"{position}: {candidate.name}" for position, candidate in enumerate(found))
+    raise ValueError(f"device: found {device!r}; allowed: {names}")

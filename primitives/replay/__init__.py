@@ -1,0 +1,35 @@
+"""Replay buffers: data storage, uniform and prioritised sampling behind one interface.
+
+    storage = Storage(100_000, transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64)))
+    replay = PrioritizedReplay(storage, sum_tree.create(100_000), beta=LinearSchedule(0.4, 1.0, 50_000))
+    replay.insert(batch)
+    sample = replay.sample(256, rng)
+    replay.update_priorities(sample.indices, td_errors)
+
+`ConcurrentReplay(storage)` is the same for any number of threads, and the fastest: draw, gather and weights in one
+native call. `UniformReplay(storage)` has no priorities. `NStepReturns` makes n-step transitions on the way in. `save`
+and `load` put a replay on disk and back. `primitives.replay.adapters` plugs it into other libraries.
+"""
+
+from primitives.replay.base import Replay, Sample
+from primitives.replay.concurrent import ConcurrentReplay
+from primitives.replay.n_step import NStepReturns
+from primitives.replay.prioritized import PrioritizedReplay, importance_weights
+from primitives.replay.schedule import LinearSchedule, Schedule
+from primitives.replay.storage import FieldSpec, Storage, transition_fields
+from primitives.replay.uniform import UniformReplay
+
+__all__ = [
+    "ConcurrentReplay",
+    "FieldSpec",
+    "LinearSchedule",
+    "NStepReturns",
+    "PrioritizedReplay",
+    "Replay",
+    "Sample",
+    "Schedule",
+    "Storage",
+    "UniformReplay",
+    "importance_weights",
+    "transition_fields",
+]

@@ -1,0 +1,48 @@
+"""The native sum tree behind the interface of other libraries' segment trees."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives import sum_tree
+
+
+class SegmentTree:
+    """Priorities by row, read and written like an array, one call for many rows.
+
+    Attributes:
+        tree: the sum tree.
+    """
+
+    def __init__(self, size: int, fanout: int = 16) -> None:
+        self.tree = sum_tree.create(size, fanout=fanout)
+
+    def __len__(self) -> int:
+        return self.tree.capacity
+
+    def __getitem__(self, index: int | npt.NDArray[np.integer]) -> npt.NDArray[np.floating]:
+        rows = np.asarray(index, np.int64)
+        return self.tree.get(rows.reshape(-1)).astype(np.float64).reshape(rows.shape)
+
+    def __setitem__(self, index: int | npt.NDArray[np.integer], value: npt.ArrayLike) -> None:
+        rows = np.asarray(index, np.int64).reshape(-1)
+        self.tree.update(rows, np.broadcast_to(np.asarray(value, np.float64), rows.shape).copy())
+
+    def reduce(self) -> float:
+        """The sum of all priorities."""
+        return self.tree.total
+
+    def get_prefix_sum_idx(self, prefix: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """The prefix sum index of each prefix."""
+        return self.tree.find(np.minimum(prefix, np.nextafter(self.tree.total, 0)))
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        """For the libraries that copy or pickle their buffers."""
+        return _rebuilt, (self.tree.capacity, self.tree.fanout, self.tree.get(np.arange(self.tree.capacity)))
+
+
+def _rebuilt(size: int, fanout: int, priorities: npt.NDArray[np.floating]) -> SegmentTree:
+    copy = SegmentTree(size, fanout)
+    copy.tree.update(np.arange(size), priorities)
+    return copy

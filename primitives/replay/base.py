@@ -1,0 +1,251 @@
+"""The one interface of every replay buffer."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay import snapshot
+from primitives.replay.storage import Storage
+
+_SNAPSHOT_FORMAT = 1
+
+
+_process = os.getpid()
+
+
+def _after_fork_in_child() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class PriorityTree(Protocol):
+    """What prioritised replay asks of a sum tree: the interface of `primitives.sum_tree.SumTree`."""
+
+    @property
+    def capacity(self) -> int: ...
+
+    @property
+    def total(self) -> float: ...
+
+    def sample(
+        self, batch_size: int, rng: np.random.Generator, stratified: bool = False
+    ) -> npt.NDArray[np.int64]: ...
+
+    def update(self, indices: npt.NDArray[np.int64], priorities: npt.NDArray[np.floating]) -> None: ...
+
+    def get(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.floating]: ...
+
+
+class Sample(NamedTuple):
+    """A sampled batch.
+
+    Attributes:
+        indices: (B,) int64, the items' rows, as `update_priorities` takes them.
+        weights: (B,) float32 importance weights.
+        batch: the columns, each (B, *shape).
+    """
+
+    indices: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    batch: dict[str, npt.NDArray]
+
+
+class Replay(ABC):
+    """A replay buffer: a storage and a rule that says which items are sampled.
+
+    It lives in one process: a copy that a fork made raises RuntimeError when it is used.
+
+    Attributes:
+        storage: the data.
+    """
+
+    storage: Storage
+    _kind: ClassVar[str]
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._process = _process
+
+    def _check_process(self) -> None:
+        """A forked process has a copy, where priorities would be updated that nobody samples by.
+
+        Raises:
+            RuntimeError: another process made this replay.
+        """
+        if self._process != _process:
+            raise RuntimeError(f"this replay belongs to process {self._process}, found {_process}")
+
+    @abstractmethod
+    def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
+        """Inserts items, over the oldest ones when full.
+
+        Args:
+            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
+
+        Returns:
+            (n,) int64, the rows that were written.
+
+        Raises:
+            TypeError, ValueError: a batch that does not fit the storage (`Storage.checked`); state unchanged.
+        """
+
+    @abstractmethod
+    def sample(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        stratified: bool = False,
+        out: Sample | None = None,
+    ) -> Sample:
+        """Draws items, with replacement.
+
+        Args:
+            batch_size: B, at least 1.
+            rng: source of all random numbers.
+            stratified: cut the distribution into B equal parts and draw one item from each (Schaul et al.
+                2015, section 3.3): the same expectation, less variance.
+            out: arrays to fill, as `allocate` gives them; new ones when None.
+
+        Returns:
+            The batch: `out` when given.
+
+        Raises:
+            TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit.
+        """
+
+    def allocate(self, batch_size: int) -> Sample:
+        """Empty arrays for `sample` to fill, again and again."""
+        return Sample(
+            np.empty(batch_size, np.int64),
+            np.empty(batch_size, np.float32),
+            self.storage.allocate(batch_size),
+        )
+
+    @abstractmethod
+    def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
+        """Tells the buffer the new TD errors of items.
+
+        Args:
+            indices: (B,) integers in [0, len); of a repeated index the last one counts.
+            td_errors: (B,) finite floats, of either sign.
+
+        Raises:
+            TypeError, ValueError: wrong dtype, shape or range, NaN or infinity; state unchanged.
+        """
+
+    def __len__(self) -> int:
+        return self.storage.size
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes items and state to a file, atomically (`primitives.replay.snapshot`).
+
+        Raises:
+            OSError: the disk refused; a file that was there is as it was.
+        """
+        size, cursor = self._position()
+        metadata = {
+            "format": _SNAPSHOT_FORMAT,
+            "configuration": self._configuration(),
+            "size": size,
+            "cursor": cursor,
+            "state": self._state(),
+        }
+        snapshot.write(path, self._held_columns(size) | self._held_arrays(size), metadata)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Replaces items and state by those of a file that `save` wrote.
+
+        Sampling goes on with the same probabilities, and the next items take the same rows. No other thread
+        may use the replay meanwhile.
+
+        Args:
+            path: snapshot of a replay of the same kind (uniform or prioritised), capacity, columns and alpha.
+
+        Raises:
+            OSError: the file cannot be opened; state unchanged. If the disk fails half way through a file
+                that was whole at first, the replay is of no more use.
+            ValueError: it is damaged, or belongs to another kind of replay; state unchanged.
+        """
+        with snapshot.Reader(path) as reader:
+            metadata = reader.metadata
+            expected = {"format": _SNAPSHOT_FORMAT, "configuration": self._configuration()}
+            found = {name: metadata.get(name) for name in expected}
+            if found != expected:
+                raise ValueError(f"{path}: found {found}; allowed: {expected}")
+            size, cursor = self.storage.checked_position(metadata.get("size"), metadata.get("cursor"))
+            arrays = {
+                name: np.empty((size, *array.shape[1:]), array.dtype)
+                for name, array in self._held_arrays(0).items()
+            }
+            columns = self._held_columns(size)
+            reader.verify(columns | arrays)
+            reader.fill(arrays)
+            self._restore(size, cursor, metadata.get("state"), arrays)
+            reader.fill(columns)
+
+    def _held_columns(self, size: int) -> dict[str, npt.NDArray]:
+        return {f"column/{name}": column[:size] for name, column in self.storage.columns.items()}
+
+    def _configuration(self) -> dict[str, Any]:
+        """What must be the same in the replay that wrote a snapshot and the one that loads it."""
+        return {"kind": self._kind, "capacity": self.storage.capacity}
+
+    def _position(self) -> tuple[int, int]:
+        """Items held, and the row that the next one takes."""
+        return self.storage.size, self.storage.cursor
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """State beside the storage's and the arrays', for a snapshot."""
+
+    @abstractmethod
+    def _held_arrays(self, size: int) -> dict[str, npt.NDArray]:
+        """Arrays (size, ...) beside the columns, for a snapshot."""
+
+    @abstractmethod
+    def _restore(self, size: int, cursor: int, state: Any, arrays: Mapping[str, npt.NDArray]) -> None:
+        """Takes over a snapshot's position, state and arrays; ValueError and no change if it cannot be."""
+
+    def _check_sampling(self, batch_size: int) -> None:
+        self._check_process()
+        if batch_size < 1:
+            raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
+        if not len(self):
+            raise ValueError("sample: found an empty replay buffer; allowed: at least one item")
+
+    def _checked_out(self, out: Sample | None, batch_size: int) -> Sample:
+        """`out`, or new arrays in its place; its columns are left to the storage to check."""
+        if out is None:
+            return self.allocate(batch_size)
+        for name, array, dtype in (("indices", out.indices, np.int64), ("weights", out.weights, np.float32)):
+            if array.dtype != dtype or array.shape != (batch_size,) or not array.flags.c_contiguous:
+                found = f"{array.dtype} {array.shape}"
+                raise ValueError(
+                    f"out.{name}: found {found}; allowed: contiguous {np.dtype(dtype)} {(batch_size,)}"
+                )
+        return out
+
+
+def as_td_errors(td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
+    """`td_errors` as (batch_size,) float64, checked to be finite.
+
+    Raises:
+        TypeError: not real numbers.
+        ValueError: another shape, NaN or infinity.
+    """
+    array = np.asarray(td_errors)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"td_errors: found dtype {array.dtype}; allowed: real numbers")
+    if array.shape != (batch_size,):
+        raise ValueError(f"td_errors: found shape {array.shape}; allowed: {(batch_size,)} as indices")
+    if not np.isfinite(array).all():
+        raise ValueError("td_errors: found NaN or infinity; allowed: finite numbers")
+    return array.astype(np.float64, copy=False)

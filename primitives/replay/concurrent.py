@@ -1,0 +1,236 @@
+"""Prioritised replay for many threads, in C++ (PAL IV-D)."""
+
+import operator
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.base import Replay, Sample, as_td_errors
+from primitives.replay.prioritized import (
+    Normalisation,
+    check_options,
+    checked_beta,
+    checked_priority_state,
+    padded,
+    value_at,
+)
+from primitives.replay.schedule import Schedule
+from primitives.replay.storage import Storage, as_indices
+
+RELEASE_FROM_LINES = 1024
+"""Cache lines that a call moves from which it releases the GIL. Below, handing the GIL over costs more than the
+call itself."""
+
+
+class ConcurrentReplay(Replay):
+    """`PrioritizedReplay` for any number of threads, with its own native sum tree.
+
+    Threads may insert, sample, gather and update at once. An item is sampled or gathered only while it is whole,
+    and weights belong to the very items returned, with their priorities at that moment: `concurrent_replay.hpp`
+    says how. A priority update of a row that is being replaced is dropped; one of a row that was replaced since
+    it was sampled goes to the new item, which PAL IV-D3 accepts. Each thread brings its own Generator.
+
+    `sample` with `out` is the fast path: draw, gather and weights in one native call, into arrays that are there
+    already. Small calls hold the GIL and large ones release it (`RELEASE_FROM_LINES`).
+
+    Attributes:
+        storage: the data. Only this object may use it from now on; its own `size` stays 0.
+        alpha: exponent on priorities; 0 samples uniformly.
+        epsilon: added to |TD error|, in TD error units.
+        normalisation: how importance weights are normalised, "batch" or "none" (`importance_weights`).
+    """
+
+    _kind = "prioritised"
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        fanout: int = 16,
+        alpha: float = 0.6,
+        beta: float | Schedule = 0.4,
+        epsilon: float = 1e-6,
+        normalisation: Normalisation = "batch",
+        release_from_lines: int = RELEASE_FROM_LINES,
+    ) -> None:
+        """Takes an empty storage.
+
+        Args:
+            storage: where items go; empty.
+            fanout: children of a node of the sum tree (K), 2 to 256.
+            alpha: in [0, inf).
+            beta: a constant, or a schedule over calls of `sample` (one a gradient step).
+            epsilon: positive.
+            normalisation: "batch" or "none".
+            release_from_lines: cache lines moved from which a call releases the GIL, 0 or more.
+
+        Raises:
+            ImportError: the native extension is not built.
+            ValueError: an argument out of its range, or a storage that is not empty.
+        """
+        from primitives._native import replay as native
+
+        check_options(alpha, beta, epsilon, normalisation)
+        if storage.size:
+            raise ValueError(f"storage: found {storage.size} items; allowed: an empty one")
+        if not 2 <= fanout <= 256:
+            raise ValueError(f"fanout: found {fanout}; allowed: 2 to 256")
+        super().__init__(storage)
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.normalisation: Normalisation = normalisation
+        self._beta = beta
+        # No sum of `capacity` priorities overflows.
+        self._priority_max = float(np.finfo(np.float32).max) / (2 * storage.capacity)
+        self._native = native.Replay(
+            storage.columns,
+            storage.capacity,
+            fanout,
+            alpha,
+            epsilon,
+            normalisation == "batch",
+            self._priority_max,
+            release_from_lines,
+        )
+
+    def __len__(self) -> int:
+        """Items that are whole; those being written do not count."""
+        return int(self._native.size)
+
+    @property
+    def samples_drawn(self) -> int:
+        """Calls of `sample` so far, which is the step that the beta schedule sees."""
+        return int(self._native.samples_drawn)
+
+    @property
+    def beta(self) -> float:
+        """The exponent of the importance weights that the next `sample` uses."""
+        return value_at(self._beta, self.samples_drawn)
+
+    def betas(self, count: int) -> list[float]:
+        """The exponents of the next `count` calls of `sample`."""
+        drawn = self.samples_drawn
+        return [checked_beta(value_at(self._beta, drawn + ahead)) for ahead in range(count)]
+
+    @property
+    def max_priority(self) -> float:
+        """The priority that a new item takes."""
+        return float(self._native.max_priority)
+
+    def insert(
+        self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Inserts items, over the oldest ones when full. Arguments and result as `PrioritizedReplay.insert`."""
+        self._check_process()
+        first = self._native.insert(batch, td_errors)
+        if first is None:
+            arrays = {name: np.ascontiguousarray(a) for name, a in self.storage.checked(batch).items()}
+            n = len(next(iter(arrays.values())))
+            first = self._native.insert(arrays, None if td_errors is None else self._checked(td_errors, n))
+        n = len(next(iter(batch.values())))  # type: ignore[arg-type]
+        return (first + np.arange(n)) % self.storage.capacity
+
+    def sample(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        stratified: bool = False,
+        out: Sample | None = None,
+    ) -> Sample:
+        self._check_process()
+        beta = checked_beta(self.beta)
+        found = self._native.sample(batch_size, rng, stratified, beta, *(out or (None, None, None)))
+        if found is None:
+            found = self._sample_checked(batch_size, rng, stratified, beta, out)
+        if found is False:
+            raise ValueError("sample: found no item of positive priority; allowed: at least one")
+        return out or Sample(*found)
+
+    def _sample_checked(
+        self, batch_size: int, rng: np.random.Generator, stratified: bool, beta: float, out: Sample | None
+    ) -> Any:
+        if batch_size < 1:
+            raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+        if out is not None:
+            self._checked_out(out, batch_size)
+            self.storage.check_out(out.batch, batch_size)
+        return self._native.sample(
+            operator.index(batch_size), rng, bool(stratified), beta, *(out or (None, None, None))
+        )
+
+    def gather(
+        self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
+    ) -> dict[str, npt.NDArray]:
+        """Copies items out, each of them whole. Arguments and result as `Storage.gather`."""
+        rows = as_indices(indices, self._native.taken)
+        if out is not None:
+            self.storage.check_out(out, len(rows))
+            out = dict(out)
+        gathered: dict[str, npt.NDArray] = self._native.gather(rows, out)
+        return gathered
+
+    def priorities(self, indices: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Current priorities (PAL IV-A3, priority retrieval); 0 for a row being written.
+
+        Args:
+            indices: (B,) integers, rows that have held an item.
+
+        Returns:
+            (B,) float64.
+        """
+        priorities: npt.NDArray[np.float64] = self._native.priorities(as_indices(indices, self._native.taken))
+        return priorities
+
+    def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
+        self._check_process()
+        if not self._native.update(indices, td_errors):
+            rows = as_indices(indices, self._native.taken)
+            if not self._native.update(rows, self._checked(td_errors, len(rows))):
+                raise ValueError(f"td_errors: found a priority above the largest, {self._priority_max:.4g}")
+
+    def _checked(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
+        array = np.ascontiguousarray(as_td_errors(td_errors, batch_size))
+        largest = float(np.abs(array).max(initial=0.0))
+        if (largest + self.epsilon) ** self.alpha > self._priority_max:
+            raise ValueError(
+                f"td_errors: found {largest}; allowed: a priority of at most {self._priority_max:.4g}"
+            )
+        return array
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes items and state to a file, atomically.
+
+        Other threads' insertions wait for it; their samples and updates go on.
+
+        Raises:
+            OSError: the disk refused; a file that was there is as it was.
+        """
+        self._native.freeze()
+        try:
+            super().save(path)
+        finally:
+            self._native.thaw()
+
+    def _position(self) -> tuple[int, int]:
+        return len(self), int(self._native.cursor)
+
+    def _configuration(self) -> dict[str, Any]:
+        return super()._configuration() | {"alpha": self.alpha}
+
+    def _state(self) -> dict[str, Any]:
+        return {"max_priority": self.max_priority, "samples_drawn": self.samples_drawn}
+
+    def _held_arrays(self, size: int) -> dict[str, npt.NDArray]:
+        return {"priority": self._native.priorities(np.arange(size))}
+
+    def _restore(self, size: int, cursor: int, state: Any, arrays: Mapping[str, npt.NDArray]) -> None:
+        max_priority, samples_drawn = checked_priority_state(state)
+        priorities = padded(arrays["priority"], self.storage.capacity)
+        if not self._native.restore(size, cursor, max_priority, samples_drawn, priorities):
+            raise ValueError(f"priority: found NaN or out of range; allowed: 0 to {self._priority_max:.4g}")

@@ -1,0 +1,118 @@
+"""n-step returns, made on the way into the replay."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+
+class NStepReturns:
+    """Turns the single steps of several environments into n-step transitions.
+
+    The transition that starts at step t carries
+
+        reward           r(t) + gamma r(t+1) + ... + gamma^(m-1) r(t+m-1)
+        next_observation the observation after step t+m-1
+        terminated       whether step t+m-1 terminated the episode
+        discount         gamma^m
+
+    with m = n, or fewer when the episode ends first; a learner's target is
+    `reward + (1 - terminated) * discount * value(next_observation)`. No return reaches over the end of an
+    episode. A truncated episode ended for a reason outside the environment, so its last transitions still
+    take the value of their next observation (terminated is False); those of a terminated one do not.
+
+    The sum is Sutton and Barto's n-step return (Reinforcement Learning, 2nd edition, equation 7.1).
+    """
+
+    def __init__(self, n: int, gamma: float, environments: int = 1) -> None:
+        """Starts with no steps held.
+
+        Args:
+            n: steps that one transition spans at most, at least 1.
+            gamma: discount of one step, in [0, 1].
+            environments: E, environments stepped together, at least 1.
+
+        Raises:
+            ValueError: an argument out of its range.
+        """
+        if n < 1:
+            raise ValueError(f"n: found {n}; allowed: at least 1")
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma: found {gamma}; allowed: 0 to 1")
+        if environments < 1:
+            raise ValueError(f"environments: found {environments}; allowed: at least 1")
+        self.n = n
+        self.gamma = gamma
+        self.environments = environments
+        # Row s holds the transitions that started s steps after a multiple of n, one column an environment.
+        self._live = np.zeros((n, environments), np.bool_)
+        self._age = np.zeros((n, environments), np.int64)
+        self._reward = np.zeros((n, environments), np.float64)
+        self._started: dict[str, npt.NDArray] = {}
+        self._step = 0
+
+    def add(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray] | None:
+        """Takes one step of every environment.
+
+        Args:
+            step: `observation` (E, ...), `action` (E, ...), `reward` (E,), `next_observation` (E, ...): the
+                one that the step led to, also at an episode's end (not the first of the next episode);
+                `terminated` (E,) bool and `truncated` (E,) bool. An environment that is reset early must
+                say truncated.
+
+        Returns:
+            The transitions that are now complete, oldest first within each environment: columns
+            `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool), `discount`
+            (float32), each (m, ...), m from 1 to n * E; None when none is complete.
+
+        Raises:
+            ValueError: columns missing or unknown, or not E rows; state unchanged.
+        """
+        arrays = self._checked(step)
+        reward = arrays["reward"].astype(np.float64)
+        terminated = arrays["terminated"].astype(np.bool_)
+        ended = terminated | arrays["truncated"].astype(np.bool_)
+
+        slot = self._step % self.n
+        self._step += 1
+        for name in ("observation", "action"):
+            if name not in self._started:
+                self._started[name] = np.zeros((self.n, *arrays[name].shape), arrays[name].dtype)
+            self._started[name][slot] = arrays[name]
+        self._live[slot] = True
+        self._age[slot] = 0
+        self._reward[slot] = 0.0
+
+        self._reward += np.where(self._live, self.gamma**self._age * reward, 0.0)
+        self._age += self._live
+        complete = self._live & ((self._age == self.n) | ended)
+        self._live &= ~complete
+
+        oldest_first = (slot + 1 + np.arange(self.n)) % self.n
+        environment, order = np.nonzero(complete[oldest_first].T)
+        if not len(environment):
+            return None
+        start = oldest_first[order], environment
+        return {
+            "observation": self._started["observation"][start],
+            "action": self._started["action"][start],
+            "reward": self._reward[start].astype(np.float32),
+            "next_observation": arrays["next_observation"][environment],
+            "terminated": terminated[environment],
+            "discount": (self.gamma ** self._age[start]).astype(np.float32),
+        }
+
+    def _checked(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
+        names = {"observation", "action", "reward", "next_observation", "terminated", "truncated"}
+        if step.keys() != names:
+            raise ValueError(f"step: found columns {sorted(step)}; allowed: exactly {sorted(names)}")
+        arrays = {name: np.asarray(column) for name, column in step.items()}
+        for name, array in arrays.items():
+            expected: tuple[int, ...] = (self.environments,)
+            if name in self._started:
+                expected = self._started[name].shape[1:]
+            elif name in ("observation", "action", "next_observation"):
+                expected += array.shape[1:]
+            if array.shape != expected:
+                raise ValueError(f"step[{name!r}]: found shape {array.shape}; allowed: {expected}")
+        return arrays

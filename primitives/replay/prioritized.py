@@ -1,0 +1,220 @@
+"""Prioritised replay over any sum tree (MAP II-A3, PAL II-A and Algorithm 1; Schaul et al. 2015)."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.base import PriorityTree, Replay, Sample, as_td_errors
+from primitives.replay.schedule import Schedule
+from primitives.replay.storage import Storage, as_indices
+
+Normalisation = Literal["batch", "none"]
+
+
+def importance_weights(
+    priorities: npt.NDArray[np.floating],
+    total: float,
+    items: int,
+    beta: float,
+    normalisation: Normalisation = "batch",
+) -> npt.NDArray[np.float32]:
+    """Importance weights of sampled items.
+
+    w(i) = (1/N * sum(P) / P(i)) ** beta (PAL Algorithm 1, line 15), then divided by the largest w of the
+    batch when `normalisation` is "batch", so that weights only scale a gradient down (Schaul et al. 2015,
+    section 3.4 and Algorithm 1, line 12). With "none" they are PAL's own, not normalised.
+
+    Args:
+        priorities: (B,) P(i) as they were when the items were sampled, all positive.
+        total: sum of all priorities at that time.
+        items: N, items in the buffer at that time.
+        beta: exponent; 0 corrects nothing, 1 corrects the whole bias.
+        normalisation: "batch" or "none".
+
+    Returns:
+        (B,) float32.
+    """
+    weights = (total / (items * np.asarray(priorities, np.float64))) ** beta
+    if normalisation == "batch":
+        weights /= weights.max()
+    return weights.astype(np.float32)
+
+
+def value_at(schedule: float | Schedule, step: int) -> float:
+    """A constant, or a schedule's value at a step."""
+    return schedule(step) if callable(schedule) else schedule
+
+
+def checked_beta(beta: float) -> float:
+    """`beta`; ValueError below 0, at infinity or NaN."""
+    if not 0 <= beta < np.inf:
+        raise ValueError(f"beta: found {beta}; allowed: 0 or more")
+    return beta
+
+
+def check_options(alpha: float, beta: float | Schedule, epsilon: float, normalisation: str) -> None:
+    """Checks the options that every prioritised replay takes; ValueError for one out of its range."""
+    if not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha: found {alpha}; allowed: 0 or more")
+    checked_beta(value_at(beta, 0))
+    if not 0 < epsilon < np.inf:
+        raise ValueError(f"epsilon: found {epsilon}; allowed: more than 0")
+    if normalisation not in ("batch", "none"):
+        raise ValueError(f"normalisation: found {normalisation!r}; allowed: 'batch', 'none'")
+
+
+class PrioritizedReplay(Replay):
+    """A replay buffer that samples by priority.
+
+    Item i is drawn with probability P(i) / sum(P), where P(i) = (|TD error| + epsilon) ** alpha. A new item
+    takes the maximum priority that any item has had so far (1 before the first update), so that it is soon
+    sampled (Schaul et al. 2015, Algorithm 1, line 6; PAL IV-D2), unless its own TD error is given (MAP II-A1:
+    actors compute the initial priority). Importance weights are `importance_weights` of the priorities as
+    they are when the batch is drawn.
+
+    Not thread-safe: `primitives.replay.concurrent.ConcurrentReplay` is.
+
+    Attributes:
+        storage: the data.
+        tree: the sum tree of priorities, one leaf for each row of the storage.
+        alpha: exponent on priorities; 0 samples uniformly.
+        epsilon: added to |TD error|, in TD error units, so that no item's priority is 0.
+        normalisation: how importance weights are normalised, "batch" or "none".
+        samples_drawn: calls of `sample` so far, which is the step that the beta schedule sees.
+        max_priority: the priority that a new item takes.
+    """
+
+    _kind = "prioritised"
+
+    def __init__(
+        self,
+        storage: Storage,
+        tree: PriorityTree,
+        *,
+        alpha: float = 0.6,
+        beta: float | Schedule = 0.4,
+        epsilon: float = 1e-6,
+        normalisation: Normalisation = "batch",
+    ) -> None:
+        """Joins an empty storage and an empty tree.
+
+        Args:
+            storage: where items go; empty.
+            tree: sum tree with at least the storage's capacity, all priorities 0.
+            alpha: in [0, inf).
+            beta: a constant, or a schedule over calls of `sample` (one a gradient step).
+            epsilon: positive.
+            normalisation: "batch" or "none".
+
+        Raises:
+            ValueError: an argument out of its range, or a storage or tree that is not empty.
+        """
+        if tree.capacity < storage.capacity:
+            raise ValueError(f"tree: found capacity {tree.capacity}; allowed: at least {storage.capacity}")
+        if storage.size or tree.total:
+            raise ValueError("storage, tree: found items or priorities; allowed: both empty")
+        check_options(alpha, beta, epsilon, normalisation)
+        super().__init__(storage)
+        self.tree = tree
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.normalisation: Normalisation = normalisation
+        self.samples_drawn = 0
+        self.max_priority = 1.0
+        self._beta = beta
+
+    @property
+    def beta(self) -> float:
+        """The exponent of the importance weights that the next `sample` uses."""
+        return value_at(self._beta, self.samples_drawn)
+
+    def _priorities(self, td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
+        return (np.abs(as_td_errors(td_errors, batch_size)) + self.epsilon) ** self.alpha
+
+    def insert(
+        self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Inserts items, over the oldest ones when full.
+
+        Args:
+            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
+            td_errors: (n,) TD errors that the actor computed; the maximum priority so far when None.
+
+        Returns:
+            (n,) int64, the rows that were written.
+
+        Raises:
+            TypeError, ValueError: a batch that does not fit the storage (`Storage.checked`), or TD errors
+                that are not n finite numbers; state unchanged.
+        """
+        self._check_process()
+        arrays = self.storage.checked(batch)
+        n = len(next(iter(arrays.values())))
+        priorities = np.full(n, self.max_priority) if td_errors is None else self._priorities(td_errors, n)
+        # The tree first: it may refuse a priority beyond its float's range, and then nothing is written.
+        self._set_priorities(self.storage.next_rows(n), priorities)
+        return self.storage.insert(arrays)
+
+    def sample(
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        *,
+        stratified: bool = False,
+        out: Sample | None = None,
+    ) -> Sample:
+        self._check_sampling(batch_size)
+        beta = checked_beta(self.beta)
+        out = self._checked_out(out, batch_size)
+        out.indices[:] = self.tree.sample(batch_size, rng, stratified)
+        out.weights[:] = importance_weights(
+            self.tree.get(out.indices), float(self.tree.total), len(self), beta, self.normalisation
+        )
+        self.samples_drawn += 1
+        self.storage.gather(out.indices, out.batch)
+        return out
+
+    def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
+        self._check_process()
+        rows = as_indices(indices, len(self))
+        if len(rows):
+            self._set_priorities(rows, self._priorities(td_errors, len(rows)))
+
+    def _set_priorities(self, indices: npt.NDArray[np.int64], priorities: npt.NDArray[np.float64]) -> None:
+        self.tree.update(indices, priorities)
+        self.max_priority = max(self.max_priority, float(priorities.max()))
+
+    def _configuration(self) -> dict[str, Any]:
+        return super()._configuration() | {"alpha": self.alpha}
+
+    def _state(self) -> dict[str, Any]:
+        return {"max_priority": self.max_priority, "samples_drawn": self.samples_drawn}
+
+    def _held_arrays(self, size: int) -> dict[str, npt.NDArray]:
+        return {"priority": np.asarray(self.tree.get(np.arange(size)), np.float64)}
+
+    def _restore(self, size: int, cursor: int, state: Any, arrays: Mapping[str, npt.NDArray]) -> None:
+        max_priority, samples_drawn = checked_priority_state(state)
+        self.tree.update(np.arange(self.storage.capacity), padded(arrays["priority"], self.storage.capacity))
+        self.storage.size, self.storage.cursor = size, cursor
+        self.max_priority, self.samples_drawn = max_priority, samples_drawn
+
+
+def padded(priorities: npt.NDArray[np.float64], capacity: int) -> npt.NDArray[np.float64]:
+    """Priorities of every row of a storage, 0 for those without an item."""
+    return np.concatenate([priorities, np.zeros(capacity - len(priorities))])
+
+
+def checked_priority_state(state: Any) -> tuple[float, int]:
+    """The maximum priority and the count of samples of a snapshot.
+
+    Raises:
+        ValueError: they are none.
+    """
+    match state:
+        case {"max_priority": float(max_priority), "samples_drawn": int(samples_drawn)}:
+            if 0 < max_priority < np.inf and samples_drawn >= 0:
+                return max_priority, samples_drawn
+    raise ValueError(f"state: found {state!r}; allowed: a positive max_priority and a count samples_drawn")

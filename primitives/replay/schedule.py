@@ -1,0 +1,33 @@
+"""Schedules of a scalar over gradient steps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Schedule = Callable[[int], float]
+"""Value of a hyper-parameter at a step, counted from 0."""
+
+
+@dataclass(frozen=True)
+class LinearSchedule:
+    """Straight line from `initial` at step 0 to `final` at step `steps`, level after that.
+
+    Schaul et al. 2015 (Prioritized Experience Replay, section 3.4) anneal beta in this way to 1 at the end
+    of training.
+
+    Attributes:
+        initial: value at step 0.
+        final: value at step `steps` and after.
+        steps: length of the line in steps, at least 1.
+    """
+
+    initial: float
+    final: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps: found {self.steps}; allowed: at least 1")
+
+    def __call__(self, step: int) -> float:
+        fraction = min(max(step, 0) / self.steps, 1.0)
+        return self.initial + fraction * (self.final - self.initial)

@@ -1,0 +1,243 @@
+"""Data storage: the transitions themselves, as a structure of arrays (MAP II-A3).
+
+One array per column keeps each column's own dtype (uint8 frames stay uint8) and lets a sampled batch be
+gathered column by column into arrays that a learner takes as they are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """One column of the storage.
+
+    Attributes:
+        shape: shape of one item in this column; `()` for a scalar.
+        dtype: NumPy dtype of fixed size; Python objects are refused, for a snapshot could not hold them
+            without pickle.
+    """
+
+    shape: tuple[int, ...]
+    dtype: npt.DTypeLike
+
+
+def transition_fields(
+    observation: FieldSpec, action: FieldSpec, *, discount: bool = False
+) -> dict[str, FieldSpec]:
+    """The columns of a transition.
+
+    Args:
+        observation: column of observations; the next observation has the same.
+        action: column of actions: `FieldSpec((), int64)` for discrete ones, `FieldSpec((n,), float32)` for
+            continuous ones.
+        discount: add the column that n-step returns need (`primitives.replay.n_step`).
+
+    Returns:
+        Columns `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool; a
+        truncated episode is not a terminated one) and, where asked for, `discount` (float32).
+    """
+    fields = {
+        "observation": observation,
+        "action": action,
+        "reward": FieldSpec((), np.float32),
+        "next_observation": observation,
+        "terminated": FieldSpec((), np.bool_),
+    }
+    if discount:
+        fields["discount"] = FieldSpec((), np.float32)
+    return fields
+
+
+def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
+    """`indices` as a contiguous (B,) int64 array, checked to lie in [0, limit).
+
+    Raises:
+        TypeError: not integers.
+        ValueError: not one-dimensional, or an index out of range.
+    """
+    array = np.asarray(indices)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"indices: found dtype {array.dtype}; allowed: integers")
+    if array.ndim != 1:
+        raise ValueError(f"indices: found shape {array.shape}; allowed: (B,)")
+    if array.size and (array.min() < 0 or array.max() >= limit):
+        raise ValueError(f"indices: found {array.min()} to {array.max()}; allowed: 0 to {limit - 1}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+class Storage:
+    """A ring of items, first in first out, one array per column.
+
+    The columns hold exactly the raw data (capacity times the bytes of one item) and nothing else. They are
+    zero-filled by the operating system on first touch, so that a storage takes physical memory only as it
+    fills up.
+
+    Attributes:
+        fields: the columns' specifications, by name.
+        columns: the columns themselves, each (capacity, *shape). Rows at and above `size` hold no item.
+        capacity: items that fit.
+        size: items held.
+        cursor: row that the next inserted item takes.
+    """
+
+    def __init__(self, capacity: int, fields: Mapping[str, FieldSpec]) -> None:
+        """Allocates the columns.
+
+        Args:
+            capacity: items that fit, at least 1.
+            fields: column specifications by name, at least one.
+
+        Raises:
+            TypeError: a dtype that holds Python objects or has no fixed size.
+            ValueError: a capacity below 1 or no fields.
+        """
+        if capacity < 1:
+            raise ValueError(f"capacity: found {capacity}; allowed: at least 1")
+        if not fields:
+            raise ValueError("fields: found none; allowed: at least one")
+        for name, field in fields.items():
+            dtype = np.dtype(field.dtype)
+            if dtype.hasobject or dtype.itemsize == 0:
+                raise TypeError(f"fields[{name!r}]: found dtype {dtype}; allowed: dtypes of fixed size")
+        self.fields = dict(fields)
+        self.capacity = int(capacity)
+        self.columns = {
+            name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in fields.items()
+        }
+        self.size = 0
+        self.cursor = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns when full."""
+        return sum(column.nbytes for column in self.columns.values())
+
+    def checked(self, batch: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
+        """The batch as arrays that fit the columns, in the columns' order and dtypes.
+
+        Args:
+            batch: for each column an array (n, *shape), n from 1 to the capacity.
+
+        Returns:
+            The same columns; an array that already has the column's dtype is not copied.
+
+        Raises:
+            TypeError: a dtype that does not cast to the column's within its kind (float64 to float32 does,
+                float to uint8 does not).
+            ValueError: a column missing, unknown, or of another shape; n of 0 or above the capacity.
+        """
+        if batch.keys() != self.fields.keys():
+            raise ValueError(f"batch: found columns {sorted(batch)}; allowed: exactly {sorted(self.fields)}")
+        arrays = {name: np.asarray(batch[name]) for name in self.fields}
+        first = next(iter(arrays.values()))
+        n = first.shape[0] if first.ndim else 0
+        if not 1 <= n <= self.capacity:
+            raise ValueError(f"batch: found {n} items; allowed: 1 to {self.capacity} in arrays (n, ...)")
+        for name, array in arrays.items():
+            column = self.columns[name]
+            if array.shape != (n, *column.shape[1:]):
+                allowed = (n, *column.shape[1:])
+                raise ValueError(f"batch[{name!r}]: found shape {array.shape}; allowed: {allowed}")
+            if not np.can_cast(array.dtype, column.dtype, "same_kind"):
+                raise TypeError(
+                    f"batch[{name!r}]: found dtype {array.dtype}; allowed: what casts to {column.dtype}"
+                )
+            arrays[name] = array.astype(column.dtype, copy=False)
+        return arrays
+
+    def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
+        """A size and cursor read from elsewhere, checked to be what a storage of this capacity can have.
+
+        Raises:
+            ValueError: they are not.
+        """
+        possible = isinstance(size, int) and isinstance(cursor, int) and 0 <= cursor < self.capacity
+        if not possible or not (size == self.capacity or 0 <= size == cursor):
+            raise ValueError(
+                f"size, cursor: found {size!r}, {cursor!r}; allowed: equal below {self.capacity}, or full"
+            )
+        return size, cursor
+
+    def next_rows(self, n: int) -> npt.NDArray[np.int64]:
+        """(n,) int64, the rows that the next n items will take."""
+        return (self.cursor + np.arange(n, dtype=np.int64)) % self.capacity
+
+    def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
+        """Writes items over the oldest rows (FIFO replacement, MAP II-A3).
+
+        Args:
+            batch: for each column an array (n, *shape), n from 1 to the capacity.
+
+        Returns:
+            (n,) int64, the rows that were written, in the order of the batch.
+
+        Raises:
+            TypeError, ValueError: as `checked`; nothing is written.
+        """
+        arrays = self.checked(batch)
+        n = len(next(iter(arrays.values())))
+        until_end = min(n, self.capacity - self.cursor)
+        for name, array in arrays.items():
+            column = self.columns[name]
+            column[self.cursor : self.cursor + until_end] = array[:until_end]
+            column[: n - until_end] = array[until_end:]
+        indices = self.next_rows(n)
+        self.cursor = (self.cursor + n) % self.capacity
+        self.size = min(self.capacity, self.size + n)
+        return indices
+
+    def gather(
+        self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
+    ) -> dict[str, npt.NDArray]:
+        """Copies items out.
+
+        Args:
+            indices: (B,) integers in [0, size).
+            out: arrays (B, *shape) of the columns' dtypes to write into, C-contiguous, by name; new arrays
+                when None.
+
+        Returns:
+            For each column an array (B, *shape): those of `out` when given.
+
+        Raises:
+            TypeError: indices that are not integers, or an `out` array of another dtype.
+            ValueError: an index out of range, or `out` with other columns or shapes.
+        """
+        rows = as_indices(indices, self.size)
+        if out is None:
+            out = self.allocate(len(rows))
+        else:
+            self.check_out(out, len(rows))
+        for name, column in self.columns.items():
+            # The range is checked already; any other mode makes np.take buffer the whole output.
+            np.take(column, rows, axis=0, out=out[name], mode="clip")
+        return dict(out)
+
+    def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
+        """Checks arrays for `gather` to write into.
+
+        Raises:
+            TypeError, ValueError: as `gather`.
+        """
+        if out.keys() != self.fields.keys():
+            raise ValueError(f"out: found columns {sorted(out)}; allowed: exactly {sorted(self.fields)}")
+        for name, column in self.columns.items():
+            array, shape = out[name], (batch_size, *column.shape[1:])
+            if array.shape != shape or not array.flags.c_contiguous:
+                raise ValueError(f"out[{name!r}]: found shape {array.shape}; allowed: C-contiguous {shape}")
+            if array.dtype != column.dtype:
+                raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {column.dtype}")
+
+    def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
+        """Empty arrays (batch_size, *shape) for each column, as `gather` takes for `out`."""
+        return {
+            name: np.empty((batch_size, *field.shape), field.dtype) for name, field in self.fields.items()
+        }

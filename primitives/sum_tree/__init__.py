@@ -1,0 +1,46 @@
+"""Sum trees: priorities as leaves, sums above them, so that a leaf is drawn in proportion to its priority.
+
+    >>> import numpy as np
+    >>> from primitives import sum_tree
+    >>> tree = sum_tree.create(1000, backend="reference")
+    >>> tree.update(np.arange(3), np.array([1.0, 0.0, 2.0]))
+    >>> tree.total
+    3.0
+    >>> tree.find(np.array([0.5, 1.0])).tolist()
+    [0, 2]
+
+Source: MAP IV-C and IV-D, PAL IV-C.
+"""
+
+from primitives import backend as _backend
+from primitives.backend import BackendStatus
+from primitives.sum_tree.base import SumTree
+
+BACKENDS = ("reference", "native", "binary", "flat", "opencl", "cuda")
+
+
+def backends() -> list[BackendStatus]:
+    """Each backend's name, whether it can be used on this machine, and why not."""
+    return _backend.statuses(__name__, BACKENDS)
+
+
+def create(capacity: int, *, backend: str = "native", fanout: int = 16, **options: object) -> SumTree:
+    """A sum tree whose priorities are all 0.
+
+    Args:
+        capacity: number of leaves, at least 1; it need not be a power of `fanout`.
+        backend: one of `backends()`.
+        fanout: children of a node (K), 2 to 256.
+        **options: the backend's own, named in its module: `dtype`, `device`, ...
+
+    Raises:
+        ValueError: `capacity`, `backend`, `fanout` or an option's value is not allowed.
+        TypeError: an argument's type is wrong, or the backend has no such option.
+        BackendUnavailableError: the backend cannot be used on this machine.
+    """
+    module = _backend.load(__name__, BACKENDS, backend)
+    tree: SumTree = module.create(capacity, fanout, **options)
+    return tree
+
+
+__all__ = ["BACKENDS", "BackendStatus", "SumTree", "backends", "create"]

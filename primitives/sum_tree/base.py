@@ -1,0 +1,226 @@
+"""The sum tree that every backend implements, and the checks that they share."""
+
+import operator
+import sys
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+FANOUT_MIN = 2
+FANOUT_MAX = 256
+
+
+def checked_integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
+    """`value` as an int in [low, high].
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is out of range.
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: found {value!r}; allowed: an integer") from None
+    if number < low or (high is not None and number > high):
+        allowed = f"at least {low}" if high is None else f"{low} to {high}"
+        raise ValueError(f"{name}: found {number}; allowed: {allowed}")
+    return number
+
+
+def _vector(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: found shape {array.shape}; allowed: one dimension, (B,)")
+    if array.dtype.kind not in kinds and array.size:
+        raise TypeError(f"{name}: found dtype {array.dtype}; allowed: {allowed}")
+    return array
+
+
+def checked_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """`values` as (B,) float64; `TypeError` or `ValueError` when it is no vector of real numbers."""
+    return np.ascontiguousarray(_vector(name, values, "fiu", "real numbers"), dtype=np.float64)
+
+
+def checked_indices(values: ArrayLike, capacity: int) -> NDArray[np.int64]:
+    """`values` as (B,) int64 in [0, capacity); `TypeError` or `ValueError` when they are not."""
+    array = _vector("indices", values, "iu", "integers")
+    outside = (array < 0) | (array >= capacity) if array.size else np.zeros(0, dtype=bool)
+    if outside.any():
+        raise ValueError(f"indices: found {array[outside][0]}; allowed: 0 to {capacity - 1}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+class SumTree(ABC):
+    """Priorities P[0..capacity-1] with their sums, all 0 at first (MAP IV-C, PAL IV-C).
+
+    A call with a wrong argument raises and leaves the tree as it was. Calls from several threads must be
+    serialised by the caller unless a backend says otherwise.
+
+    Args:
+        capacity: number of leaves, at least 1.
+        fanout: children of a node (K), 2 to 256.
+        dtype: floating-point type in which priorities and sums are kept.
+    """
+
+    backend: ClassVar[str]
+
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike) -> None:
+        self._capacity = checked_integer("capacity", capacity, 1)
+        self._fanout = checked_integer("fanout", fanout, FANOUT_MIN, FANOUT_MAX)
+        self._dtype = np.dtype(dtype)
+        if self._dtype.kind != "f" or self._dtype.itemsize not in (4, 8):
+            raise ValueError(f"dtype: found {self._dtype}; allowed: float32, float64")
+        self._priority_max = float(np.finfo(self._dtype).max) / (2.0 * self._capacity)
+
+    @property
+    def capacity(self) -> int:
+        """Number of leaves."""
+        return self._capacity
+
+    @property
+    def fanout(self) -> int:
+        """Children of a node (K)."""
+        return self._fanout
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Floating-point type in which priorities and sums are kept; smaller priorities round to 0."""
+        return self._dtype
+
+    @property
+    def priority_max(self) -> float:
+        """Largest priority allowed, so that no sum of `capacity` of them can overflow."""
+        return self._priority_max
+
+    @property
+    def total(self) -> float:
+        """The sum of all priorities."""
+        return self._total()
+
+    def find(self, prefix: ArrayLike) -> NDArray[np.int64]:
+        """The prefix sum index of each prefix: the least i with P[0] + ... + P[i] > prefix (MAP Equation 1).
+
+        Sums are rounded to `dtype`, so near a boundary between two leaves either may be answered; a leaf of
+        priority 0 never is.
+
+        Args:
+            prefix: (B,) real, each in [0, total).
+
+        Returns:
+            (B,) int64 leaf indices.
+
+        Raises:
+            ValueError: wrong shape, a prefix out of range, or a total of 0.
+            TypeError: not real numbers.
+        """
+        values = checked_vector("prefix", prefix)
+        if values.size:
+            total = self._positive_total()
+            outside = ~((values >= 0) & (values < total))
+            if outside.any():
+                raise ValueError(
+                    f"prefix: found {values[outside][0]}; allowed: 0 to below the total, {total}"
+                )
+        return self._find(values)
+
+    def sample(
+        self, batch_size: int, rng: np.random.Generator, stratified: bool = False
+    ) -> NDArray[np.int64]:
+        """Leaves drawn with replacement, each with probability P[i] / total (PAL IV-A2).
+
+        Args:
+            batch_size: B, at least 1.
+            rng: where the random numbers come from; the same state gives the same leaves.
+            stratified: draw one prefix from each of B equal parts of [0, total), in ascending order.
+
+        Returns:
+            (B,) int64 leaf indices, never one of priority 0.
+
+        Raises:
+            ValueError: `batch_size` below 1, or a total of 0.
+            TypeError: `batch_size` is no integer, or `rng` no Generator.
+        """
+        size = checked_integer("batch_size", batch_size, 1, sys.maxsize)
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
+        self._positive_total()
+        return self._sample(size, rng, bool(stratified))
+
+    def update(self, indices: ArrayLike, priorities: ArrayLike) -> None:
+        """Sets P[indices[b]] = priorities[b]; where an index is repeated, the last one wins (PAL IV-A4).
+
+        Args:
+            indices: (B,) integers in [0, capacity).
+            priorities: (B,) real, each in [0, priority_max].
+
+        Raises:
+            ValueError: shapes differ, an index out of range, or a priority that is NaN, infinite, negative
+                or above `priority_max`. The tree is unchanged.
+            TypeError: wrong kind of numbers. The tree is unchanged.
+        """
+        leaves = checked_indices(indices, self._capacity)
+        values = checked_vector("priorities", priorities)
+        if leaves.shape != values.shape:
+            raise ValueError(
+                f"priorities: found shape {values.shape}; allowed: that of indices, {leaves.shape}"
+            )
+        outside = ~((values >= 0) & (values <= self._priority_max))
+        if outside.any():
+            raise ValueError(
+                f"priorities: found {values[outside][0]}; allowed: 0 to {self._priority_max:.4g}"
+            )
+        if leaves.size:
+            self._update(leaves, values)
+
+    def get(self, indices: ArrayLike) -> NDArray[np.floating]:
+        """The priorities of some leaves, as stored.
+
+        Args:
+            indices: (B,) integers in [0, capacity).
+
+        Returns:
+            (B,) of `dtype`.
+
+        Raises:
+            ValueError: wrong shape or an index out of range.
+            TypeError: not integers.
+        """
+        return self._get(checked_indices(indices, self._capacity))
+
+    def synchronise(self) -> None:  # noqa: B027 - most backends are done when a call returns
+        """Waits until all that was asked of the tree is done: an update on a device may return before."""
+
+    def _positive_total(self) -> float:
+        total = self._total()
+        if total <= 0:
+            raise ValueError(
+                "total: found 0; allowed: at least one positive priority before leaves are drawn"
+            )
+        return total
+
+    def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
+        """`sample` for arguments already checked."""
+        total = self._total()
+        uniform = rng.random(batch_size)
+        if stratified:
+            uniform = (uniform + np.arange(batch_size)) / batch_size
+        return self._find(np.minimum(uniform * total, np.nextafter(total, 0.0)))
+
+    @abstractmethod
+    def _total(self) -> float: ...
+
+    @abstractmethod
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        """`find` for prefixes already checked."""
+
+    @abstractmethod
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        """`update` for arguments already checked."""
+
+    @abstractmethod
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        """`get` for indices already checked."""

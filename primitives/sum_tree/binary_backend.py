@@ -1,0 +1,47 @@
+"""A plain binary sum tree in C++ behind one global lock: the baseline of PAL Fig. 9.
+
+Safe under threads: every call holds the lock from start to end, and the GIL is released meanwhile.
+"""
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from primitives.sum_tree import native_backend
+from primitives.sum_tree.base import SumTree
+
+
+def unavailable_reason() -> str:
+    """Why this backend cannot be used here; empty when it can."""
+    return native_backend.unavailable_reason()
+
+
+def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumTree:
+    """A `BinarySumTree`; its nodes have two children whatever `fanout` is."""
+    return BinarySumTree(capacity, fanout, dtype)
+
+
+class BinarySumTree(SumTree):
+    """One item after the other, up or down the tree."""
+
+    backend = "binary"
+
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike) -> None:
+        super().__init__(capacity, fanout, dtype)
+        from primitives._native import sum_tree
+
+        kind = sum_tree.BinaryTree32 if self.dtype == np.float32 else sum_tree.BinaryTree64
+        self._tree = kind(self.capacity)
+
+    def _total(self) -> float:
+        return float(self._tree.total)
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        indices: NDArray[np.int64] = self._tree.find(prefix)
+        return indices
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        self._tree.update(indices, priorities)
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        priorities: NDArray[np.floating] = self._tree.get(indices)
+        return priorities

@@ -1,0 +1,165 @@
+"""The K-ary sum tree in CUDA through CuPy: the kernels of `device_kernels.h`, on the caller's stream.
+
+Beside the interface of `SumTree`, whose arrays are NumPy's, there are calls on arrays in the device's memory: CuPy's
+or PyTorch's, taken through `__cuda_array_interface__` without a copy. They allocate nothing and never wait for the
+device, so they can be captured in a CUDA graph.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
+
+PRELUDE = """
+#define LONG long long
+#define GLOBAL
+#define KERNEL(name) extern "C" __global__ void name
+#define WORK_ITEM ((long long)blockIdx.x * blockDim.x + threadIdx.x)
+#define ATOMIC_MAX(pointer, value) atomicMax(pointer, value)
+#define WITH_DOUBLE
+"""
+THREADS_PER_BLOCK = 128
+
+
+def source(dtype: DTypeLike) -> str:
+    """The kernels as CUDA C++."""
+    real = "float" if np.dtype(dtype) == np.float32 else "double"
+    return f"#define REAL {real}\n{PRELUDE}{kernel_source()}"
+
+
+def unavailable_reason() -> str:
+    """Why this backend cannot be used here; empty when it can."""
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed: pip install placerl[gpu]"
+    try:
+        return "" if cupy.cuda.runtime.getDeviceCount() else "no CUDA device"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no CUDA device: {error}"
+
+
+def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: int = 0) -> SumTree:
+    """A `CudaSumTree` on CUDA device number `device`."""
+    return CudaSumTree(capacity, fanout, dtype, device)
+
+
+class CudaDevice:
+    """One CUDA device; launches go to CuPy's current stream."""
+
+    def __init__(self, number: int, dtype: np.dtype) -> None:
+        import cupy
+
+        self.cupy = cupy
+        self.number = number
+        with cupy.cuda.Device(number):
+            module = cupy.RawModule(code=source(dtype), options=("--std=c++17",))
+            names = ("find", "begin", "check", "claim", "set_leaves", "release", "sum_nodes", "get", "scale")
+            self._kernels = {name: module.get_function(name) for name in names}
+
+    def zeros(self, shape: int, dtype: DTypeLike) -> Any:
+        with self.cupy.cuda.Device(self.number):
+            return self.cupy.zeros(shape, dtype)
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        with self.cupy.cuda.Device(self.number):
+            return self.cupy.asarray(values)
+
+    def download(self, array: Any) -> NDArray[Any]:
+        values: NDArray[Any] = self.cupy.asnumpy(array)
+        return values
+
+    def launch(self, name: str, size: int, *arguments: Any) -> None:
+        blocks = -(-size // THREADS_PER_BLOCK)
+        with self.cupy.cuda.Device(self.number):
+            self._kernels[name]((blocks,), (THREADS_PER_BLOCK,), arguments)
+
+
+class CudaSumTree(DeviceSumTree):
+    """A sum tree in a CUDA device's memory.
+
+    The calls that end in `_on_device` take (B,) contiguous device arrays of exactly the type named and launch on the
+    stream with the address `stream` (`torch.cuda.current_stream().cuda_stream`), or on CuPy's current one.
+    """
+
+    backend = "cuda"
+
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: int) -> None:
+        super().__init__(capacity, fanout, dtype, CudaDevice(device, np.dtype(dtype)))
+        self._cuda: Any = self._device
+        self._scratch: dict[int, tuple[Any, Any]] = {}
+
+    def sample_on_device(self, uniform: Any, indices: Any, *, stream: int | None = None) -> None:
+        """Draws leaves with probability P[i] / total. A total of 0 gives leaf 0: it cannot be seen from here.
+
+        The first call with a batch size allocates its scratch space: make one before capturing a graph.
+
+        Args:
+            uniform: (B,) float64 on the device, uniform in [0, 1).
+            indices: (B,) int64 on the device, written.
+            stream: address of a CUDA stream.
+
+        Raises:
+            TypeError: an array is not on the device, or of another type.
+            ValueError: an array is not contiguous, or shapes differ.
+        """
+        uniform = self._array("uniform", uniform, np.dtype(np.float64))
+        indices = self._array("indices", indices, np.dtype(np.int64), len(uniform))
+        count = len(uniform)
+        if count not in self._scratch:
+            self._scratch[count] = (self._cuda.zeros(count, self.dtype), self._cuda.zeros(count, self.dtype))
+        prefix, rounded_off = self._scratch[count]
+        with self._on(stream):
+            self._cuda.launch("scale", count, uniform, self._values, prefix, rounded_off, np.int64(count))
+            self._launch_find(prefix, rounded_off, indices, count)
+
+    def update_on_device(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
+        """Sets P[indices[b]] = priorities[b]; the last of repeated indices wins.
+
+        Where an index or a priority is not allowed the tree stays as it was; `raise_if_wrong` tells.
+
+        Args:
+            indices: (B,) int64 on the device, in [0, capacity).
+            priorities: (B,) of the tree's dtype on the device, in [0, priority_max].
+            stream: address of a CUDA stream.
+
+        Raises:
+            TypeError: an array is not on the device, or of another type.
+            ValueError: an array is not contiguous, or shapes differ.
+        """
+        indices = self._array("indices", indices, np.dtype(np.int64))
+        priorities = self._array("priorities", priorities, self.dtype, len(indices))
+        with self._on(stream):
+            self._launch_update(indices, priorities, len(indices), checked=False)
+
+    def raise_if_wrong(self) -> None:
+        """Waits for the device.
+
+        Raises:
+            ValueError: an `update_on_device` since the last call here had a wrong index or priority.
+        """
+        if self._device.download(self._wrong)[1]:
+            self._wrong.fill(0)
+            raise ValueError(
+                f"update_on_device: found a wrong index or priority; allowed: indices 0 to {self.capacity - 1}, "
+                f"priorities 0 to {self.priority_max:.4g}"
+            )
+
+    def _array(self, name: str, value: Any, dtype: np.dtype, size: int | None = None) -> Any:
+        if not hasattr(value, "__cuda_array_interface__"):
+            raise TypeError(f"{name}: found {type(value).__name__}; allowed: an array in CUDA memory")
+        array = self._cuda.cupy.asarray(value)
+        if array.dtype != dtype:
+            raise TypeError(f"{name}: found dtype {array.dtype}; allowed: {dtype}")
+        contiguous = array.ndim == 1 and array.flags.c_contiguous
+        if not contiguous or not 1 <= len(array) <= BATCH_MAX or len(array) != (size or len(array)):
+            wanted = f"({size},)" if size else "(B,)"
+            raise ValueError(f"{name}: found shape {array.shape}; allowed: contiguous {wanted}")
+        return array
+
+    def _on(self, stream: int | None) -> Any:
+        cuda = self._cuda.cupy.cuda
+        return cuda.get_current_stream() if stream is None else cuda.ExternalStream(stream)

@@ -1,0 +1,81 @@
+"""No tree: PyTorch's cumulative sum, made anew after each update, and a binary search in it. CPU and CUDA.
+
+An update costs O(B), the first find after it O(capacity): on GPUs often faster than trees up to about a million
+leaves.
+"""
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from primitives.sum_tree.base import SumTree
+
+
+def unavailable_reason() -> str:
+    """Why this backend cannot be used here; empty when it can, on the CPU at least."""
+    return "" if importlib.util.find_spec("torch") else "PyTorch is not installed"
+
+
+def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:
+    """A `FlatSumTree` on PyTorch's `device`: "cpu", "cuda", "cuda:1", ..."""
+    return FlatSumTree(capacity, fanout, dtype, device)
+
+
+class FlatSumTree(SumTree):
+    """Priorities of `dtype` and their cumulative sum in float64 as two tensors; `fanout` has no effect."""
+
+    backend = "flat"
+
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: str) -> None:
+        super().__init__(capacity, fanout, dtype)
+        import torch
+
+        self._torch: Any = torch
+        self._device = torch.device(device)
+        if self._device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device: found {device!r}; allowed: cpu, as PyTorch sees no CUDA device")
+        kind = torch.float32 if self.dtype == np.float32 else torch.float64
+        self._priorities = torch.zeros(self.capacity, dtype=kind, device=self._device)
+        self._last = torch.zeros(self.capacity, dtype=torch.int64, device=self._device)
+        self._sums: Any = None
+
+    def _cumulative(self) -> Any:
+        if self._sums is None:
+            sums = self._priorities.cumsum(0, dtype=self._torch.float64)
+            # A parallel scan rounds differently from place to place. Made monotone, and flat where the priority
+            # is 0, so that the first sum above a prefix is never that of such a leaf.
+            self._sums = self._torch.where(self._priorities > 0, sums, 0).cummax(0).values
+        return self._sums
+
+    def _total(self) -> float:
+        return float(self._cumulative()[-1])
+
+    def synchronise(self) -> None:
+        if self._device.type == "cuda":
+            self._torch.cuda.synchronize(self._device)
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        sums = self._cumulative()
+        values = self._torch.from_numpy(prefix).to(self._device)
+        found: NDArray[np.int64] = self._torch.searchsorted(sums, values, right=True).cpu().numpy()
+        # In training every draw follows an update, so each pays for its own cumulative sum. Kept from draw to
+        # draw, it would be in nobody's time when sampling and updating are timed apart.
+        self._sums = None
+        return found
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        torch = self._torch
+        leaves = torch.from_numpy(indices).to(self._device)
+        values = torch.from_numpy(priorities).to(self._device, self._priorities.dtype)
+        # Writes of repeated indices may land in any order: all of them write what the last one holds.
+        order = torch.arange(len(leaves), device=self._device)
+        self._last.scatter_reduce_(0, leaves, order, "amax", include_self=False)
+        self._priorities[leaves] = values[self._last[leaves]]
+        self._sums = None
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        leaves = self._torch.from_numpy(indices).to(self._device)
+        priorities: NDArray[np.floating] = self._priorities[leaves].cpu().numpy()
+        return priorities

@@ -1,0 +1,69 @@
+// The batch operations of the K-ary sum tree, built once for each vector instruction set and chosen at run
+// time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace placerl::sum_tree {
+
+constexpr int max_levels = 65; // one more than the deepest tree has
+
+// One level of the tree: the values of `nodes` groups of `fanout` children each, padded with zeros.
+template <typename Real>
+struct Level {
+    Real *value;    // sum below each child (the priority itself at the last level)
+    Real *before;   // sum of the children to the left in the same node, +inf where value is 0; null: not kept
+    uint8_t *dirty; // one flag a node, all 0 between calls
+    int64_t nodes;
+};
+
+// What the kernels need to know of a tree; owned by KaryTree.
+template <typename Real>
+struct View {
+    Level<Real> level[max_levels]; // 0: the root's children
+    int levels;
+    int fanout;
+    int shift;         // log2(fanout), or -1 where fanout is no power of two
+    int refined_level; // where the bits that a prefix lost in rounding to Real are added again
+    Real total;        // the root's sum
+    int64_t *touched;  // room for the nodes that an update has to sum again
+};
+
+// Words that seed the uniform draws of one call; drawn from the caller's generator.
+struct Seed {
+    uint64_t word[2];
+};
+
+template <typename Real>
+struct Kernels {
+    const char *name;
+    // indices[b] = the prefix sum index of prefix[b], each in [0, total).
+    void (*find)(const View<Real> &, const double *prefix, int64_t *indices, int64_t count);
+    // The same for prefixes drawn here, uniform in [0, total); stratified: one in each of the parts
+    // first ... first + count - 1 of `of` equal ones.
+    void (*sample)(const View<Real> &, Seed, bool stratified, int64_t *indices, int64_t count, int64_t first,
+                   int64_t of);
+    // value[indices[b]] = priorities[b] in order; the sums above wait for `sum_up`, which takes what this
+    // returns. Apart, so that a lock on the leaves alone need not be held for the rest (PAL IV-D1). Arguments
+    // are checked by the caller.
+    int64_t (*set_leaves)(View<Real> &, const int64_t *indices, const double *priorities, int64_t count);
+    int64_t (*set_leaves_single)(View<Real> &, const int64_t *indices, const float *priorities,
+                                 int64_t count);
+    void (*sum_up)(View<Real> &, int64_t touched);
+};
+
+// The widest kernels that this processor runs, or those of a given name: "avx512", "avx2", "portable".
+// Null where the name is unknown or the processor lacks them.
+template <typename Real>
+const Kernels<Real> *kernels(const std::string &name = "");
+
+// Each defined by its own translation unit; null where the compiler does not build for that set.
+template <typename Real>
+const Kernels<Real> *portable_kernels();
+template <typename Real>
+const Kernels<Real> *avx2_kernels();
+template <typename Real>
+const Kernels<Real> *avx512_kernels();
+
+} // namespace placerl::sum_tree

@@ -1,0 +1,46 @@
+"""The Stable-Baselines3 worker in its own environment, which is built where it is not there."""
+
+import pytest
+
+from harness import workers, workload
+from harness.workers import FailureKind, Job, WorkerFailure
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+LIMIT_S = 300.0
+
+
+def job(name, gradient_steps=20, **training):
+    tables = workload.load(name).tables()
+    tables["training"] |= {"learning_starts": 300} | training
+    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+
+
+@pytest.fixture
+def sb3():
+    with workers.baseline_worker("sb3") as worker:
+        yield worker
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "hopper-ddpg"])
+def test_it_trains_our_workloads(sb3, name):
+    first, second = (sb3.ask(job(name, steps), LIMIT_S) for steps in (20, 150))
+    assert (first.gradient_steps, second.gradient_steps) == (20, 150)
+    assert second.environment_steps == 150
+    assert second.versions["stable-baselines3"] == "2.9.2"
+    assert "uniform" in second.notes["replay"]
+    assert first.episode_returns + second.episode_returns
+
+
+@pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])
+def test_the_update_interval_is_kept(sb3, actors, interval):
+    result = sb3.ask(job("cartpole-dqn", 24, actors=actors, update_interval=interval), LIMIT_S)
+    assert result.gradient_steps >= 24
+    assert result.environment_steps == interval * result.gradient_steps
+
+
+def test_what_it_cannot_do_is_refused_with_its_reason(sb3):
+    asked = job("cartpole-dqn")
+    asked.workload["algorithm"]["name"] = "muzero"
+    with pytest.raises(WorkerFailure, match="muzero") as failure:
+        sb3.ask(asked, LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED

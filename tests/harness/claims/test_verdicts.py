@@ -1,0 +1,398 @@
+"""Verdicts, from rows that should and should not carry them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import claims
+from harness.claims import Finding, Outcome, Verdict, experiments
+from harness.claims.number import Number, format_value, from_text, ratio
+from harness.errors import UserError
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+from tests.harness.claims.rows import compared, frame_of, measurement, predicted, profiled, trained
+
+# Tables and figures that must each be a claim.
+LISTED = (
+    [f"MAP-F{n}" for n in range(10, 15)]
+    + [f"MAP-T{n}" for n in (3, 5, 6, 7)]
+    + [f"PAL-F{n}" for n in range(8, 13)]
+    + ["PAL-VI-H"]
+    + [f"PRL-F{n}" for n in range(6, 10)]
+    + ["PRL-T3", "PRL-T4", "PPO-T1", "PPO-T2"]
+    + [f"PPO-F{n}" for n in range(10, 16)]
+    + [f"FIX-F{n}" for n in range(7, 11)]
+    + ["FIX-T1", "FIX-T2"]
+)
+
+
+def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
+    (found,) = (v for v in claims.evaluate(frame_of(folder, *rows), key) if v.key == key)
+    return found
+
+
+def test_every_listed_table_and_figure_is_a_claim() -> None:
+    keys = [claim.key for claim in claims.claims()]
+    assert len(set(keys)) == len(keys)
+    for listed in LISTED:
+        assert claims.claims(listed), listed
+    for claim in claims.claims():
+        assert all([claim.place, claim.statement, claim.needs])
+        assert all(number.provenance is Provenance.PUBLISHED for number in claim.published)
+
+
+def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
+    for found in claims.evaluate(frame_of(tmp_path)):
+        outcome = found.finding.outcome
+        if outcome in (Outcome.REPRODUCED, Outcome.IN_KIND):
+            assert found.key in ("MAP-IV-C4", "FIX-T2-size")
+            assert found.provenance == "modelled"
+        assert bool(found.needs) == (outcome is Outcome.NOT_RUN)
+        assert found.rows == ()
+        if outcome is Outcome.NOT_RUN:
+            assert found.verdict.startswith("not run: needs ")
+        else:
+            assert found.ours
+            assert found.provenance
+
+
+@pytest.mark.parametrize(
+    ("key", "counts"),
+    [
+        ("MAP-T3-CartPole", [104, 112, 129, 137]),
+        ("MAP-T3-Hopper", [69_120, 69_376, 69_889, 70_145]),
+        ("MAP-T3-Pong", [2_967_040, 9_346_048, 18_692_096]),
+    ],
+)
+def test_map_table_3_counts(key: str, counts: list[int], tmp_path: Path) -> None:
+    found = verdict(key, tmp_path)
+    assert [number.value for number in found.finding.ours] == counts
+    assert found.provenance == "modelled"
+    pong = key.endswith("Pong")
+    assert found.finding.outcome is (Outcome.NOT_REPRODUCED if pong else Outcome.INCONSISTENT)
+
+
+def test_counts_that_reproduce(tmp_path: Path) -> None:
+    assert verdict("MAP-IV-C4", tmp_path).finding.ours[0].value == 1_999_999
+    sizes = verdict("FIX-T2-size", tmp_path).finding
+    assert [number.value for number in sizes.ours] == [514.4, 229.632]
+    assert sizes.outcome is Outcome.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("update_s", "outcome"),
+    [(1e-4, Outcome.IN_KIND), (2e-3, Outcome.NOT_REPRODUCED), (9.9e-4, Outcome.NO_VERDICT)],
+)
+def test_replay_hides_behind_the_learner(update_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    times = {"learner.step": 1e-3, "sum_tree.sample": 1e-5, "sum_tree.update": update_s}
+    rows = [profiled(primitive, time_s, 2048) for primitive, time_s in times.items()]
+    rows.append(profiled("learner.step", 5e-2, 2048, backend="reference"))
+    found = verdict("MAP-F13-hidden", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert found.rows == (0, 1, 2)
+    assert verdict("MAP-F13-hidden", tmp_path, *rows[:2]).finding.outcome is Outcome.NOT_RUN
+
+
+def test_contradictions_of_the_papers(tmp_path: Path) -> None:
+    found = {
+        v.key: v.finding
+        for v in claims.evaluate(frame_of(tmp_path))
+        if v.finding.outcome is Outcome.INCONSISTENT
+    }
+    assert set(found) == {
+        "MAP-T3-CartPole",
+        "MAP-T3-Hopper",
+        "MAP-T6",
+        "MAP-F14-Hopper",
+        "PAL-VI-H",
+        "PPO-T1",
+        "PPO-T2-Pong",
+        "FIX-F8-range",
+        "FIX-T2-peak",
+        "FIX-VI-B",
+    }
+    assert found["MAP-F14-Hopper"].ours[2].value == pytest.approx(1.911, abs=0.001)
+    assert found["PAL-VI-H"].ours[0].value == pytest.approx(4063.49, abs=0.01)
+    assert found["FIX-VI-B"].ours[0].value == 3
+
+
+@pytest.mark.parametrize(
+    ("gps", "spread", "outcome"),
+    [
+        (98.0, 0.01, Outcome.REPRODUCED),
+        (80.0, 0.01, Outcome.NOT_REPRODUCED),
+        (95.5, 0.01, Outcome.NO_VERDICT),
+        (103.0, 0.01, Outcome.REPRODUCED),
+    ],
+)
+def test_gap_to_the_optimum(gps: float, spread: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = (
+        profiled("learner.step", 0.010, backend="torch"),
+        profiled("learner.step", 0.015, backend="graph"),
+        profiled("learner.step", 0.001, backend="torch", batch_size=32),
+        trained(gps, spread=spread),
+        predicted(100),
+        trained(10, details={"mapping": "graph-native-cpu"}),  # asked for by hand
+        trained(10, 32),
+    )
+    found = verdict("MAP-F13", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    (gap,) = found.finding.ours
+    assert gap.value == pytest.approx(100 - gps)
+    assert gap.low is not None
+    assert gap.high is not None
+    assert gap.low < gap.value < gap.high
+    assert found.rows == (0, 3)
+    assert found.provenance == "measured"
+
+
+def test_a_noisy_row_carries_no_verdict(tmp_path: Path) -> None:
+    noisy = {"status": "too_noisy", "reason": "the A/A null shows 20%"}
+    rows = profiled("learner.step", 0.010, backend="torch", **noisy), predicted(100), trained(80)
+    assert verdict("MAP-F13", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_a_failed_row_is_no_evidence(tmp_path: Path) -> None:
+    failed = measurement(
+        None, suite="run", primitive="training", workload="hopper-ddpg", batch_size=256,
+        quantity="gradient_steps_per_s", status="failed", reason="killed",
+    )  # fmt: skip
+    found = verdict("MAP-F13", tmp_path, profiled("learner.step", 0.01), predicted(100), failed)
+    assert found.finding.outcome is Outcome.NOT_RUN
+
+
+def test_prediction_takes_the_chosen_mapping_and_the_weakest_provenance(tmp_path: Path) -> None:
+    other = {"details": {"mapping": "graph-native-cpu", "chosen": False}}
+    model = predicted(100, backend="strict-loop")
+    by_hand = trained(300, details={"mapping": "graph-native-cpu"})
+    rows = (predicted(102), predicted(500, **other), by_hand, trained(100), model)
+    found = verdict("MAP-VI-B", tmp_path, *rows)
+    (error,) = found.finding.ours
+    assert error.value == pytest.approx(2)
+    assert found.finding.outcome is Outcome.REPRODUCED
+    assert found.provenance == "modelled"
+    assert found.rows == (0, 3)
+    assert verdict("MAP-VI-B", tmp_path, *rows[1:]).finding.outcome is Outcome.NOT_RUN
+
+
+NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        ([predicted(120), trained(100)], Outcome.NOT_REPRODUCED),
+        ([predicted(80), trained(100)], Outcome.NOT_REPRODUCED),
+        ([predicted(104.5), trained(100)], Outcome.NO_VERDICT),  # the interval reaches beyond the limit
+        ([predicted(107), trained(100, spread=0.03)], Outcome.NO_VERDICT),
+        ([predicted(102), trained(100, low=None, high=None)], Outcome.NO_VERDICT),
+        ([predicted(102, **NOISY), trained(100)], Outcome.NO_VERDICT),
+        ([predicted(120, **NOISY), trained(100)], Outcome.NO_VERDICT),
+        ([predicted(102), trained(100, **NOISY)], Outcome.NO_VERDICT),
+        # Noise of what the mapping does not use does not matter.
+        ([profiled("learner.step", 0.01, **NOISY), predicted(102), trained(100)], Outcome.REPRODUCED),
+        # One that is wrong for sure refutes the claim, whatever the others say.
+        (
+            [predicted(120), trained(100), predicted(102, 32, **NOISY), trained(100, 32)],
+            Outcome.NOT_REPRODUCED,
+        ),
+    ],
+)
+def test_a_prediction_is_judged_by_its_interval(
+    rows: list[Measurement], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-VI-B", tmp_path, *rows).finding.outcome is outcome
+
+
+def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, profiled("learner.step", 0.01), predicted(102), trained(50), trained(100))
+    frame["cell"] = ["profile", "prediction", "run", "run#2"]
+    for key in ("MAP-VI-B", "MAP-F13"):
+        (found,) = (v for v in claims.evaluate(frame, key) if v.key == key)
+        assert found.finding.outcome is Outcome.REPRODUCED
+        assert len(found.finding.ours) == 1
+
+
+def tree_rows(
+    capacity: int, fanout: int, time_s: float, null_s: float = 0.0, **details: object
+) -> list[Measurement]:
+    """A row of the sum tree experiments and its A/A null, which takes as long unless told otherwise."""
+    return [
+        tree_row(capacity, fanout, time_s, null=False, **details),
+        tree_row(capacity, fanout, null_s or time_s, null=True, **details),
+    ]
+
+
+def tree_row(capacity: int, fanout: int, time_s: float, **details: object) -> Measurement:
+    """A row of the sum tree experiments, with 30 samples that vary by 2%."""
+    known = {"experiment": "fanout", "capacity": capacity, "fanout": fanout, "aligned": True}
+    samples = tuple(time_s * (0.98 + 0.04 * ((7 * i + 11 * fanout) % 30) / 29) for i in range(30))
+    return profiled(
+        experiments.PRIMITIVE,
+        time_s,
+        64,
+        suite="claim",
+        workload="",
+        samples=samples,
+        details=known | details,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours_s", "null_s", "binary_s", "outcome"),
+    [
+        (10e-6, 10e-6, 20e-6, Outcome.IN_KIND),
+        (20e-6, 20e-6, 10e-6, Outcome.NOT_REPRODUCED),
+        (10e-6, 10e-6, 10e-6, Outcome.NO_VERDICT),
+        (10e-6, 25e-6, 20e-6, Outcome.NO_VERDICT),  # the same tree differs from itself by more
+        (20e-6, 8e-6, 10e-6, Outcome.NO_VERDICT),
+    ],
+)
+def test_k_ary_tree_against_binary(
+    ours_s: float, null_s: float, binary_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*tree_rows(1000, 16, ours_s, null_s), *tree_rows(1000, 2, binary_s)]
+    found = verdict("PAL-F9", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(binary_s / ours_s, rel=0.02)
+    assert found.rows == (0, 1, 2)
+    assert verdict("PAL-F9", tmp_path, *rows[:2]).finding.outcome is Outcome.NOT_RUN
+    assert verdict("PAL-F9", tmp_path, *rows[::2]).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("best", "advantage", "itself", "outcome"),
+    [
+        ((256, 128, 64), 2.0, 1.0, Outcome.REPRODUCED),
+        ((64, 16, 16), 2.0, 1.0, Outcome.IN_KIND),
+        ((64, 16, 16), 2.0, 2.5, Outcome.NO_VERDICT),
+        ((64, 16, 16), 1.0001, 1.0, Outcome.NO_VERDICT),
+        ((16, 64, 256), 2.0, 1.0, Outcome.NOT_REPRODUCED),
+        ((16, 16, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_best_fanout(
+    best: tuple[int, int, int], advantage: float, itself: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    times_s = [
+        (n, fanout, 1e-6 * (1 if fanout == chosen else advantage if fanout in best else 3))
+        for n, chosen in zip((1_000, 10_000, 100_000), best, strict=True)
+        for fanout in (2, 16, 64, 128, 256)
+    ]
+    rows = [row for n, k, time_s in times_s for row in tree_rows(n, k, time_s, itself * time_s)]
+    found = verdict("PAL-F9-fanout", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert [number.value for number in found.finding.ours[:3]] == list(best)
+    assert verdict("PAL-F9-fanout", tmp_path, *rows[:-1]).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("gain", "itself", "outcome"),
+    [
+        (1.01, 1.0, Outcome.IN_KIND),
+        (0.8, 1.0, Outcome.IN_KIND),
+        (1.05, 1.0, Outcome.NO_VERDICT),
+        (1.5, 1.0, Outcome.NOT_REPRODUCED),
+        (1.5, 1.6, Outcome.NO_VERDICT),
+        (1.01, 1.2, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_aligned_layout_gains_little(
+    gain: float, itself: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        row
+        for time, aligned in ((1.0, True), (gain, False))
+        for row in tree_rows(1_000_000, 16, 1e-6 * time, itself * 1e-6, experiment="layout", aligned=aligned)
+    ]
+    found = verdict("PAL-VI-H-layout", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(100 * (gain - 1))
+
+
+def test_experiments_are_named_by_claims() -> None:
+    assert set(experiments.EXPERIMENTS) <= {claim.key for claim in claims.claims()}
+
+
+def test_an_experiment_measures_every_configuration() -> None:
+    rows = experiments.layout(0.0, lambda *_: None)
+    assert [(row.details["aligned"], row.details["null"]) for row in rows] == [
+        (True, False),
+        (True, True),
+        (False, False),
+        (False, True),
+    ]
+    assert {(row.suite, row.primitive) for row in rows} == {("claim", experiments.PRIMITIVE)}
+    assert all(row.status != "failed" for row in rows), [row.reason for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("second", "outcome"),
+    [
+        ((2.0, "faster"), Outcome.IN_KIND),
+        ((0.5, "slower"), Outcome.NOT_REPRODUCED),
+        ((1.001, "no verdict"), Outcome.NO_VERDICT),
+        ((2.0, "no verdict"), Outcome.NO_VERDICT),  # the interval leaves 1 out, the A/A null reaches as far
+        ((0.5, "no verdict"), Outcome.NO_VERDICT),
+    ],
+)
+def test_beside_sb3(second: tuple[float, str], outcome: Outcome, tmp_path: Path) -> None:
+    rows = [compared(1.5, "faster"), compared(*second)]
+    found = verdict("PRL-T3", tmp_path, *rows, compared(9.0, "faster", "rllib"))
+    assert found.finding.outcome is outcome
+    assert [number.value for number in found.finding.ours] == [1.5, second[0]]
+    noisy = compared(2.0, "faster", status="too_noisy", reason="the interval is 40% of the median")
+    assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_learner_order_over_devices(tmp_path: Path) -> None:
+    def steps(gpu_small_s: float) -> list[Measurement]:
+        times = {("cpu", 32): 9e-4, ("cuda:0", 32): gpu_small_s, ("fpga", 32): 1e-4}
+        times |= {("cpu", 2048): 9e-2, ("cuda:0", 2048): 1e-3, ("fpga", 2048): 9e-3}
+        return [profiled("learner.step", t, size, device=device) for (device, size), t in times.items()]
+
+    assert verdict("MAP-F11", tmp_path, *steps(5e-4)).finding.outcome is Outcome.IN_KIND
+    assert verdict("MAP-F11", tmp_path, *steps(5e-5)).finding.outcome is Outcome.NOT_REPRODUCED
+    cpu_only = verdict("MAP-F11", tmp_path, steps(5e-4)[0])
+    assert cpu_only.verdict == "not run: needs a CUDA device and an FPGA learner (simulated)"
+
+
+def test_only_chooses_by_key_and_refuses_what_is_unknown() -> None:
+    assert [claim.key for claim in claims.claims("MAP-T5")] == ["MAP-T5"]
+    assert {claim.paper for claim in claims.claims("FIX")} == {"FIX"}
+    with pytest.raises(UserError, match="key: found NONE"):
+        claims.claims("NONE")
+
+
+def test_a_finding_cannot_contradict_itself() -> None:
+    with pytest.raises(ValueError, match="needs"):
+        Finding(Outcome.REPRODUCED, from_text("MAP.optimum_gap"), needs="a GPU")
+    with pytest.raises(ValueError, match="needs"):
+        Finding(Outcome.NOT_RUN)
+    with pytest.raises(ValueError, match="ours"):
+        Finding(Outcome.REPRODUCED)
+
+
+def test_ratio_keeps_interval_rows_and_the_weakest_provenance() -> None:
+    a = Number("a", 6.0, "s", Provenance.MEASURED, low=5.0, high=8.0, rows=(3,))
+    b = Number("b", 2.0, "s", Provenance.MODELLED, low=1.0, high=4.0, rows=(1, 3))
+    found = ratio("a/b", a, b)
+    assert (found.value, found.low, found.high) == (3.0, 1.25, 8.0)
+    assert found.provenance is Provenance.MODELLED
+    assert found.rows == (1, 3)
+    with pytest.raises(ValueError, match="divisor"):
+        ratio("a/0", a, Number("zero", 0.0, "s", Provenance.MEASURED))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (18.8e6, "18,800,000"), (1.23456, "1.235"), (1234.56, "1,235"), (0.00012346, "0.0001235"),
+     (1.5e-6, "1.500e-06"), (-0.5, "-0.5"), (float("nan"), "nan")],
+)  # fmt: skip
+def test_format_value(value: float, text: str) -> None:
+    assert format_value(value) == text
+
+
+def test_published_numbers_are_shown_as_printed() -> None:
+    assert str(from_text("FIX.accelerator_ips")[0]) == "53,826.8 IPS"
+    assert str(from_text("MAP.rllib_speedup_low")[0]) == "1.06x"

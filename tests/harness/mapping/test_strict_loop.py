@@ -1,0 +1,70 @@
+import pytest
+
+from harness.mapping import Entry, Mapping, PerformanceTable, Problem, StrictLoop, Target
+from harness.provenance import Provenance
+
+TIMES_S = {
+    ("learner.step", "torch"): 1e-3,
+    ("learner.step", "native"): 5e-4,
+    ("sum_tree.sample", "native"): 1e-4,
+    ("sum_tree.sample", "flat"): 8e-5,
+    ("sum_tree.update", "native"): 2e-4,
+    ("sum_tree.update", "flat"): 9e-4,
+    ("sum_tree.insert", "native"): 4e-6,
+    ("sum_tree.insert", "flat"): 5e-6,
+    ("storage.gather", "cpu"): 3e-4,
+    ("storage.insert", "cpu"): 1e-5,
+    ("actor.infer", "torch"): 2e-5,
+    ("actor.infer", "native"): 2e-5,
+    ("environment.step", "cpu"): 3e-5,
+}
+FUSED_S = {
+    ("fused.insert", "native"): 2e-6,
+    ("fused.sample", "native"): 2e-4,
+    ("fused.update", "native"): 1e-4,
+    ("fused.step", "native"): 6e-4,
+}
+PROBLEM = Problem(256, 27, update_interval=4)
+
+
+def table(times_s: dict[tuple[str, str], float]) -> PerformanceTable:
+    return PerformanceTable(
+        Entry(name, Target.parse(target), 256, time_s, time_s, time_s, Provenance.MEASURED)
+        for (name, target), time_s in times_s.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "step_s"),
+    [
+        ("torch-native-cpu", 1e-3 + 1e-4 + 2e-4 + 3e-4 + 4 * (1e-5 + 4e-6 + 2e-5 + 3e-5)),
+        ("native-flat-cpu", 5e-4 + 8e-5 + 9e-4 + 3e-4 + 4 * (1e-5 + 5e-6 + 2e-5 + 3e-5)),
+    ],
+)
+def test_it_adds_every_term_and_counts_actor_calls(mapping: str, step_s: float) -> None:
+    prediction = StrictLoop().predict(table(TIMES_S), PROBLEM, Mapping.parse(mapping))
+    assert 1 / prediction.gps == pytest.approx(step_s)
+    assert prediction.provenance is Provenance.MODELLED
+    assert prediction.inputs is Provenance.MEASURED
+
+
+@pytest.mark.parametrize(
+    ("mapping", "step_s"),
+    [
+        ("native-native-cpu", 6e-4 + 4 * (2e-6 + 2e-5 + 3e-5)),
+        ("torch-native-cpu", 1e-3 + 2e-4 + 1e-4 + 4 * (2e-6 + 2e-5 + 3e-5)),
+        ("torch-flat-cpu", 1e-3 + 8e-5 + 9e-4 + 3e-4 + 4 * (1e-5 + 5e-6 + 2e-5 + 3e-5)),
+    ],
+)
+def test_neighbours_that_fuse_cost_what_the_fused_calls_cost(mapping: str, step_s: float) -> None:
+    prediction = StrictLoop().predict(table(TIMES_S | FUSED_S), PROBLEM, Mapping.parse(mapping))
+    assert 1 / prediction.gps == pytest.approx(step_s)
+
+
+def test_it_chooses_the_best_of_all_mappings() -> None:
+    assert str(StrictLoop().choose(table(TIMES_S | FUSED_S), PROBLEM).mapping) == "native-native-cpu"
+
+
+def test_a_table_without_a_complete_mapping_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no mapping"):
+        StrictLoop().choose(table({("learner.step", "torch"): 1e-3}), PROBLEM)

@@ -1,0 +1,113 @@
+"""A worker that misbehaves as its first argument says; run as a process by `test_workers`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+GOOD = {
+    "gradient_steps": 10,
+    "environment_steps": 20,
+    "wall_s": 0.5,
+    "episode_returns": [1.0],
+    "versions": {"nasty": "1"},
+}
+
+
+def answer(**changes):
+    print(json.dumps(GOOD | changes), flush=True)
+
+
+def write(path, number):
+    """A file that is there only once it is whole."""
+    with open(path + ".new", "w") as file:
+        file.write(str(number))
+    os.rename(path + ".new", path)
+
+
+def daemon(path):
+    """A grandchild that leaves the session and ignores SIGTERM; its process id is written to `path`."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            write(path, os.getpid())
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+
+def main(what, *arguments):
+    print("started", file=sys.stderr, flush=True)
+    for number, line in enumerate(sys.stdin):
+        job = json.loads(line)
+        if what == "good":
+            answer(gradient_steps=job["gradient_steps"], notes={"seed": str(job["seed"])})
+        elif what == "rate":  # gradient steps a second, with some noise; crashes after so many jobs
+            rate, jobs = float(arguments[0]), int(arguments[1])
+            if number == jobs:
+                raise RuntimeError("the network exploded")
+            wall_s = job["gradient_steps"] / rate * (1 + 0.02 * (number % 5))
+            answer(
+                gradient_steps=job["gradient_steps"],
+                environment_steps=2 * job["gradient_steps"],
+                wall_s=wall_s,
+            )
+        elif what == "crash":
+            raise RuntimeError("the network exploded")
+        elif what == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif what == "exit":
+            sys.exit(0)
+        elif what == "hang":
+            print("thinking", file=sys.stderr, flush=True)
+            time.sleep(600)
+        elif what == "ignore-sigterm":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        elif what == "rubbish":
+            print("Using cpu device", flush=True)
+        elif what == "nan":
+            answer(wall_s=float("nan"))
+        elif what == "nan-return":
+            answer(episode_returns=[float("nan")])
+        elif what == "short":
+            answer(gradient_steps=job["gradient_steps"] - 1)
+        elif what == "twice":
+            line = json.dumps(GOOD) + "\n"
+            os.write(1, 2 * line.encode())
+            time.sleep(600)
+        elif what == "late":  # the second line only after `path`.go is there
+            answer()
+            while not os.path.exists(arguments[0] + ".go"):
+                time.sleep(0.01)
+            answer()
+            write(arguments[0], 1)
+        elif what == "refuse":
+            print(json.dumps({"error": "sac is not supported"}), flush=True)
+        elif what == "flood":
+            while True:
+                os.write(1, b"x" * 65536)
+        elif what == "noisy":
+            sys.stderr.write("".join(f"line {i}\n" for i in range(100_000)))
+            sys.stderr.write("z" * 1_000_000)
+            sys.stderr.flush()
+            raise SystemExit(3)
+        elif what == "daemon":
+            daemon(arguments[0])
+            answer()
+        elif what == "daemon-crash":
+            daemon(arguments[0])
+            os._exit(7)
+        elif what == "child-hang":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            write(arguments[0], child.pid)
+            time.sleep(600)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,146 @@
+"""A store with everything that a report can show: values of every provenance, failures, noise, odd names."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+from harness.store import Store
+from tests.harness.claims.rows import compared, measurement, predicted, profiled, trained
+
+MACHINE = {
+    "fingerprint": "f00d-test",
+    "cpu": {
+        "model": "Test CPU <b>& friends</b>",
+        "cores": 2,
+        "vector_flags": ["avx2", "fma"],
+        "caches": [
+            {"level": 1, "kind": "data", "size_bytes": 49152, "shared_by_cores": 1},
+            {"level": 3, "kind": "unified", "size_bytes": 33554432, "shared_by_cores": 2},
+        ],
+    },
+    "links": [{"source": "cpu", "target": "cpu", "bytes_per_s": 8323516023.5}],
+    "power": [{"name": "RAPL", "readable": False, "reason": "not offered"}],
+    "backends": [{"primitive": "learner", "name": "torch", "available": True, "reason": ""}],
+    "versions": {"python": "3.11.7", "torch": "2.13.0"},
+}
+HOSTILE = """<script>document.title = "broken" + '$_{'</script>"""
+WORKLOADS = {"cartpole-ddpg": 1.0, "cartpole-dqn": 1.3, "hopper-ddpg": 6.0}
+SIZES = (32, 256, 2048)
+
+
+def profile(workload: str, cost: float) -> Iterator[Measurement]:
+    backends = {
+        "sum_tree.sample": {"native": 2e-6, "reference": 9e-5},
+        "sum_tree.update": {"native": 3e-6, "reference": 1.4e-4},
+        "storage.gather": {"native": 4e-6},
+        "learner.step": {"torch": 4e-4, "graph": 2.1e-4},
+    }
+    for primitive, known in backends.items():
+        for backend, base_s in known.items():
+            for size in SIZES:
+                time_s = base_s * cost * (1 + size / 200)
+                details = {"fanout": 16, "capacity": 100_000} if primitive.startswith("sum_tree") else {}
+                yield profiled(
+                    primitive, time_s, size, workload=workload, backend=backend, spread=0.04, details=details
+                )
+    yield profiled(
+        "learner.step",
+        9e-5,
+        256,
+        workload=workload,
+        backend="fpga",
+        device="fpga",
+        provenance=Provenance.SIMULATED,
+        details={"clock_hz": 285e6},
+    )
+    for size in SIZES:
+        yield measurement(
+            None,
+            suite="profile",
+            workload=workload,
+            primitive="learner.step",
+            backend="torch",
+            device="cuda",
+            batch_size=size,
+            status="not_run",
+            reason="needs a CUDA device: no driver",
+        )
+
+
+def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
+    gps = 900 / cost
+    rng = np.random.default_rng(seed)
+    steps = np.cumsum(rng.integers(20, 200, 120))
+    returns = 20 + 380 * (1 - np.exp(-np.arange(120) / 40)) + rng.normal(0, 30, 120)
+    details = {"mapping": "torch-native-cpu", "seed": seed}
+    yield predicted(gps * 1.12, workload=workload, details=details | {"chosen": True})
+    yield predicted(gps * 0.97, workload=workload, backend="strict-loop", details=details)
+    yield predicted(gps * 0.4, workload=workload, details={"mapping": "graph-reference-cpu"})
+    yield trained(gps, workload=workload, spread=0.02, details=details)
+    yield trained(gps * 1.01, workload=workload, quantity="environment_steps_per_s", details=details)
+    yield Measurement(
+        suite="run",
+        workload=workload,
+        primitive="training",
+        backend="torch-native-cpu",
+        device="cpu",
+        batch_size=256,
+        quantity="episode_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        value=float(np.median(returns)),
+        samples=tuple(returns.tolist()),
+        details=details | {"environment_step": steps.tolist()},
+    )
+
+
+def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement]:
+    details = {"baseline": "sb3"}
+    yield compared(gain, verdict, workload=workload, spread=0.06)
+    yield compared(1.004, verdict, workload=workload, quantity="null_ratio", spread=0.03)
+    for part, gps in (("ours", 900 * gain), ("theirs", 900.0)):
+        yield trained(
+            gps, 64, suite="compare", workload=workload, backend="sb3", details=details | {"part": part}
+        )
+
+
+def rows() -> Iterator[Measurement]:
+    gains = ((2.4, "faster"), (1.02, "no verdict"), (0.8, "slower"))
+    for (workload, cost), (gain, verdict) in zip(WORKLOADS.items(), gains, strict=True):
+        yield from profile(workload, cost)
+        yield from training(workload, cost, seed=0)
+        yield from comparison(workload, gain, verdict)
+    yield profiled(
+        "sum_tree.update",
+        5e-6,
+        32,
+        workload="odd " + HOSTILE,
+        status="too_noisy",
+        reason="the A/A null differs by 31%",
+    )
+    yield measurement(
+        None,
+        suite="compare",
+        primitive="training",
+        workload="hopper-ddpg",
+        backend="rllib",
+        quantity="gradient_steps_per_s",
+        unit="1/s",
+        status="failed",
+        reason=f"worker ended with status 1; last lines: {HOSTILE}",
+        details={"baseline": "rllib"},
+    )
+
+
+def write(path: Path) -> Path:
+    """Makes the store at `path`."""
+    with Store.open(path) as store:
+        old = store.begin_run("quick", "0ld", MACHINE)
+        old.finish("old", [profiled("sum_tree.sample", 1.0)])
+        run = store.begin_run("quick", "0123456789abcdef", MACHINE)
+        for index, item in enumerate(rows()):
+            run.finish(f"cell/{index}", [item])
+    return path

@@ -1,0 +1,107 @@
+"""From rows to the tables of the report."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.claims.evidence import last_attempts
+from harness.report import content
+from harness.report.content import Content, read
+from tests.harness.claims.rows import compared, frame_of
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
+
+
+def test_the_last_run_is_shown_with_the_labels_of_the_whole_store(made: Content) -> None:
+    assert made.run is not None
+    assert (made.run.revision, len(made.runs)) == ("0123456789abcdef", 2)
+    assert made.measurements.index[0] == 1
+
+
+def test_predictions_meet_what_was_achieved(made: Content) -> None:
+    by_place = {(p.workload, p.mapping, p.strategy): p for p in made.predictions}
+    chosen = by_place["hopper-ddpg", "torch-native-cpu", "map-tpds23"]
+    assert chosen.chosen
+    assert chosen.achieved is not None
+    assert chosen.error is not None
+    assert chosen.error.value == pytest.approx(12)
+    assert chosen.error.provenance == "modelled"
+    assert by_place["hopper-ddpg", "graph-reference-cpu", "map-tpds23"].achieved is None
+
+
+def test_comparisons_have_both_rates_the_null_and_a_verdict(made: Content) -> None:
+    verdicts = {(c.workload, c.baseline): c for c in made.comparisons}
+    first = verdicts["cartpole-ddpg", "sb3"]
+    assert (first.verdict, verdicts["cartpole-dqn", "sb3"].verdict) == ("faster", "no verdict")
+    assert verdicts["hopper-ddpg", "sb3"].verdict == "slower"
+    assert first.ratio
+    assert first.ours
+    assert first.theirs
+    assert first.null
+    assert first.ours.value / first.theirs.value == pytest.approx(first.ratio.value)
+    failed = verdicts["hopper-ddpg", "rllib"]
+    assert (failed.verdict, failed.ratio) == ("failed", None)
+    assert "worker ended" in failed.reason
+
+
+def test_what_has_no_time_keeps_its_reason(made: Content) -> None:
+    absent = [t for t in made.primitives if t.time is None]
+    assert {(t.device, t.status) for t in absent} == {("cuda", "not_run")}
+    assert all(t.reason for t in absent)
+    assert {gap.status for gap in made.gaps} == {"failed", "not run", "too noisy"}
+
+
+def test_curves_keep_every_episode(made: Content) -> None:
+    curve = made.curves[0]
+    assert len(curve.environment_steps) == len(curve.returns) == 120
+    assert curve.last.value == pytest.approx(sum(curve.returns[-10:]) / 10)
+
+
+def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, compared(2.0, "", details={"baseline": "sb3"}))
+    (found,) = content.comparisons(frame)
+    assert found.ratio is not None
+    assert found.ratio.low is not None
+    assert found.ratio.low > 1
+    assert found.verdict == "no verdict"
+
+
+def test_facts_flatten_the_machine(made: Content) -> None:
+    facts = {(f.group, f.name): f.value for f in made.facts}
+    assert facts["cpu, caches", "1 data"] == "size: 48 KiB; shared by cores: 1"
+    assert facts["cpu", "cores"] == "2"
+    assert facts["backends", "learner torch"] == "available: yes"
+    assert facts["links", "cpu cpu"] == "speed: 8.324 GB/s"
+    assert facts["power", "RAPL"] == "readable: no; reason: not offered"
+
+
+def test_a_cell_measured_again_counts_once(made: Content) -> None:
+    rows = made.measurements.iloc[:3].assign(cell=["a", "b", "a#2"])
+    assert last_attempts(rows)["cell"].tolist() == ["b", "a#2"]
+
+
+def test_noise_is_counted(made: Content) -> None:
+    numbers = {n.quantity: n.value for n in made.noise}
+    assert numbers["of them too noisy for a verdict"] == 1
+    assert numbers["median width of their 95% intervals"] == pytest.approx(8)
+    assert numbers["A/A null, hopper-ddpg beside sb3"] == 1.004
+
+
+def test_an_empty_store_has_a_report(made: Content) -> None:
+    empty = content.arrange(made.measurements.iloc[:0], ())
+    assert empty.run is None
+    assert not any([empty.predictions, empty.comparisons, empty.primitives, empty.curves, empty.gaps])
+    assert empty.verdicts
+    assert isinstance(empty.measurements, pd.DataFrame)
+
+
+def test_store_path_is_only_read(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    before = store.read_bytes()
+    read(store)
+    assert store.read_bytes() == before

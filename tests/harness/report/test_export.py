@@ -1,0 +1,104 @@
+"""The exported files."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.errors import UserError
+from harness.report import export
+from harness.report.files import write_atomically
+from harness.store import Store
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("export")
+    export.write(sample.write(made / "store.sqlite"), made / "export")
+    return made / "export"
+
+
+def test_csv_and_parquet_hold_the_same(folder: Path) -> None:
+    names = {path.stem for path in folder.iterdir()}
+    assert {"measurements", "verdicts", "predictions", "comparisons", "primitives", "curves"} <= names
+    assert {path.name for path in folder.iterdir()} == {n + s for n in names for s in (".csv", ".parquet")}
+    for name in names:
+        csv, parquet = pd.read_csv(folder / f"{name}.csv"), pd.read_parquet(folder / f"{name}.parquet")
+        assert list(csv.columns) == list(parquet.columns)
+        assert len(csv) == len(parquet)
+
+
+def test_every_value_has_unit_and_provenance(folder: Path) -> None:
+    for path in folder.glob("*.csv"):
+        table = pd.read_csv(path)
+        for column in [c for c in table if c.endswith("provenance")]:
+            prefix = column.removesuffix("provenance")
+            value = prefix.rstrip("_") or "value"
+            has_value = table[value].notna()
+            assert table.loc[has_value, column].isin(["measured", "simulated", "modelled", "published"]).all()
+            assert table.loc[has_value, f"{prefix}unit"].notna().all()
+
+
+def test_measurements_can_be_repeated_from(folder: Path) -> None:
+    table = pd.read_csv(folder / "measurements.csv")
+    assert table["row"].tolist() == list(range(len(table)))
+    returns = table[table["quantity"] == "episode_return"].iloc[0]
+    assert len(json.loads(returns["samples"])) == 120
+    assert json.loads(returns["details"])["seed"] == 0
+
+
+def test_verdicts_name_rows_that_are_there(folder: Path) -> None:
+    verdicts = pd.read_csv(folder / "verdicts.csv")
+    rows = {int(row) for cell in verdicts["rows"].dropna() for row in str(cell).replace(".0", "").split()}
+    assert rows
+    assert rows <= set(pd.read_csv(folder / "measurements.csv")["row"])
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UserError, match="can be written"):
+        export.write(store, tmp_path / "file" / "export")
+    with pytest.raises(UserError, match="no such file"):
+        export.write(tmp_path / "none.sqlite", tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+
+
+def test_a_broken_writer_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def broken(target: Path) -> None:
+        target.write_text("half")
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_atomically(path, broken)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    written = export.write(store, tmp_path / "export", ["markdown", "latex"])
+    assert {path.suffix for path in written} == {".md", ".tex"}
+    text = (tmp_path / "export" / "comparisons.md").read_text(encoding="utf-8")
+    assert "| cartpole-ddpg | 64 | sb3 | 2,160/s [2,138, 2,182] (measured) |" in text
+    header, rule, *rows = text.splitlines()[2:]
+    assert {line.replace("\\|", "").count("|") for line in (header, *rows)} == {rule.count("|")}
+    latex = (tmp_path / "export" / "primitives.tex").read_text(encoding="utf-8")
+    assert r"learner.step & fpga & fpga & 256 & 90 \textmu{}s [89.1, 90.9] (simulated) \\" in latex
+    assert r"sum\_tree.sample" in latex
+    assert r"\$\_\{'" in latex, "a name with LaTeX's own characters stays text"
+    with pytest.raises(UserError, match="--format: found pdf"):
+        export.write(store, tmp_path / "other", ["pdf"])
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_empty_store_has_files_with_columns(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite"):
+        pass
+    for path in export.write(tmp_path / "store.sqlite", tmp_path / "export", ["csv"]):
+        assert len(pd.read_csv(path).columns) > 1, path.name

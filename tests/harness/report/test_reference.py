@@ -1,0 +1,115 @@
+"""Reference runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UserError
+from harness.measurement import Measurement
+from harness.report import content, reference, site
+from harness.store import Store
+from tests.harness.claims.rows import profiled
+from tests.harness.report import sample
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample.write(tmp_path_factory.mktemp("store") / "store.sqlite")
+
+
+def test_a_reference_comes_back_as_it_was(store: Path, tmp_path: Path) -> None:
+    reference.save(store, "standard", tmp_path)
+    (loaded,) = reference.load(tmp_path)
+    with Store.open(store, read_only=True) as opened:
+        run = opened.runs()[-1]
+        assert list(loaded.measurements) == opened.measurements(run=run.id)
+    assert (loaded.name, loaded.run) == ("standard", run)
+
+
+def test_a_run_is_never_beside_itself_and_rather_of_its_own_machine(store: Path, tmp_path: Path) -> None:
+    reference.save(store, "standard", tmp_path)
+    with Store.open(store, read_only=True) as opened:
+        old, new = opened.runs()
+    loaded = reference.load(tmp_path)
+    assert reference.beside(new, loaded) is None
+    assert reference.beside(old, loaded) is loaded[0]
+    elsewhere = reference.Reference("elsewhere", new.__class__(9, "k", "quick", "r", "other", {}, ""), ())
+    assert reference.beside(old, [elsewhere, *loaded]) is loaded[0]
+
+
+def test_a_damaged_reference_is_named(store: Path, tmp_path: Path) -> None:
+    _, record = reference.save(store, "standard", tmp_path)
+    record.write_text("{}")
+    with pytest.raises(UserError, match=r"standard\.json"):
+        reference.load(tmp_path)
+    reference.save(store, "standard", tmp_path)
+    (tmp_path / "standard.parquet").write_bytes(b"nothing")
+    with pytest.raises(UserError, match=r"standard\.parquet"):
+        reference.load(tmp_path)
+    with pytest.raises(UserError, match="name: found"):
+        reference.save(store, "../up", tmp_path)
+
+
+def test_no_folder_is_no_reference(tmp_path: Path) -> None:
+    assert reference.load(tmp_path / "none") == []
+
+
+def test_the_committed_references_can_be_read() -> None:
+    for found in reference.load():
+        assert found.measurements
+
+
+def samples_of(value: float, **fields: Any) -> Measurement:
+    """A profile row with samples, as a verdict needs them."""
+    return profiled(
+        "sum_tree.sample", value, samples=tuple(value * (1 + i / 1000) for i in range(20)), **fields
+    )
+
+
+def test_a_reference_of_another_machine_gives_no_verdict(tmp_path: Path) -> None:
+    for name, machine, value in (("here", sample.MACHINE, 1.0), ("there", {"fingerprint": "other"}, 5.0)):
+        with Store.open(tmp_path / f"{name}.sqlite") as made:
+            made.begin_run("quick", name, machine).finish("cell", [samples_of(value)])
+    reference.save(tmp_path / "there.sqlite", "there", tmp_path / "references")
+    read = content.read(tmp_path / "here.sqlite", references=reference.load(tmp_path / "references"))
+    (change,) = read.changes
+    assert change.ratio is not None
+    assert (change.verdict, change.reason) == ("no verdict", "the reference was measured on another machine")
+    page = site.render(read)
+    assert "No verdict between different machines." in page
+
+
+def test_only_last_attempts_are_compared_and_saved(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "old.sqlite") as made:
+        run = made.begin_run("quick", "old", sample.MACHINE)
+        run.finish("cell", [samples_of(9.0)])
+        run.finish("cell#2", [samples_of(1.0)])
+    reference.save(tmp_path / "old.sqlite", "old", tmp_path)
+    (loaded,) = reference.load(tmp_path)
+    assert list(loaded.measurements) == [samples_of(1.0)]
+    with Store.open(tmp_path / "new.sqlite") as made:
+        run = made.begin_run("quick", "new", sample.MACHINE)
+        run.finish("cell", [samples_of(5.0)])
+        run.finish("cell#2", [samples_of(1.0)])
+    (change,) = content.read(tmp_path / "new.sqlite", references=[loaded]).changes
+    assert change.ratio is not None
+    assert change.ratio.value == 1.0
+
+
+def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
+    reference.save(store, "standard", tmp_path)
+    later = tmp_path / "later.sqlite"
+    with Store.open(store, read_only=True) as opened:
+        rows = opened.measurements(run=opened.runs()[-1].id)
+    with Store.open(later) as made:
+        made.begin_run("quick", "later", sample.MACHINE).finish("all", rows)
+    read = content.read(later, references=reference.load(tmp_path))
+    assert read.reference is not None
+    assert read.reference.name == "standard"
+    times = [c for c in read.changes if c.before and c.after]
+    assert times
+    assert all(c.before.value == c.after.value for c in times if c.before and c.after)
+    page = site.render(read)
+    assert "Beside the reference run" in page
+    assert "standard" in page

@@ -1,0 +1,108 @@
+"""The loop of PPO: seeds, counts, samples of its own, early stopping, and what other systems are given."""
+
+import numpy as np
+import pytest
+
+from harness import workload
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.training import Training
+
+MAPPING = Mapping.parse("torch-native-cpu")
+
+
+def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
+    """A PPO workload of 2 actors, 32 steps and 2 epochs."""
+    identity, shape, kind, size = environment
+    tables = workload.load("hopper-ppo").tables()
+    tables["environment"] |= {
+        "id": identity,
+        "observation_shape": shape,
+        "action_kind": kind,
+        "action_size": size,
+    }
+    tables["algorithm"] |= {"trajectory_length": 32, "epochs": 2} | algorithm
+    tables["network"]["hidden"] = [16]
+    tables["replay"]["capacity"] = 64
+    tables["training"] |= {"batch_size": 16, "batch_sizes": [16], "actors": 2, "learning_starts": 64}
+    return workload.from_tables(tables, "test")
+
+
+PENDULUM = ("Pendulum-v1", (3,), "continuous", 1)
+
+
+@pytest.mark.parametrize("environment", [("CartPole-v1", (4,), "discrete", 2), PENDULUM])
+def test_the_same_seed_trains_the_same(environment):
+    runs = []
+    for seed in (1, 1, 2):
+        training = start(small(environment), MAPPING, seed=seed)
+        training.advance(16)
+        runs.append(training.learner.parameters())
+        training.close()
+    for name, value in runs[0].items():
+        np.testing.assert_array_equal(value, runs[1][name])
+    assert any(np.any(value != runs[2][name]) for name, value in runs[0].items())
+
+
+def test_steps_are_counted_in_whole_iterations():
+    training = OnPolicyTraining(small(), MAPPING)
+    warm_up = training.warm_up()
+    progress = training.advance(9)  # an iteration has 2 epochs of 4 minibatches
+    training.close()
+    assert (warm_up.gradient_steps, warm_up.environment_steps) == (8, 64)
+    assert (progress.gradient_steps, progress.environment_steps) == (16, 128)
+    assert training.gradient_steps == training.learner.gradient_steps == 24
+    assert training.environment_steps == 192
+    assert progress.terms_s.keys() == {"environment", "infer", "prepare", "learner"}
+    assert all(0 < seconds < progress.wall_s for seconds in progress.terms_s.values())
+
+
+def test_a_policy_that_has_moved_far_stops_for_the_rest_of_the_iteration():
+    training = OnPolicyTraining(small(target_kl=1e-9, policy_learning_rate=0.1), MAPPING)
+    training.warm_up()
+    state = training.learner.state_dict()
+    training.close()
+    assert state["value_adam/step"] == 8
+    # The first minibatch finds no divergence, the second does and is the last one to move the policy.
+    assert state["policy_adam/step"] == 2
+
+
+def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
+    training = OnPolicyTraining(small(PENDULUM, initial_log_std=2.0), MAPPING)
+    applied = []
+    for environment in training._actor._environments:
+        step = environment.step
+        environment.step = lambda action, step=step: (applied.append(action), step(action))[1]
+    drawn = training._actor.collect(32, training.learner.explore)["action"]
+    training.close()
+    assert np.abs(drawn).max() > 3
+    assert np.abs(applied).max() == 2  # Pendulum's bound
+    np.testing.assert_allclose(np.reshape(applied, -1), 2 * np.clip(drawn[:, 0], -1, 1), rtol=1e-6)
+
+
+def test_truncation_is_told_apart_from_termination():
+    training = OnPolicyTraining(small(PENDULUM, trajectory_length=200), MAPPING)
+    columns = training._actor.collect(200, training.learner.explore)
+    training.close()
+    assert columns["truncated"].sum() == 2  # Pendulum never terminates, and is cut after 200 steps
+    assert not columns["terminated"].any()
+
+
+def test_each_algorithm_gets_its_loop():
+    for name, loop in (("cartpole-dqn", Training), ("hopper-ppo", OnPolicyTraining)):
+        training = start(workload.load(name), MAPPING)
+        assert type(training) is loop
+        training.close()
+
+
+def test_a_batch_larger_than_an_iteration_is_refused():
+    with pytest.raises(UserError, match="batch_size"):
+        OnPolicyTraining(small(), MAPPING, batch_size=65)
+
+
+def test_advancing_by_nothing_is_refused():
+    training = OnPolicyTraining(small(), MAPPING)
+    with pytest.raises(ValueError, match="gradient_steps"):
+        training.advance(0)
+    training.close()

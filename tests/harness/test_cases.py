@@ -1,0 +1,104 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness import cases, workload
+from harness.cases import PrimitiveCase
+from harness.measure import Protocol, measure
+from harness.workload import Workload
+
+
+@pytest.fixture(scope="module")
+def small() -> Workload:
+    """The DQN workload with a replay that fills in no time."""
+    return workload.override(workload.load("cartpole-dqn"), "replay.capacity", 3000, "test")
+
+
+@pytest.fixture(scope="module")
+def small_cases(small: Workload) -> list[PrimitiveCase]:
+    return cases.all_cases(small, batch_size=32)
+
+
+def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[PrimitiveCase]) -> None:
+    timings = measure([item.case for item in small_cases], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
+    failed = {name: timing.reason for name, timing in timings.items() if timing.status == "failed"}
+    assert not failed
+    assert {item.primitive for item in small_cases} == {
+        "sum_tree.sample",
+        "sum_tree.update",
+        "sum_tree.insert",
+        "storage.gather",
+        "storage.insert",
+        "learner.step",
+        "actor.infer",
+        "environment.step",
+        "fused.insert",
+        "fused.sample",
+        "fused.update",
+        "fused.step",
+    }
+
+
+def case(items: list[PrimitiveCase], name: str) -> PrimitiveCase:
+    return next(item for item in items if item.case.name == name)
+
+
+def test_a_tree_that_answers_wrongly_fails_its_check(small_cases: list[PrimitiveCase]) -> None:
+    chosen = case(small_cases, "sum_tree.sample native").case
+    tree = chosen.setup()
+    chosen.check(tree)
+
+    class OffByOne:
+        capacity, total, get = tree.capacity, tree.total, staticmethod(tree.get)
+
+        def find(self, prefix: np.ndarray) -> np.ndarray:
+            return np.minimum(tree.find(prefix) + 1, self.capacity - 1)
+
+    with pytest.raises(AssertionError, match="find"):
+        chosen.check(OffByOne())
+
+
+def test_a_learner_with_wrong_td_errors_fails_its_check(small_cases: list[PrimitiveCase]) -> None:
+    chosen = case(small_cases, "learner.step torch").case
+    made = chosen.setup()
+
+    class Doubled:
+        def __getattr__(self, name: str) -> object:
+            return getattr(made, name)
+
+        def step(self, batch: dict[str, np.ndarray]) -> object:
+            outcome = made.step(batch)
+            return outcome._replace(td_errors=2 * outcome.td_errors)
+
+    with pytest.raises(AssertionError, match="TD errors"):
+        chosen.check(Doubled())
+
+
+def test_a_fused_step_of_another_learning_problem_fails_its_check(small_cases: list[PrimitiveCase]) -> None:
+    chosen = case(small_cases, "fused.step native").case
+    made = chosen.setup()
+    chosen.check(made)
+
+    class Nothing:
+        def run(self, steps: int, rng: np.random.Generator) -> None:
+            """Draws, trains and updates nothing."""
+
+    with pytest.raises(AssertionError, match="TD errors"):
+        chosen.check(replace(made, steps=Nothing()))
+
+
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "ant-td3", "ant-sac"])
+def test_the_definition_of_td_errors_holds_for_every_algorithm_with_replay(name: str) -> None:
+    item = workload.load(name)
+    steps = [it for it in cases.learner_cases(item, batch_size=8) if it.primitive == "learner.step"]
+    assert steps
+    for step in steps:
+        step.case.check(step.case.setup())
+
+
+def test_inputs_are_fresh_for_every_call(small_cases: list[PrimitiveCase]) -> None:
+    chosen = case(small_cases, "sum_tree.update native").case
+    tree, rng = chosen.setup(), np.random.default_rng(0)
+    first, second = chosen.inputs(tree, rng), chosen.inputs(tree, rng)
+    assert not np.array_equal(first[0], second[0])

@@ -1,0 +1,212 @@
+"""The command line as a user meets it: what it prints, its exit status, and that bad input changes nothing."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import cli, workload
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+Placerl = Callable[..., Outcome]
+
+
+@pytest.fixture
+def placerl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Placerl:
+    """Runs the command line in this process."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["placerl", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.run_app()
+        code = stopped.value.code
+        captured = capsys.readouterr()
+        return Outcome(code if isinstance(code, int) else int(code is not None), captured.out, captured.err)
+
+    return run
+
+
+def refused(outcome: Outcome, *words: str) -> None:
+    """Exit status 2 and one line that holds all the words; no traceback."""
+    assert outcome.status == 2, outcome
+    lines = outcome.err.strip().splitlines()
+    assert len(lines) == 1, outcome.err
+    for word in words:
+        assert word in lines[0]
+
+
+COMMANDS = (
+    "baselines",
+    "compare",
+    "doctor",
+    "export",
+    "learn",
+    "map",
+    "profile",
+    "report",
+    "reproduce",
+    "run",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(placerl: Placerl, command: str) -> None:
+    outcome = placerl(command, "--help")
+    assert outcome.status == 0
+    assert f"Example: placerl {command}" in outcome.out.replace("`", "")
+
+
+def test_doctor_as_json_says_which_backends_run_and_why_others_do_not(placerl: Placerl) -> None:
+    outcome = placerl("doctor", "--json")
+    assert outcome.status == 0
+    description = json.loads(outcome.out)
+    assert description["cpu"]["usable_cores"] >= 1
+    for backend in description["backends"]:
+        assert backend["available"] == (backend["reason"] == "")
+
+
+def test_an_unknown_workload_is_refused_with_the_known_ones(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("map", "hoper-ddpg", "--results", str(results)), "hoper-ddpg", "hopper-ddpg")
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "100000000"])
+def test_a_batch_size_out_of_range_is_refused(placerl: Placerl, tmp_path: Path, size: str) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("map", "cartpole-dqn", "--batch-size", size, "--results", str(results))
+    refused(outcome, "batch", size)
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("capacity = ", "capacity = 16 #", ("replay.capacity", "16")),
+        ("fanout = 16", "fanout = 1", ("replay.fanout", "1")),
+        ("fanout = 16", "fanout = 257", ("replay.fanout", "257", "256")),
+        ("fanout = 16", 'fanout = "wide"', ("replay.fanout", "wide")),
+        ("batch_size = ", "batch_size = 0 #", ("training.batch_size", "0")),
+        ("fanout = ", "fanuot = ", ("replay.fanuot",)),
+        ('id = "CartPole-v1"', 'id = "CartPoul-v1"', ("environment.id", "CartPoul-v1")),
+        ("[replay]", "[replay", ("line",)),
+    ],
+)
+def test_a_broken_workload_file_is_refused(
+    placerl: Placerl, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
+) -> None:
+    text = (Path(workload.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    assert old in text
+    path, results = tmp_path / "broken.toml", tmp_path / "results"
+    path.write_text(text.replace(old, new, 1))
+    refused(placerl("profile", str(path), "--results", str(results)), "broken.toml", *words)
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
+        ("abacus-native-cpu", ("abacus", "torch")),
+        ("torch-abacus-cpu", ("abacus", "native")),
+        ("torch-native-moon", ("moon", "cpu")),
+        ("torch:cuda:99-native-cpu", ("cuda:99",)),
+        ("torch-native:moon-cpu", ("native:moon", "one device")),
+    ],
+)
+def test_a_mapping_to_what_is_not_there_is_refused(
+    placerl: Placerl, tmp_path: Path, mapping: str, words: tuple[str, ...]
+) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("run", "cartpole-dqn", "--mapping", mapping, "--results", str(results))
+    refused(outcome, *words)
+    assert not results.exists()
+
+
+def test_learning_under_a_mapping_to_what_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("learn", "--mapping", "abacus-native-cpu", "--results", str(results)), "abacus")
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("command", ["map", "profile", "run", "compare"])
+def test_a_workload_without_replay_is_refused_where_a_model_is_needed(
+    placerl: Placerl, tmp_path: Path, command: str
+) -> None:
+    results = tmp_path / "results"
+    refused(placerl(command, "hopper-ppo", "--results", str(results)), "hopper-ppo", "ppo", "replay")
+    assert not results.exists()
+
+
+def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_path: Path) -> None:
+    text = (Path(workload.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    path, names = tmp_path / "mine.toml", set()
+    for capacity in (4000, 5000):
+        path.write_text(re.sub(r"(?m)^capacity = .*$", f"capacity = {capacity}", text))
+        outcome = placerl("map", str(path), "--results", str(tmp_path / "results"), "--json")
+        assert outcome.status == 0
+        names |= {row["workload"] for row in json.loads(outcome.out)}
+    assert len(names) == 2
+
+
+def test_an_unwritable_results_folder_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("not a folder")
+    refused(placerl("map", "cartpole-dqn", "--results", str(in_the_way / "results")), str(in_the_way))
+    assert in_the_way.read_text() == "not a folder"
+
+
+def test_a_report_of_no_run_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    refused(placerl("report", "--results", str(tmp_path / "none")), "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("command", ["reproduce", "map"])
+def test_an_unknown_tier_is_refused(placerl: Placerl, tmp_path: Path, command: str) -> None:
+    arguments = ["cartpole-dqn"] if command == "map" else []
+    outcome = placerl(command, *arguments, "--tier", "instant", "--results", str(tmp_path / "results"))
+    refused(outcome, "--tier", "instant", "quick")
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    outcome = placerl(
+        "compare", "cartpole-dqn", "--baselines", "sb3,sb4", "--results", str(tmp_path / "results")
+    )
+    refused(outcome, "sb4", "sb3")
+    assert not (tmp_path / "results").exists()
+
+
+def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placerl, tmp_path: Path) -> None:
+    arguments = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path), "--json")
+    first, second = placerl(*arguments), placerl(*arguments)
+    assert first.status == second.status == 0
+    assert json.loads(first.out) == json.loads(second.out)
+    chosen = [row for row in json.loads(first.out) if row["details"]["chosen"]]
+    assert {row["backend"] for row in chosen} == {"map-tpds23", "strict-loop"}
+    assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)
+
+
+def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp_path: Path) -> None:
+    arguments = ("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--seconds", "1")
+    for _ in range(2):
+        outcome = placerl(*arguments, "--results", str(tmp_path), "--json")
+        assert outcome.status == 0
+        rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+        assert rows["gradient_steps_per_s"]["provenance"] == "measured"
+    exported = placerl("export", "--results", str(tmp_path))
+    assert exported.status == 0
+    measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
+    assert Path(measurements).read_text().count("gradient_steps_per_s") == 2

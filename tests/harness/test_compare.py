@@ -1,0 +1,128 @@
+"""Comparisons of systems whose speed is known, and of systems that fail."""
+
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import compare, workers, workload
+from harness.mapping import Mapping
+from harness.workers import FailureKind, Worker, WorkerFailure
+
+FAKE = Path(__file__).with_name("nasty_worker.py")
+MAPPING = Mapping.parse("torch-native-cpu")
+MANY = "1000000"
+
+
+@pytest.fixture
+def systems(monkeypatch):
+    """Fake systems by name, a command line of `nasty_worker` each; a string is a build that fails so."""
+    commands = {}
+
+    def start(name):
+        return Worker([sys.executable, str(FAKE), *commands[name]])
+
+    def build(names):
+        failures = {name: commands[name] for name in names if isinstance(commands[name], str)}
+        return {
+            name: WorkerFailure(FailureKind.ENVIRONMENT, failures[name], ["no such version"])
+            if name in failures
+            else None
+            for name in names
+        }
+
+    monkeypatch.setattr(workers, "own_worker", lambda mapping: start("placerl"))
+    monkeypatch.setattr(workers, "baseline_worker", start)
+    monkeypatch.setattr(workers, "build_baselines", build)
+    return commands
+
+
+def compared(baselines, rounds=15, **arguments):
+    rows = compare.compare(
+        workload.load("cartpole-dqn"), MAPPING, baselines, budget_s=0, rounds=rounds, **arguments
+    )
+    assert {row.suite for row in rows} <= {"compare"}
+    return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(3000, "faster"), (300, "slower"), (1000, "no verdict")])
+def test_a_known_ratio_is_found(systems, ours, verdict):
+    systems |= {"placerl": ["rate", str(ours), MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"])
+    ratio = rows["slow", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(ours / 1000, rel=0.05)
+    assert ratio.low <= ratio.value <= ratio.high
+    assert ratio.details["verdict"] == verdict
+    assert ratio.details["pairs"] == 15
+    null = rows["slow", "placerl", "null_ratio"]
+    assert null.value == pytest.approx(1, rel=0.05)
+    mine, theirs = (rows["slow", name, "gradient_steps_per_s"] for name in ("placerl", "slow"))
+    assert mine.value == pytest.approx(ours, rel=0.1)
+    assert theirs.value == pytest.approx(1000, rel=0.1)
+    assert (len(mine.samples), len(theirs.samples)) == (30, 15)
+    assert (mine.details["part"], theirs.details["part"]) == ("ours", "theirs")
+    assert theirs.details["versions"] == {"nasty": "1"}
+    steps = rows["slow", "slow", "environment_steps_per_s"]
+    assert steps.value == pytest.approx(2 * theirs.value)
+
+
+def test_one_that_fails_stops_no_other(systems):
+    systems |= {
+        "placerl": ["rate", "2000", MANY],
+        "crashes": ["rate", "1000", "6"],
+        "never-starts": ["crash"],
+        "not-built": "pip ended with 1",
+        "works": ["rate", "1000", MANY],
+    }
+    rows = compared(["crashes", "never-starts", "not-built", "works"])
+    assert rows["works", "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.05)
+    for name, kind, said in (
+        ("crashes", "crash", "RuntimeError: the network exploded"),
+        ("never-starts", "crash", "RuntimeError: the network exploded"),
+        ("not-built", "environment", "no such version"),
+    ):
+        row = rows[name, name, "gradient_steps_per_s"]
+        assert (row.status, row.value, row.details["kind"]) == ("failed", None, kind)
+        assert row.details["last_lines"][-1] == said
+        assert name in row.reason
+        assert (name, "placerl", "throughput_ratio") not in rows
+
+
+def test_this_project_may_fail_too(systems):
+    systems |= {"placerl": ["crash"], "works": ["rate", "1000", MANY]}
+    rows = compared(["works"])
+    assert rows["works", "placerl", "gradient_steps_per_s"].status == "failed"
+    assert len(rows) == 1
+
+
+def test_too_few_rounds_give_no_ratio(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    ratio = compared(["works"], rounds=6)["works", "placerl", "throughput_ratio"]
+    assert (ratio.status, ratio.value) == ("not_run", None)
+    assert "6 pairs" in ratio.reason
+
+
+def test_progress_stays_within_the_budget(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    seen = []
+    compared(["works"], progress=lambda done, total, what: seen.append((done, total)))
+    assert seen
+    assert all(0 <= done <= total for done, total in seen)
+
+
+def test_an_interrupt_ends_every_worker(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    seen = []
+
+    def interrupt(done, total, what):
+        seen.append(what)
+        if what == "round 3":
+            assert len(psutil.Process().children(recursive=True)) > len(before)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compared(["works"], progress=interrupt)
+    assert seen[-1] == "round 3"
+    assert {process.pid for process in psutil.Process().children(recursive=True)} == before

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from harness.comparison import PAIRS, compare, interval, paired_ratio
+
+
+def noisy(rng, pairs, spread, bumps):
+    """Two series of times in the machine's kind of noise: drift in common, each with one-sided jitter and bumps."""
+    drift = np.exp(np.cumsum(rng.normal(0, 0.1 * spread, pairs)))
+
+    def series():
+        jitter = np.exp(np.abs(rng.normal(0, spread, pairs)))
+        return drift * jitter * np.where(rng.random(pairs) < bumps, 1 + rng.exponential(0.4, pairs), 1)
+
+    return series(), series()
+
+
+def rate(verdict, change, *, pairs, spread, bumps, trials=150):
+    rng = np.random.default_rng(20)
+    found = 0
+    for _ in range(trials):
+        a, b = noisy(rng, pairs, spread, bumps)
+        _, again = noisy(rng, pairs, spread, bumps)
+        found += compare(a * change, b, None if change != 1 else again).verdict in verdict
+    return found / trials
+
+
+QUIET = {"spread": 0.05, "bumps": 0.05}  # 95th percentile 1.1 x median
+LOUD = {"spread": 0.12, "bumps": 0.1}  # 1.3 x median
+
+
+# With a true rate of 5%, 150 trials exceed 10% once in 200 tries; with one of 80%, fall below 70% as seldom.
+@pytest.mark.parametrize("noise", [QUIET, LOUD])
+@pytest.mark.parametrize("pairs", [15, PAIRS])
+def test_false_alarms_are_rare(noise, pairs):
+    assert rate(("faster", "slower"), 1, pairs=pairs, **noise) <= 0.1
+
+
+@pytest.mark.parametrize(("noise", "pairs"), [(QUIET, 15), (QUIET, PAIRS), (LOUD, PAIRS)])
+def test_a_difference_of_5_percent_is_found(noise, pairs):
+    assert rate(("slower",), 1.05, pairs=pairs, **noise) >= 0.7
+    assert rate(("faster",), 1 / 1.05, pairs=pairs, **noise) >= 0.7
+
+
+def test_drift_does_not_pass_for_a_difference():
+    rng = np.random.default_rng(1)
+    drift = np.linspace(1, 2, PAIRS)
+    a, b = (drift * rng.normal(1, 0.01, PAIRS) for _ in range(2))
+    assert compare(a, b).verdict == "no verdict"
+    assert compare(a * 1.05, b).verdict == "slower"
+
+
+def test_a_case_that_differs_from_itself_needs_a_larger_difference():
+    rng = np.random.default_rng(2)
+    a, b, again = rng.normal(1, 0.005, (3, PAIRS))
+    assert compare(a * 0.95, b).verdict == "faster"
+    assert compare(a * 0.95, b, again * 0.95).verdict == "faster"
+    doubtful = compare(a * 0.95, b, again)
+    assert doubtful.verdict == "no verdict"
+    assert "differs from itself" in doubtful.reason
+    assert compare(a * 0.8, b, again * 0.84).verdict == "faster"
+
+
+def test_few_pairs_give_no_verdict():
+    comparison = compare([1.0] * 14, [2.0] * 14)
+    assert comparison.verdict == "no verdict"
+    assert comparison.ratio is None
+    assert "15" in comparison.reason
+
+
+def test_times_without_any_noise():
+    assert compare([1.0] * 15, [2.0] * 15).verdict == "faster"
+    assert compare([2.0] * 15, [1.0] * 15).verdict == "slower"
+    assert compare([1.0] * 15, [1.0] * 15).verdict == "no verdict"
+    assert interval([3.0] * 5) == (3.0, 3.0)
+
+
+def test_interval_of_the_median_covers_it():
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(200):
+        low, high = interval(rng.lognormal(0, 0.2, 30))
+        covered += low <= 1 <= high
+    assert 0.88 <= covered / 200 <= 1
+
+
+def test_the_same_samples_give_the_same_interval():
+    samples = np.random.default_rng(4).random(20)
+    assert interval(samples) == interval(samples)
+    low, high = interval(samples)
+    assert low <= np.median(samples) <= high
+
+
+@pytest.mark.parametrize("bad", [[1.0] * 4, [[1.0] * 5], [1.0, 2, 3, 4, np.nan], [1.0, 2, 3, 4, np.inf]])
+def test_bad_samples_are_refused(bad):
+    with pytest.raises(ValueError, match="samples"):
+        interval(bad)
+
+
+def test_bad_pairs_are_refused():
+    with pytest.raises(ValueError, match="a, b"):
+        paired_ratio([1.0] * 5, [1.0] * 6)
+    with pytest.raises(ValueError, match="a, b"):
+        compare([1.0] * 15, [0.0] * 15)

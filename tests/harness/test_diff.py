@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from harness.diff import DRIFT, diff
+from harness.measurement import Measurement
+
+
+def row(value=1.0, *, spread=0.01, samples=20, **change):
+    drawn = np.random.default_rng(7).normal(1, spread, samples) * (value or 0)
+    fields = {
+        "suite": "profile",
+        "primitive": "sum_tree.sample",
+        "backend": "native",
+        "quantity": "time_per_call",
+        "unit": "s",
+        "provenance": "measured",
+        "value": float(np.median(drawn)) if samples else value,
+        "samples": tuple(drawn),
+    }
+    return Measurement(**fields | change)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor", "verdict"),
+    [
+        ("s", 1.3, "worse"),
+        ("s", 0.7, "better"),
+        ("1/s", 1.3, "better"),
+        ("1/s", 0.7, "worse"),
+        ("s", 1.0, "no verdict"),
+        ("s", 1 + DRIFT / 2, "no verdict"),
+        ("1/s", 1 - DRIFT / 2, "no verdict"),
+        ("furlong", 1.3, "no verdict"),
+    ],
+)
+def test_better_and_worse_are_the_right_way_round(unit, factor, verdict):
+    (found,) = diff([row(unit=unit)], [row(factor, unit=unit)])
+    assert found.verdict == verdict
+    assert found.ratio == pytest.approx(factor, rel=0.02)
+    assert found.low <= found.ratio <= found.high
+    assert bool(found.reason) == (verdict == "no verdict")
+
+
+def test_wide_noise_gives_no_verdict():
+    (found,) = diff([row(spread=0.5, samples=6)], [row(1.2, spread=0.5, samples=6)])
+    assert found.verdict == "no verdict"
+
+
+def test_a_noisy_row_gives_no_verdict():
+    (found,) = diff([row(status="too_noisy", reason="wide")], [row(5.0)])
+    assert found.verdict == "no verdict"
+    assert found.ratio == pytest.approx(5, rel=0.05)
+
+
+def test_what_only_one_run_has_is_shown_without_verdict():
+    gone, new = diff([row(backend="a")], [row(backend="b")])
+    assert (gone.key.backend, gone.after, gone.verdict) == ("a", None, "no verdict")
+    assert (new.key.backend, new.before, new.verdict) == ("b", None, "no verdict")
+    (failed,) = diff([row()], [row(None, samples=0, status="failed", reason="crash")])
+    assert failed.after is None
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_values_without_a_ratio_or_samples_give_no_verdict(value):
+    (found,) = diff([row(value, samples=0)], [row(samples=0)])
+    assert found.verdict == "no verdict"
+    (found,) = diff([row(1.0, samples=0)], [row(2.0, samples=0)])
+    assert "no interval" in found.reason
+
+
+def test_repeated_rows_are_taken_together():
+    (found,) = diff([row(1.0), row(1.01)], [row(2.0), row(2.02)])
+    assert found.verdict == "worse"
+    assert found.ratio == pytest.approx(2, rel=0.02)
+
+
+def test_other_batch_sizes_units_and_devices_are_other_quantities():
+    rows = [row(), row(batch_size=32), row(unit="us"), row(device="cuda:0"), row(suite="run")]
+    assert len(diff(rows, rows)) == 5
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"capacity": 1000},
+        {"fanout": 64},
+        {"aligned": False},
+        {"layout": "K=16"},
+        {"part": "theirs"},
+        {"baseline": "sb3"},
+        {"null": True},
+        {"parameters": {"depth": 3}},
+    ],
+)
+def test_rows_of_other_parameters_are_other_quantities(details):
+    first = row(details={"capacity": 10, "fanout": 16, "parameters": {"depth": 2}})
+    second = row(2.0, details={**first.details, **details})
+    found = diff([first, second], [first, second])
+    assert [d.ratio for d in found] == [1.0, 1.0]
+    assert len({d.key.parameters for d in found}) == 2
+
+
+def test_seeds_are_repetitions_of_one_quantity():
+    (found,) = diff([row(details={"seed": 0}), row(details={"seed": 1})], [row(details={"seed": 2})])
+    assert found.key.parameters == ""
+
+
+def test_what_cannot_be_compared_has_no_verdict_and_says_why():
+    (found,) = diff([row()], [row(5.0)], incomparable="another machine")
+    assert (found.verdict, found.reason) == ("no verdict", "another machine")
+    assert found.ratio == pytest.approx(5, rel=0.05)
+
+
+def test_provenance_is_the_weaker_one():
+    (found,) = diff([row(provenance="simulated")], [row(provenance="modelled")])
+    assert found.provenance == "modelled"

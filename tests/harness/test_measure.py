@@ -1,0 +1,257 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.measure import NULL, Case, Protocol, compare_cases, measure, overhead_s
+
+
+class World:
+    """A machine with a clock of its own, which only the cases of a test move."""
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.log = []
+
+    def clock(self):
+        return self.now_s
+
+    def case(self, name, time_s=1e-4, **change):
+        """`time_s`: seconds a call, or a function of nothing that gives them."""
+
+        def call(state, arguments):
+            self.log.append(name)
+            self.now_s += time_s() if callable(time_s) else time_s
+
+        fields = {
+            "setup": lambda: self.log.append(f"setup {name}"),
+            "check": lambda state: self.log.append(f"check {name}"),
+            "inputs": lambda state, rng: rng.random(),
+            "call": call,
+            "close": lambda state: self.log.append(f"close {name}"),
+        }
+        return Case(name, **fields | change)
+
+    def measure(self, *cases, **protocol):
+        return measure(cases, Protocol(**{"rounds": 7, "warm_up_s": 0.0} | protocol), clock=self.clock)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_time_per_call_is_what_the_clock_says(world):
+    timings = world.measure(world.case("a", 1e-4), world.case("b", 3e-4))
+    assert timings["a"].samples_s == pytest.approx([1e-4] * 7)
+    assert timings["b"].median_s == pytest.approx(3e-4)
+    assert timings["b"].low_s == pytest.approx(3e-4)
+    assert [t.status for t in timings.values()] == ["ok", "ok"]
+
+
+def test_check_comes_first_and_close_last(world):
+    world.measure(world.case("a"))
+    assert world.log[:3] == ["setup a", "check a", "a"]
+    assert world.log[-1] == "close a"
+    assert world.log.count("check a") == 1
+
+
+def test_nothing_is_timed_that_is_wrong(world):
+    def wrong(state):
+        raise AssertionError("sum is 3, not 4")
+
+    timings = world.measure(world.case("bad", check=wrong), world.case("good"))
+    assert timings["bad"].status == "failed"
+    assert timings["bad"].reason == "check: AssertionError: sum is 3, not 4"
+    assert timings["bad"].samples_s == ()
+    assert timings["bad"].median_s is None
+    assert "bad" not in world.log
+    assert "close bad" in world.log
+    assert timings["good"].status == "ok"
+
+
+@pytest.mark.parametrize("step", ["setup", "inputs", "call", "synchronise", "close"])
+def test_a_step_that_fails_is_named_and_the_others_go_on(world, step):
+    calls = []
+
+    def fail(*_):
+        calls.append(1)
+        if len(calls) > (3 if step in ("inputs", "call", "synchronise") else 0):
+            raise MemoryError("no room")
+
+    timings = world.measure(world.case("bad", **{step: fail}), world.case("good"))
+    assert timings["bad"].status == "failed"
+    assert "MemoryError: no room" in timings["bad"].reason
+    assert timings["good"].status == "ok"
+    assert ("close bad" in world.log) == (step not in ("setup", "close"))
+
+
+def test_an_interruption_is_no_failure_of_a_case(world):
+    def interrupt(state, arguments):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.measure(world.case("a", call=interrupt))
+    assert "close a" in world.log
+
+
+def test_arguments_are_fresh_and_made_outside_the_clock(world):
+    seen = []
+
+    def inputs(state, rng):
+        world.now_s += 10.0
+        return rng.random()
+
+    def call(state, arguments):
+        seen.append(arguments)
+        world.now_s += 1e-3
+
+    (timing,) = world.measure(world.case("a", inputs=inputs, call=call)).values()
+    assert timing.median_s == pytest.approx(1e-3)
+    assert len(set(seen)) == len(seen) >= 7
+
+
+def test_setup_and_check_are_outside_the_clock(world):
+    def slow(*_):
+        world.now_s += 100.0
+
+    (timing,) = world.measure(world.case("a", setup=slow, check=slow)).values()
+    assert timing.samples_s == pytest.approx([1e-4] * 7)
+
+
+def test_what_a_device_still_has_to_do_counts(world):
+    pending = [0]
+
+    def call(state, arguments):
+        pending[0] += 1
+
+    def synchronise():
+        world.now_s += pending[0] * 2e-4
+        pending[0] = 0
+
+    (timing,) = world.measure(world.case("a", call=call, synchronise=synchronise)).values()
+    assert timing.samples_s == pytest.approx([2e-4] * 7)
+
+
+@pytest.mark.parametrize("time_s", [1e-8, 1e-6, 1e-4, 1.0])
+def test_blocks_are_long_enough_for_the_clock(world, time_s):
+    (timing,) = world.measure(world.case("a", time_s), block_s=1e-3, largest_block=1000).values()
+    assert timing.calls <= 1000
+    assert timing.calls == 1000 or timing.calls * time_s >= 1e-3
+    assert timing.calls * time_s <= max(2e-3, 2 * time_s)
+
+
+def test_warm_up_lasts_its_time(world):
+    world.measure(world.case("a", 1e-3), warm_up_s=0.5, rounds=1)
+    assert world.log.count("a") >= 500
+
+
+def test_a_slow_start_is_no_sample(world):
+    times = iter([5.0, 2.0, 1.0])
+    (timing,) = world.measure(world.case("a", lambda: next(times, 1e-3)), warm_up_s=10e-3).values()
+    assert timing.samples_s == pytest.approx([1e-3] * 7)
+
+
+def test_rounds_are_interleaved_in_changing_order(world):
+    names = ["a", "b", "c"]
+    world.measure(*(world.case(name, 2e-3) for name in names), rounds=20)
+    calls = [entry for entry in world.log if entry in names]
+    rounds = [tuple(calls[i : i + 3]) for i in range(len(calls) - 60, len(calls), 3)]
+    assert all(sorted(order) == names for order in rounds)
+    assert len(set(rounds)) > 3
+
+
+def test_the_same_seed_gives_the_same_order_and_arguments():
+    logs = []
+    for _ in range(2):
+        world = World()
+        seen = []
+        case = world.case("a", inputs=lambda state, rng, seen=seen: seen.append(rng.random()))
+        world.measure(case, world.case("b"))
+        logs.append((seen, world.log))
+    assert logs[0] == logs[1]
+
+
+def test_noise_above_the_limit_is_a_state(world):
+    rng = np.random.default_rng(0)
+    timings = world.measure(
+        world.case("loud", lambda: 2e-3 * rng.lognormal(0, 0.5)),
+        world.case("quiet", lambda: 2e-3 * rng.lognormal(0, 0.01)),
+        rounds=30,
+    )
+    assert timings["loud"].status == "too_noisy"
+    assert "limit" in timings["loud"].reason
+    assert len(timings["loud"].samples_s) == 30
+    assert timings["quiet"].status == "ok"
+
+
+def test_too_few_samples_for_an_interval_is_a_state(world):
+    (timing,) = world.measure(world.case("a"), rounds=4).values()
+    assert timing.status == "too_noisy"
+    assert timing.low_s is None
+    assert timing.median_s == pytest.approx(1e-4)
+
+
+def test_the_budget_ends_the_rounds(world):
+    (timing,) = world.measure(world.case("a", 1.0), rounds=1000, budget_s=10.0).values()
+    assert 5 <= len(timing.samples_s) <= 12
+    (timing,) = world.measure(world.case("a", 100.0), rounds=1000, budget_s=10.0).values()
+    assert len(timing.samples_s) == 1
+
+
+def test_progress_is_told(world):
+    seen = []
+    measure([world.case("a")], Protocol(rounds=3), progress=lambda *at: seen.append(at), clock=world.clock)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_names_are_unique(world):
+    with pytest.raises(ValueError, match="each name once"):
+        world.measure(world.case("a"), world.case("a"))
+
+
+@pytest.mark.parametrize(
+    "bad", [{"rounds": 0}, {"block_s": 0}, {"warm_up_s": -1}, {"noise_limit": float("nan")}]
+)
+def test_protocol_refuses_what_makes_no_sense(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Protocol(**bad)
+
+
+def test_a_comparison_runs_beside_its_null(world):
+    rng = np.random.default_rng(1)
+    a = world.case("a", lambda: 2e-3 * rng.lognormal(0, 0.02))
+    b = world.case("b", lambda: 2.2e-3 * rng.lognormal(0, 0.02))
+    comparison, timings = compare_cases(a, b, Protocol(), clock=world.clock)
+    assert comparison.verdict == "faster"
+    assert comparison.ratio.value == pytest.approx(1 / 1.1, rel=0.02)
+    assert comparison.null.value == pytest.approx(1, rel=0.02)
+    assert set(timings) == {"a", "b", "a (null)"}
+
+
+def test_a_comparison_with_a_failure_has_no_verdict(world):
+    comparison, _ = compare_cases(
+        world.case("a"), world.case("b", check=lambda s: 1 / 0), Protocol(rounds=15), clock=world.clock
+    )
+    assert comparison.verdict == "no verdict"
+    assert comparison.reason.startswith("b: check: ZeroDivisionError")
+
+
+def test_a_timing_becomes_a_row(world):
+    (timing,) = world.measure(world.case("a")).values()
+    row = timing.measurement(suite="profile", primitive="p", batch_size=32, details={"target": "native"})
+    assert row.samples == timing.samples_s
+    assert row.unit == "s"
+    assert row.details["target"] == "native"
+    assert row.details["calls_per_block"] == timing.calls
+    assert row.details["conditions"]["versions"]
+    json.dumps(row.details)
+    (failed,) = world.measure(world.case("a", check=lambda s: 1 / 0)).values()
+    assert failed.measurement(suite="profile", primitive="p").status == "failed"
+
+
+def test_the_harness_costs_little_beside_a_microsecond():
+    (timing,) = measure([replace(NULL, name="n")], Protocol(rounds=5)).values()
+    assert timing.status in ("ok", "too_noisy")
+    assert overhead_s(Protocol(rounds=5)) > 0

@@ -1,0 +1,59 @@
+import json
+import math
+
+import pytest
+
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+
+GOOD = {
+    "suite": "profile",
+    "primitive": "sum_tree.sample",
+    "quantity": "time_per_call",
+    "unit": "s",
+    "provenance": "measured",
+    "value": 1.0,
+}
+
+
+def test_words_become_members_and_numbers_floats():
+    measurement = Measurement(**GOOD | {"samples": [1, 2], "low": 1, "high": 2, "batch_size": 32})
+    assert measurement.provenance is Provenance.MEASURED
+    assert measurement.samples == (1.0, 2.0)
+    assert isinstance(measurement.low, float)
+
+
+def test_json_holds_every_field():
+    measurement = Measurement(**GOOD | {"samples": (1.0, 2.0), "details": {"a": [1]}})
+    found = json.loads(json.dumps(measurement.to_json()))
+    assert Measurement(**found) == measurement
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"suite": ""}, "suite"),
+        ({"unit": ""}, "unit"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"provenance": "guessed"}, "provenance"),
+        ({"status": "fine"}, "status"),
+        ({"status": "failed", "value": None}, "reason"),
+        ({"reason": "because"}, "reason"),
+        ({"status": "not_run", "reason": "needs a GPU"}, "value"),
+        ({"value": None}, "value"),
+        ({"value": math.nan}, "value"),
+        ({"low": 1.0}, "low, high"),
+        ({"low": 2.0, "high": 1.0}, "low, high"),
+        ({"samples": (1.0, math.inf)}, "samples"),
+        ({"details": {"x": math.nan}}, "JSON"),
+    ],
+)
+def test_contradictions_are_refused_by_name(change, named):
+    with pytest.raises(ValueError, match=named):
+        Measurement(**GOOD | change)
+
+
+@pytest.mark.parametrize("change", [{"details": {"x": object()}}, {"batch_size": 1.5}, {"value": "1"}])
+def test_wrong_types_are_refused(change):
+    with pytest.raises(TypeError):
+        Measurement(**GOOD | change)

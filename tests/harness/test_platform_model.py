@@ -1,0 +1,145 @@
+import csv
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness import platform_model
+from harness.checked_toml import check
+from harness.errors import UserError
+from harness.machine import Accelerator, Link, describe
+from harness.provenance import Provenance
+
+FILES = Path(platform_model.__file__).parent / "platforms"
+PAPERS = Path(__file__).parents[2] / "results" / "papers"
+
+
+def tables():
+    return tomllib.loads((FILES / "map-tpds23.toml").read_text())
+
+
+@pytest.mark.parametrize("path", FILES.glob("*.toml"), ids=lambda path: path.stem)
+def test_shipped_platforms_load_under_their_names(path):
+    assert platform_model.load(path.stem).name == path.stem
+    assert platform_model.load(path).name == path.stem
+
+
+def test_map_platform_agrees_with_the_transcribed_table():
+    platform = platform_model.load("map-tpds23")
+    fields = {"bandwidth": "memory_gb_s", "SRAM": "last_level_cache_mb", "performance": "peak_tops"}
+    compared = 0
+    with (PAPERS / "map_table_4.csv").open() as file:
+        for row in csv.DictReader(file):
+            field = next((f for word, f in fields.items() if word.lower() in row["row"].lower()), None)
+            if field:
+                number = getattr(platform.find(row["column"].lower()), field)
+                assert number.value == float(row["value"])
+                assert number.provenance == Provenance.PUBLISHED
+                assert "MAP Table IV" in number.source
+                compared += 1
+    assert compared == 9
+    assert platform.link_gb_s("gpu", "cpu").value == 16
+
+
+def test_missing_links_and_devices_are_no_numbers():
+    platform = platform_model.load("map-tpds23")
+    assert platform.find("gpu").watts is None
+    with pytest.raises(KeyError):
+        platform.link_gb_s("gpu", "fpga")
+    with pytest.raises(KeyError):
+        platform.find("tpu")
+
+
+def drop_link(t):
+    t["link"].pop()
+
+
+def rename_end(t):
+    t["link"][0]["between"] = ["cpu", "tpu"]
+
+
+def repeat_link(t):
+    t["link"].append({**t["link"][0], "between": ["gpu", "cpu"]})
+
+
+def repeat_key(t):
+    t["device"][2]["key"] = "gpu"
+
+
+def drop_host(t):
+    t["device"][0]["key"] = "host"
+
+
+def no_source(t):
+    del t["link"][0]["gb_s"]["source"]
+
+
+def zero_watts(t):
+    t["device"][0]["watts"] = {"value": 0, "provenance": "published", "source": "x"}
+
+
+def guessed(t):
+    t["device"][0]["memory_gb_s"]["provenance"] = "guessed"
+
+
+def untyped_peak(t):
+    del t["device"][1]["peak_type"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (drop_link, "link: found none between 'cpu' and 'fpga'; allowed: a link from each device"),
+        (rename_end, r"link\[0\].between: found 'tpu'; allowed: the devices cpu, gpu, fpga"),
+        (repeat_link, r"link\[2\].between: .* allowed: each pair once"),
+        (repeat_key, r"device\[2\].key: found 'gpu'; allowed: each key once"),
+        (drop_host, "device: .* allowed: a device with the key 'cpu'"),
+        (no_source, r"link\[0\].gb_s.source: found nothing"),
+        (zero_watts, r"device\[0\].watts.value: found 0; allowed: greater than 0"),
+        (guessed, r"device\[0\].memory_gb_s.provenance: found 'guessed'; allowed: .*published"),
+        (untyped_peak, r"device\[1\].peak_type"),
+    ],
+)
+def test_a_wrong_file_is_one_line(spoil, line):
+    spoiled = tables()
+    spoil(spoiled)
+    with pytest.raises(UserError, match=line) as caught:
+        check(platform_model.Platform, spoiled, "mine.toml")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_unknown_name_lists_the_known():
+    with pytest.raises(UserError, match="this-machine, map-tpds23"):
+        platform_model.load("nonesuch")
+
+
+def test_this_machine():
+    platform = platform_model.load("this-machine")
+    host = platform.find("cpu")
+    assert host.memory_gb_s.value > 0.1
+    assert host.memory_gb_s.provenance == Provenance.MEASURED
+    assert host.cores.value >= 1
+
+
+def test_an_accelerator_needs_measured_links():
+    gpu = {
+        "kind": "cuda",
+        "name": "GPU",
+        "memory_bytes": 1,
+        "compute_units": 132,
+        "usable": True,
+        "reason": "",
+    }
+    with_gpu = describe(measure_links=False).model_copy(
+        update={
+            "accelerators": (Accelerator(device="cuda:0", **gpu), Accelerator(device="cuda:1", **gpu)),
+            "links": (
+                Link(source="cpu", target="cuda:0", bytes_per_s=30e9),
+                Link(source="cuda:0", target="cpu", bytes_per_s=20e9),
+            ),
+        }
+    )
+    platform = platform_model.of_machine(with_gpu)
+    assert [device.key for device in platform.device] == ["cpu", "cuda:0"]
+    assert platform.link_gb_s("cpu", "cuda:0").value == 20
+    assert platform.find("cpu").memory_gb_s is None

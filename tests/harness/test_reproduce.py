@@ -1,0 +1,133 @@
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import reproduce
+from harness.measurement import Measurement
+from harness.progress import Report, silent
+from harness.provenance import Provenance
+from harness.reproduce import Cell
+from harness.store import Run, Store
+from harness.tiers import TIERS, Tier
+
+MACHINE = {"fingerprint": "here"}
+TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, run_s=1, compare_s=1, seeds=2)
+
+
+def row(value: float) -> Measurement:
+    return Measurement(
+        suite="test",
+        primitive="nothing",
+        quantity="value",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        value=value,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Store.open(tmp_path / "store.sqlite").begin_run("tiny", "revision", MACHINE)
+
+
+def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() -> None:
+    keys = [cell.key for cell in reproduce.plan(TINY)]
+    assert keys == [
+        "profile/cartpole-dqn/32",
+        "prediction/cartpole-dqn/32",
+        "run/cartpole-dqn/32/seed0",
+        "run/cartpole-dqn/32/seed1",
+        "compare/cartpole-dqn/sb3",
+        "claim/PAL-F9",
+        "claim/PAL-VI-H-layout",
+    ]
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_no_cell_of_a_tier_has_another_ones_key(name: str) -> None:
+    keys = [cell.key for cell in reproduce.plan(TIERS[name])]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_quick_tier_fits_into_ten_minutes() -> None:
+    assert sum(cell.estimate_s for cell in reproduce.plan(TIERS["quick"])) < 9 * 60
+
+
+def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
+    calls = []
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        calls.append(1)
+        return [row(1.0)]
+
+    for _ in range(2):
+        reproduce.execute(run, [Cell("a", 1, measure)], silent)
+    assert len(calls) == 1
+
+
+def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: Run) -> None:
+    def broken(run: Run, report: Report) -> list[Measurement]:
+        raise RuntimeError("the disk is on fire")
+
+    cells = [Cell("run/a", 1, broken), Cell("run/b", 1, lambda run, report: [row(2.0)])]
+    reproduce.execute(run, cells, silent)
+    failed, fine = run.measurements()
+    assert (failed.status, failed.value) == ("failed", None)
+    assert "the disk is on fire" in failed.reason
+    assert fine.value == 2.0
+
+    mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
+    reproduce.execute(run, mended, silent)
+    assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
+
+
+SCRIPT = """
+import sys
+from harness import reproduce
+from harness.progress import silent
+from harness.store import Store
+from harness.tiers import Tier
+
+tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, run_s=1, compare_s=1, seeds=2)
+run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})
+print("begun", flush=True)
+cells = [cell for cell in reproduce.plan(tier) if not cell.key.startswith("compare")]
+reproduce.execute(run, cells, silent)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    finished: dict[str, str] = {}
+    for delay_s in (0.5, 2.5, 4.0, None):  # the last one is left to end by itself
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        if delay_s is None:
+            assert process.wait(120) == 0
+        else:
+            time.sleep(delay_s)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        with Store.open(path) as store:
+            (record,) = store.runs()
+            frame = store.frame(run=record.id)
+            now = dict(zip(frame["cell"], frame["finished_at"], strict=True))
+            assert now.items() >= finished.items(), "a finished cell was lost or measured again"
+            assert set(now) == set(store.cells(record.id)), "a cell without its rows"
+            finished = now
+    assert list(finished) == [
+        "profile/cartpole-dqn/32",
+        "prediction/cartpole-dqn/32",
+        "run/cartpole-dqn/32/seed0",
+        "run/cartpole-dqn/32/seed1",
+        "claim/PAL-F9",
+        "claim/PAL-VI-H-layout",
+    ]
+    assert set(frame["status"]) <= {"ok", "too_noisy"}

@@ -1,0 +1,81 @@
+"""Acting in the native executor: the algorithm's own actions, with the weights as they are now."""
+
+import numpy as np
+import pytest
+
+from primitives import algorithms, learner
+
+SIZES = {"dqn": (4, 3), "ddpg": (5, 2), "td3": (5, 2), "sac": (5, 2)}
+
+
+def made(name, backend="native"):
+    observations, actions = SIZES[name]
+    algorithm = algorithms.create(
+        name, observation_shape=(observations,), action_size=actions, network={"hidden": (17, 6)}
+    )
+    return learner.create(algorithm, backend=backend, batch_size=8, seed=3)
+
+
+def observations(name, n):
+    return np.random.default_rng(n).standard_normal((n, SIZES[name][0]), np.float32)
+
+
+def batch_for(one, name):
+    rng = np.random.default_rng(0)
+    batch = {
+        column: rng.standard_normal(shape).astype(np.float32)
+        for column, (shape, _) in one.algorithm.columns(8).items()
+    }
+    batch["terminated"] = rng.random(8) < 0.5
+    if one.algorithm.discrete:
+        batch["action"] = rng.integers(SIZES[name][1], size=8)
+    return batch
+
+
+@pytest.mark.parametrize("name", sorted(SIZES))
+def test_actions_are_the_algorithms_before_and_after_training(name):
+    one = made(name)
+    batch = batch_for(one, name)
+    for _ in range(3):
+        for n in (1, 4):
+            seen = observations(name, n)
+            expected = one.algorithm.act(one.parameters(), seen)
+            found = one.act(seen)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(one.act(seen[0]), one.act(seen)[0])
+        for _ in range(5):
+            one.step(batch, np.ones(8, np.float32))
+
+
+@pytest.mark.parametrize("name", sorted(SIZES))
+def test_exploration_is_the_algorithms(name):
+    one, seen = made(name), observations(name, 6)
+    for step in (0, 5000, 10**6):
+        expected = one.algorithm.explore(one.parameters(), seen, step, np.random.default_rng(7))
+        np.testing.assert_allclose(
+            one.explore(seen, step, np.random.default_rng(7)), expected, rtol=1e-5, atol=1e-6
+        )
+
+
+def test_an_action_is_the_callers_to_keep():
+    one = made("ddpg")
+    first = one.act(observations("ddpg", 1))
+    kept = first.copy()
+    one.act(observations("ddpg", 1) + 1)
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_an_observation_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="observation: found NaN"):
+        made("dqn").act(np.full((1, 4), np.nan, np.float32))
+
+
+def test_loaded_weights_act():
+    one, other = made("dqn"), made("dqn", "torch")
+    batch = batch_for(one, "dqn")
+    for _ in range(20):
+        other.step(batch, np.ones(8, np.float32))
+    one.load_state_dict(other.state_dict())
+    seen = observations("dqn", 5)
+    np.testing.assert_array_equal(one.act(seen), other.act(seen))

@@ -1,0 +1,132 @@
+"""Trains tianshou with this project's sum tree; --rounds N times it against tianshou's own prioritised replay."""
+
+from collections.abc import Callable
+
+import gymnasium
+import numpy as np
+import torch
+from interleaved import interleaved, options, report
+from tianshou import data
+from tianshou.algorithm import DDPG, DQN
+from tianshou.algorithm.modelfree.ddpg import ContinuousDeterministicPolicy
+from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Collector
+from tianshou.env import DummyVectorEnv
+from tianshou.exploration import GaussianNoise
+from tianshou.utils.net.common import Net
+from tianshou.utils.net.continuous import ContinuousActorDeterministic, ContinuousCritic
+from tianshou.utils.torch_utils import policy_within_training_step
+
+from primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
+
+BATCH_SIZE = 64
+ENVIRONMENTS = 4
+CAPACITY = 50_000
+
+
+def made_dqn(environment: gymnasium.Env) -> DQN:
+    space = environment.observation_space.shape
+    net = Net(state_shape=space, action_shape=environment.action_space.n, hidden_sizes=[64, 64])
+    policy = DiscreteQLearningPolicy(
+        model=net, action_space=environment.action_space, eps_training=0.1, eps_inference=0.0
+    )
+    return DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-3), target_update_freq=250)
+
+
+def made_ddpg(environment: gymnasium.Env) -> DDPG:
+    space, actions = environment.observation_space.shape, environment.action_space
+    limit = float(actions.high[0])
+    actor = ContinuousActorDeterministic(
+        preprocess_net=Net(state_shape=space, hidden_sizes=[64, 64]),
+        action_shape=actions.shape,
+        max_action=limit,
+    )
+    critic_net = Net(state_shape=space, action_shape=actions.shape, hidden_sizes=[64, 64], concat=True)
+    policy = ContinuousDeterministicPolicy(
+        actor=actor, exploration_noise=GaussianNoise(sigma=0.1 * limit), action_space=actions
+    )
+    rate = AdamOptimizerFactory(lr=1e-3)
+    critic = ContinuousCritic(preprocess_net=critic_net)
+    return DDPG(policy=policy, policy_optim=rate, critic=critic, critic_optim=rate)
+
+
+MADE = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1")}
+
+
+class Training:
+    """An algorithm, its environments and its buffer, advanced by environment steps."""
+
+    def __init__(self, algorithm: str, buffer: data.PrioritizedVectorReplayBuffer) -> None:
+        made, name = MADE[algorithm]
+        torch.manual_seed(3)
+        np.random.seed(3)  # noqa: NPY002 (the only source that tianshou knows)
+        self.algorithm = made(gymnasium.make(name))
+        self.buffer = buffer
+        environments = DummyVectorEnv([lambda: gymnasium.make(name) for _ in range(ENVIRONMENTS)])
+        environments.seed(3)
+        self.collector = Collector(self.algorithm, environments, buffer, exploration_noise=True)
+        self.test_collector = Collector(self.algorithm, DummyVectorEnv([lambda: gymnasium.make(name)]))
+        self.collector.reset()
+        self.collector.collect(n_step=500 * ENVIRONMENTS, random=True)
+        self.gradient_steps = 0
+
+    def advance(self, environment_steps: int) -> int:
+        """One gradient step for each environment step."""
+        before = self.gradient_steps
+        for _ in range(environment_steps // ENVIRONMENTS):
+            with policy_within_training_step(self.algorithm.policy):
+                self.collector.collect(n_step=ENVIRONMENTS)
+                for _ in range(ENVIRONMENTS):
+                    self.algorithm.update(self.buffer, BATCH_SIZE)
+            self.gradient_steps += ENVIRONMENTS
+        return self.gradient_steps - before
+
+    def evaluate(self) -> float:
+        self.test_collector.reset()
+        return float(self.test_collector.collect(n_episode=5).returns.mean())
+
+
+def advancing(training: Training) -> Callable[[], int]:
+    return lambda: training.advance(400)
+
+
+def main() -> None:
+    arguments = options(__doc__, tuple(MADE))
+    torch.set_num_threads(1)
+    settings = {"buffer_num": ENVIRONMENTS, "alpha": 0.6, "beta": 0.4}
+    training = Training(arguments.algorithm, PrioritizedVectorReplayBuffer(CAPACITY, **settings))
+    before = training.evaluate()
+    training.advance(arguments.steps)
+    after = training.evaluate()
+    buffer = training.buffer
+    batch, indices = buffer.sample(256)
+    priorities = buffer.weight[buffer.sample_indices(0)]
+    expected = priorities_weights(buffer.weight[indices])
+    np.testing.assert_allclose(batch.weight, expected, rtol=1e-6)
+    result = {
+        "algorithm": f"tianshou {arguments.algorithm}",
+        "gradient_steps": training.gradient_steps,
+        "return_before": before,
+        "return_after": after,
+        "items": len(buffer),
+        "distinct_priorities": len(np.unique(priorities)),
+        "least_weight": float(batch.weight.min()),
+        "largest_weight": float(batch.weight.max()),
+    }
+    rates = {}
+    if arguments.rounds:
+        own = Training(arguments.algorithm, data.PrioritizedVectorReplayBuffer(CAPACITY, **settings))
+        own.advance(arguments.steps)
+        sides = {"own": advancing(own), "ours": advancing(training)}
+        rates = interleaved(sides, arguments.rounds)
+    report(result, rates)
+
+
+def priorities_weights(priorities: np.ndarray) -> np.ndarray:
+    """Importance weights at beta 0.4 by their definition, normalised by the batch's largest."""
+    return (priorities / priorities.min()) ** -0.4
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from primitives.replay.n_step import NStepReturns
+
+GAMMA = 0.5
+
+
+def a_step(number: int, rewards: list[float], terminated: list[bool], truncated: list[bool]) -> dict:
+    """Environment e at step t observes 100 e + t, then 100 e + t + 0.5."""
+    observation = np.arange(len(rewards))[:, None] * 100.0 + number
+    return {
+        "observation": observation,
+        "action": np.full(len(rewards), number),
+        "reward": np.array(rewards),
+        "next_observation": observation + 0.5,
+        "terminated": np.array(terminated),
+        "truncated": np.array(truncated),
+    }
+
+
+def rows(batch: dict | None) -> list[tuple]:
+    """(observation, reward, next observation, terminated, discount) of each transition."""
+    if batch is None:
+        return []
+    columns = ("observation", "reward", "next_observation", "terminated", "discount")
+    return list(zip(*(batch[name].reshape(len(batch["reward"])).tolist() for name in columns), strict=True))
+
+
+def naive(n: int, steps: list[list[tuple[float, bool, bool]]]) -> list[list[tuple]]:
+    """For each environment, its transitions in order, written down from the definition."""
+    out = []
+    for environment, trajectory in enumerate(steps):
+        transitions = []
+        for t in range(len(trajectory)):
+            total, discount = 0.0, 1.0
+            for k in range(t, min(t + n, len(trajectory))):
+                reward, terminated, truncated = trajectory[k]
+                total += discount * reward
+                discount *= GAMMA
+                if terminated or truncated or k == t + n - 1:
+                    base = 100.0 * environment
+                    transitions.append((base + t, total, base + k + 0.5, terminated, discount))
+                    break
+        out.append(transitions)
+    return out
+
+
+@given(
+    n=st.integers(1, 5),
+    steps=st.integers(1, 3).flatmap(
+        lambda environments: st.lists(
+            st.lists(
+                st.tuples(st.integers(-4, 4).map(float), st.booleans(), st.booleans()),
+                min_size=environments,
+                max_size=environments,
+            ),
+            max_size=20,
+        )
+    ),
+)
+def test_equals_the_definition(n: int, steps: list[list[tuple[float, bool, bool]]]) -> None:
+    environments = len(steps[0]) if steps else 1
+    returns = NStepReturns(n, GAMMA, environments)
+    got: list[list[tuple]] = [[] for _ in range(environments)]
+    for number, step in enumerate(steps):
+        batch = returns.add(a_step(number, *(list(column) for column in zip(*step, strict=True))))
+        for row in rows(batch):
+            got[int(row[0] // 100)].append(row)
+    assert got == naive(n, [[step[e] for step in steps] for e in range(environments)])
+
+
+def test_a_terminated_episode_takes_no_value_and_a_truncated_one_does() -> None:
+    for terminated in (True, False):
+        returns = NStepReturns(3, GAMMA)
+        assert returns.add(a_step(0, [1.0], [False], [False])) is None
+        assert rows(returns.add(a_step(1, [8.0], [terminated], [not terminated]))) == [
+            (0.0, 5.0, 1.5, terminated, 0.25),
+            (1.0, 8.0, 1.5, terminated, 0.5),
+        ]
+        # the next episode starts afresh
+        assert returns.add(a_step(2, [1.0], [False], [False])) is None
+
+
+def test_columns_have_the_dtypes_of_the_replay() -> None:
+    batch = NStepReturns(1, GAMMA).add(a_step(0, [1.0], [False], [True]))
+    assert batch is not None
+    assert [batch[name].dtype for name in ("reward", "discount", "terminated")] == [
+        np.float32,
+        np.float32,
+        np.bool_,
+    ]
+    assert "truncated" not in batch
+
+
+def test_refuses_what_does_not_fit() -> None:
+    for arguments in [(0, 0.9, 1), (1, 1.1, 1), (1, -0.1, 1), (1, 0.9, 0)]:
+        with pytest.raises(ValueError, match="allowed"):
+            NStepReturns(*arguments)
+    returns = NStepReturns(2, GAMMA, 2)
+    with pytest.raises(ValueError, match="reward"):
+        returns.add(a_step(0, [1.0, 2.0], [False] * 2, [False] * 2) | {"reward": np.zeros(3)})
+    step = a_step(0, [1.0, 2.0], [False] * 2, [False] * 2)
+    del step["truncated"]
+    with pytest.raises(ValueError, match="truncated"):
+        returns.add(step)

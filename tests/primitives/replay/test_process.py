@@ -1,0 +1,69 @@
+"""What the replay costs its process in memory, and that it stays in it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from primitives.replay import ConcurrentReplay, PrioritizedReplay, Replay, Storage, UniformReplay
+from tests.primitives.replay.batches import numbered_batch
+from tests.primitives.replay.fake_tree import FakeTree
+
+KINDS = {
+    "uniform": UniformReplay,
+    "prioritized": lambda storage: PrioritizedReplay(storage, FakeTree(8)),
+    "concurrent": ConcurrentReplay,
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_forked_copy_refuses_to_be_used(make, storage: Storage, rng) -> None:
+    replay: Replay = make(storage)
+    replay.insert(numbered_batch(storage, [1, 2]))
+    child = os.fork()
+    if not child:
+        refused = 0
+        for use in (
+            lambda: replay.insert(numbered_batch(storage, [3])),
+            lambda: replay.sample(1, rng),
+            lambda: replay.update_priorities([0], [1.0]),
+        ):
+            try:
+                use()
+            except RuntimeError:
+                refused += 1
+        os._exit(refused)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 3
+    replay.update_priorities([0], [1.0])
+
+
+FILL = """
+import numpy as np
+import psutil
+from primitives.replay import ConcurrentReplay, FieldSpec, Storage, transition_fields
+observation, action = FieldSpec((11,), np.float32), FieldSpec((3,), np.float32)
+capacity, n = 1 << 20, 1 << 12
+rng = np.random.default_rng(0)
+process = psutil.Process()
+small = ConcurrentReplay(Storage(2 * n, transition_fields(observation, action)))
+batch = {name: np.ones((n, *column.shape[1:]), column.dtype) for name, column in small.storage.columns.items()}
+small.insert(batch)
+small.sample(256, rng)
+before_bytes = process.memory_info().rss
+replay = ConcurrentReplay(Storage(capacity, transition_fields(observation, action)))
+for _ in range(capacity // n + 5):
+    replay.insert(batch)
+    replay.update_priorities(replay.sample(256, rng).indices, rng.normal(size=256))
+print(process.memory_info().rss - before_bytes, replay.storage.nbytes)
+"""
+
+
+def test_a_full_replay_with_its_tree_takes_at_most_a_tenth_more_than_the_data() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FILL], capture_output=True, text=True, check=True, timeout=120
+    )
+    taken_bytes, raw_bytes = map(int, done.stdout.split())
+    assert raw_bytes == (1 << 20) * (11 * 4 + 3 * 4 + 4 + 11 * 4 + 1)
+    assert raw_bytes <= taken_bytes <= 1.1 * raw_bytes

@@ -1,0 +1,341 @@
+"""What every sum tree must do, checked on every backend against the definition itself."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from primitives import sum_tree
+from tests.primitives.sum_tree.variants import VARIANTS, Variant, every_variant
+
+# Probability that a right sampler fails one chi-square test. The seeds are fixed, so a pass stays a pass.
+FALSE_ALARM_RATE = 1e-4
+FANOUTS = [2, 3, 4, 7, 8, 16, 17, 32, 64, 100, 128, 256]
+
+relaxed = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def assert_prefix_index(
+    tree: sum_tree.SumTree, priorities: NDArray[np.float64], prefix: NDArray[np.float64], epsilon: float
+) -> None:
+    """Each answer i has sum(P[:i]) <= prefix < sum(P[:i + 1]) up to the sums' rounding, and P[i] > 0."""
+    found = tree.find(prefix)
+    assert found.dtype == np.int64
+    assert found.shape == prefix.shape
+    sums = np.cumsum(priorities)
+    # Each of the levels above a leaf adds at most `fanout` rounded terms.
+    levels = np.ceil(np.log(max(tree.capacity, 2)) / np.log(tree.fanout)) + 1
+    slack = epsilon * levels * (tree.fanout + 2) * sums[-1]
+    assert (priorities[found] > 0).all()
+    assert (prefix >= sums[found] - priorities[found] - slack).all()
+    assert (prefix <= sums[found] + slack).all()
+
+
+def filled(
+    variant: Variant, capacity: int, fanout: int = 16, seed: int = 0, zeros: float = 0.3
+) -> tuple[sum_tree.SumTree, NDArray[np.float64]]:
+    """A tree with random priorities, a share of them 0, and these priorities as stored."""
+    rng = np.random.default_rng(seed)
+    priorities = rng.exponential(size=capacity) * (rng.random(capacity) >= zeros)
+    priorities[rng.integers(capacity)] = 1.0
+    tree = variant.create(capacity, fanout)
+    tree.update(np.arange(capacity), priorities)
+    return tree, tree.get(np.arange(capacity)).astype(np.float64)
+
+
+@every_variant
+def test_a_new_tree_is_all_zero(variant: Variant) -> None:
+    tree = variant.create(1000, 7)
+    assert (tree.total, tree.capacity, tree.fanout, tree.backend) == (0.0, 1000, 7, variant.backend)
+    assert not tree.get(np.arange(1000)).any()
+    with pytest.raises(ValueError, match="total"):
+        tree.find(np.array([0.0]))
+    with pytest.raises(ValueError, match="total"):
+        tree.sample(1, np.random.default_rng(0))
+    assert tree.find(np.array([])).shape == (0,)
+
+
+@every_variant
+def test_an_example_by_hand(variant: Variant) -> None:
+    tree = variant.create(6, 2)
+    tree.update([0, 1, 2, 4], [1.0, 0.0, 2.0, 4.0])
+    assert tree.total == 7.0
+    assert tree.find([0.0, 0.5, 1.0, 2.5, 3.0, 6.5]).tolist() == [0, 0, 2, 2, 4, 4]
+    assert tree.get([4, 0, 5]).tolist() == [4.0, 1.0, 0.0]
+    tree.update([4], [0.0])
+    assert tree.total == 3.0
+    assert tree.find([2.999]).tolist() == [2]
+
+
+@every_variant
+@pytest.mark.parametrize("capacity", [1, 2, 15, 16, 17, 255, 1000, 4097])
+def test_find_is_the_definition(variant: Variant, capacity: int) -> None:
+    for fanout in FANOUTS:
+        assert_finds_the_definition(variant, capacity, fanout)
+
+
+def assert_finds_the_definition(variant: Variant, capacity: int, fanout: int) -> None:
+    tree, priorities = filled(variant, capacity, fanout)
+    assert tree.total == pytest.approx(priorities.sum(), rel=variant.epsilon * 256)
+    prefix = np.random.default_rng(1).random(200) * tree.total
+    assert_prefix_index(tree, priorities, prefix, variant.epsilon)
+    edges = np.array([0.0, np.nextafter(tree.total, 0.0)])
+    assert_prefix_index(tree, priorities, edges, variant.epsilon)
+
+
+@every_variant
+@relaxed
+@given(data=st.data())
+def test_any_sequence_of_updates(variant: Variant, data: st.DataObject) -> None:
+    capacity = data.draw(st.integers(1, 700), "capacity")
+    fanout = data.draw(st.integers(2, 256), "fanout")
+    tree = variant.create(capacity, fanout)
+    expected = np.zeros(capacity)
+    low, high = float(np.float32(1e-30)), float(np.float32(1e30))
+    pair = st.tuples(st.integers(0, capacity - 1), st.just(0.0) | st.floats(low, high, width=32))
+    for updates in data.draw(st.lists(st.lists(pair, max_size=40), max_size=4), "updates"):
+        tree.update([index for index, _ in updates], [priority for _, priority in updates])
+        for index, priority in updates:  # one after the other: where an index is repeated, the last wins
+            expected[index] = priority
+    assert tree.get(np.arange(capacity)).tolist() == expected.tolist()
+    assert tree.total == pytest.approx(expected.sum(), rel=variant.epsilon * 300, abs=0)
+    if tree.total > 0:
+        fractions = data.draw(
+            st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20), "fractions"
+        )
+        prefix = np.minimum(np.array(fractions) * tree.total, np.nextafter(tree.total, 0.0))
+        assert_prefix_index(tree, expected, prefix, variant.epsilon)
+
+
+@every_variant
+def test_repeated_indices_the_last_one_wins(variant: Variant) -> None:
+    tree = variant.create(100, 4)
+    indices = np.tile(np.arange(10), 50)
+    priorities = np.arange(500.0)
+    tree.update(indices, priorities)
+    assert tree.get(np.arange(10)).tolist() == priorities[-10:].tolist()
+    assert tree.total == priorities[-10:].sum()
+
+
+@every_variant
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize(("capacity", "fanout"), [(50, 16), (1000, 3), (1000, 64)])
+def test_sampling_follows_the_priorities(
+    variant: Variant, capacity: int, fanout: int, stratified: bool
+) -> None:
+    tree, priorities = filled(variant, capacity, fanout, seed=3)
+    rng = np.random.default_rng(4)
+    draws = np.concatenate([tree.sample(size, rng, stratified) for size in [1, 7, 256, 300, 4000] * 12])
+    assert (priorities[draws] > 0).all()
+    expected = priorities / priorities.sum() * len(draws)
+    # Leaves expected fewer than 10 times are counted together, as the test's approximation needs.
+    often = expected >= 10
+    counts = np.bincount(draws, minlength=capacity)
+    observed = [*counts[often], counts[~often].sum()]
+    wanted = [*expected[often], expected[~often].sum()]
+    if wanted[-1] < 10:
+        observed[-2:], wanted[-2:] = [sum(observed[-2:])], [sum(wanted[-2:])]
+    # Stratified draws spread more evenly than independent ones, so this one-sided test holds for both.
+    assert stats.chisquare(observed, wanted).pvalue > FALSE_ALARM_RATE
+
+
+@every_variant
+def test_plain_draws_are_independent(variant: Variant) -> None:
+    """Leaves of one call neither repeat nor follow each other more often than chance has it."""
+    tree = variant.create(16, 4)
+    tree.update(np.arange(16), np.ones(16))
+    draws = tree.sample(20000, np.random.default_rng(5))
+    pairs = np.bincount(draws[:-1:2] * 16 + draws[1::2], minlength=256)
+    assert stats.chisquare(pairs).pvalue > FALSE_ALARM_RATE
+
+
+@every_variant
+def test_a_million_leaves_are_drawn_evenly(variant: Variant) -> None:
+    """A prefix needs more bits than a float32 holds to tell these leaves apart without bias."""
+    capacity = 2**20
+    tree = variant.create(capacity)
+    tree.update(np.arange(capacity), np.ones(capacity))
+    middle = np.arange(capacity - 4096, capacity)
+    edge = np.repeat(middle, 2) + np.tile([0.01, 0.99], 4096)
+    assert (tree.find(edge) == np.repeat(middle, 2)).all()
+
+
+@every_variant
+@pytest.mark.parametrize("batch_size", [1, 5, 64, 1000])
+def test_stratified_draws_one_leaf_in_each_part(variant: Variant, batch_size: int) -> None:
+    tree = variant.create(batch_size, 4)
+    tree.update(np.arange(batch_size), np.ones(batch_size))
+    rng = np.random.default_rng(6)
+    assert tree.sample(batch_size, rng, stratified=True).tolist() == list(range(batch_size))
+
+
+@every_variant
+def test_the_same_generator_state_gives_the_same_leaves(variant: Variant) -> None:
+    tree, _ = filled(variant, 1000)
+    first = [tree.sample(size, rng) for rng in [np.random.default_rng(7)] for size in (3, 300)]
+    second = [tree.sample(np.int64(size), rng) for rng in [np.random.default_rng(7)] for size in (3, 300)]
+    other = tree.sample(300, np.random.default_rng(8))
+    assert [a.tolist() for a in first] == [b.tolist() for b in second]
+    assert other.tolist() != first[1].tolist()
+
+
+@every_variant
+def test_priorities_from_1e_minus_30_to_1e30(variant: Variant) -> None:
+    tree = variant.create(61, 16)
+    priorities = 10.0 ** np.arange(-30, 31)
+    for up_to in range(1, 62):  # each in turn is the largest, so that it dominates the total
+        tree.update(np.arange(up_to), priorities[:up_to])
+        assert tree.total == pytest.approx(priorities[:up_to].sum(), rel=variant.epsilon * 64)
+        assert tree.find([tree.total * 0.95]).tolist() == [up_to - 1]
+    tree.update(np.arange(1, 61), np.zeros(60))
+    assert tree.total == pytest.approx(1e-30, rel=variant.epsilon * 64)
+    assert tree.find([0.0, tree.total * 0.99]).tolist() == [0, 0]
+
+
+@every_variant
+def test_a_leaf_of_priority_zero_is_never_answered(variant: Variant) -> None:
+    """Sums that rounding absorbs are the hard case: tiny leaves beside huge ones, zeros at every border."""
+    rng = np.random.default_rng(9)
+    for fanout in (2, 16, 100):
+        tree = variant.create(5000, fanout)
+        for _ in range(20):
+            priorities = 10.0 ** rng.uniform(-20, 20, 5000) * (rng.random(5000) < rng.choice([0.01, 0.5]))
+            priorities[rng.integers(5000)] = 1.0
+            tree.update(np.arange(5000), priorities)
+            prefix = np.concatenate([rng.random(200), [0.0, 1.0 - 1e-16]]) * np.nextafter(tree.total, 0.0)
+            assert (tree.get(tree.find(prefix)) > 0).all()
+            assert (tree.get(tree.sample(200, rng)) > 0).all()
+
+
+@every_variant
+def test_nothing_drifts(variant: Variant) -> None:
+    """After many updates the sums are those of a tree that was given the final priorities at once."""
+    tree = variant.create(1000, 16)
+    rng = np.random.default_rng(10)
+    for _ in range(200):
+        tree.update(rng.integers(0, 1000, 256), 10.0 ** rng.uniform(-10, 10, 256))
+    fresh = variant.create(1000, 16)
+    fresh.update(np.arange(1000), tree.get(np.arange(1000)))
+    assert tree.total == fresh.total
+    prefix = rng.random(2000) * tree.total
+    assert tree.find(prefix).tolist() == fresh.find(prefix).tolist()
+    tree.update(np.arange(1000), np.zeros(1000))
+    assert tree.total == 0.0
+
+
+@every_variant
+@pytest.mark.slow
+def test_nothing_drifts_over_ten_million_updates(variant: Variant) -> None:
+    tree = variant.create(2**17, 16)
+    rng = np.random.default_rng(11)
+    for _ in range(160):
+        tree.update(rng.integers(0, 2**17, 2**16), rng.exponential(size=2**16))
+    assert tree.total == pytest.approx(
+        tree.get(np.arange(2**17)).sum(dtype=np.float64), rel=variant.epsilon * 64
+    )
+
+
+BAD_UPDATES = [
+    ([0, 1], [1.0, np.nan], ValueError, "priorities: found nan"),
+    ([0, 1], [1.0, np.inf], ValueError, "priorities: found inf"),
+    ([0, 1], [1.0, -1.0], ValueError, "priorities: found -1"),
+    ([0, 1], [1.0, 1e307], ValueError, "priorities: found (1e\\+307|inf)"),
+    ([0, 100], [1.0, 1.0], ValueError, "indices: found 100; allowed: 0 to 99"),
+    ([0, -1], [1.0, 1.0], ValueError, "indices: found -1"),
+    ([0, 1], [1.0], ValueError, "priorities: found shape"),
+    ([[0, 1]], [[1.0, 1.0]], ValueError, "indices: found shape"),
+    ([0, 1], 1.0, ValueError, "priorities: found shape"),
+    ([0.0, 1.0], [1.0, 1.0], TypeError, "indices: found dtype float64"),
+    ([0, 1], ["a", "b"], TypeError, "priorities: found dtype"),
+    ([0, 1], [1.0, 1.0j], TypeError, "priorities: found dtype complex128"),
+    ([True, False], [1.0, 1.0], TypeError, "indices: found dtype bool"),
+]
+
+
+@every_variant
+@pytest.mark.parametrize(("indices", "priorities", "error", "message"), BAD_UPDATES)
+def test_a_wrong_update_leaves_the_tree_unchanged(
+    variant: Variant, indices: object, priorities: object, error: type[Exception], message: str
+) -> None:
+    tree, before = filled(variant, 100)
+    total = tree.total
+    as_arrays = (np.asarray(indices), np.asarray(priorities))
+    attempts = [(indices, priorities), as_arrays]
+    if as_arrays[1].dtype == np.float64:
+        with np.errstate(over="ignore"):
+            attempts.append((as_arrays[0], as_arrays[1].astype(np.float32)))
+    for arguments in attempts:
+        with pytest.raises(error, match=message):
+            tree.update(*arguments)
+    assert tree.total == total
+    assert tree.get(np.arange(100)).tolist() == before.tolist()
+
+
+@every_variant
+def test_wrong_finds_samples_and_gets(variant: Variant) -> None:
+    tree, _ = filled(variant, 100)
+    rng = np.random.default_rng(0)
+    for prefix in (-1.0, np.nan, np.inf, tree.total, -1e-300):
+        with pytest.raises(ValueError, match="prefix"):
+            tree.find(np.array([0.0, prefix]))
+    for index in (-1, 100, 2**40):
+        with pytest.raises(ValueError, match="indices"):
+            tree.get(np.array([0, index]))
+    for size in (0, -1, np.int32(0)):
+        with pytest.raises(ValueError, match="batch_size"):
+            tree.sample(size, rng)
+    for size in (1.5, "2", True, None):
+        with pytest.raises(TypeError, match="batch_size"):
+            tree.sample(size, rng)  # type: ignore[arg-type]
+    for source in (None, 0, np.random.RandomState(0), rng.bit_generator):
+        with pytest.raises(TypeError, match="rng"):
+            tree.sample(2, source)  # type: ignore[arg-type]
+
+
+@every_variant
+def test_arrays_of_any_layout(variant: Variant) -> None:
+    """What is not contiguous, or of another integer or float type, is converted."""
+    tree = variant.create(100, 16)
+    tree.update(np.arange(100, dtype=np.uint8), np.arange(100, dtype=np.float32))
+    tree.update(np.arange(200)[::2][:50], np.arange(100, dtype=np.int32)[::2])
+    tree.update([], [])
+    expected = np.arange(100.0)
+    expected[np.arange(0, 100, 2)] = np.arange(100)[::2]
+    assert tree.get(np.arange(100)[::-1]).tolist() == expected[::-1].tolist()
+    prefix = np.array([0.5, 10.5, 100.5], dtype=np.float32)
+    assert tree.find(prefix).tolist() == tree.find(prefix.astype(np.float64)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"capacity": 0}, ValueError, "capacity: found 0"),
+        ({"capacity": 10.0}, TypeError, "capacity: found 10.0"),
+        ({"fanout": 1}, ValueError, "fanout: found 1; allowed: 2 to 256"),
+        ({"fanout": 257}, ValueError, "fanout: found 257"),
+        ({"dtype": "float16"}, ValueError, "dtype: found float16"),
+        ({"dtype": "int32"}, ValueError, "dtype: found int32"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_wrong_creation(
+    backend: str, arguments: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        sum_tree.create(**{"capacity": 10, "backend": backend} | arguments)  # type: ignore[arg-type]
+
+
+def test_an_unknown_backend_or_option() -> None:
+    with pytest.raises(ValueError, match="backend: unknown 'none'; allowed: reference"):
+        sum_tree.create(10, backend="none")
+    with pytest.raises(TypeError, match="no_such_option"):
+        sum_tree.create(10, backend="reference", no_such_option=1)
+
+
+def test_every_backend_has_a_variant() -> None:
+    tested = {getattr(variant, "values", [variant])[0].backend for variant in VARIANTS}
+    assert tested >= set(sum_tree.BACKENDS)
