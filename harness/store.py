@@ -468,6 +468,9 @@ def _check_header(path: Path) -> None:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     database = sqlite3.connect(uri, uri=True)
     try:
+        # A kill in the middle of a checkpoint leaves a header that counts pages which only the journal has yet.
+        # This reading sees no journal: it must not take that for damage.
+        database.execute("PRAGMA writable_schema = ON")
         (application_id,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
     except sqlite3.DatabaseError:
