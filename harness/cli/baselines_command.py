@@ -1,0 +1,24 @@
+"""`placerl baselines`."""
+
+from typing import Annotated
+
+import typer
+
+from harness import workers
+from harness.cli.app import app
+from harness.cli.common import named_baselines
+
+
+@app.command(epilog="Example: `placerl baselines sb3`")
+def baselines(
+    names: Annotated[str, typer.Argument(metavar="NAMES", help="Names joined by commas, or `all`.")] = "all",
+) -> None:
+    """Build the virtual environments of baselines; one that fails stops no other."""
+    failed = False
+    for name in named_baselines(names):
+        failure = workers.build_baselines([name])[name]
+        failed |= failure is not None
+        typer.echo(f"{name}: {failure or 'ready'}")
+        for line in failure.last_lines if failure else ():
+            typer.echo(f"    {line}")
+    raise typer.Exit(failed)

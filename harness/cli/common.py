@@ -1,0 +1,142 @@
+"""What several commands share: their options, the run they store in, and how rows are printed."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness import machine, reproduce, workers, workload
+from harness.errors import UserError
+from harness.progress import bar, silent
+from harness.report import site
+from harness.revision import revision
+from harness.store import Measurement, Run, Store
+from harness.tiers import TIERS, Tier
+
+# Tables written to a file or a pipe are not cut to an 80-column terminal.
+out = Console() if sys.stdout.isatty() else Console(width=160)
+
+WorkloadArgument = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="A workload's name, or the path of its TOML file.")
+]
+BatchSizeOption = Annotated[
+    int | None, typer.Option("--batch-size", help="Items a gradient step; the workload's own when left out.")
+]
+TierOption = Annotated[str, typer.Option("--tier", help=f"How much is measured: {', '.join(TIERS)}.")]
+ResultsOption = Annotated[
+    Path, typer.Option("--results", help="Folder of the store and the report.", envvar="PLACERL_RESULTS")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a script instead of a table.")]
+
+RESULTS = Path("results")
+
+
+def store_path(results: Path) -> Path:
+    """Where a results folder keeps its measurements."""
+    return results / "placerl.sqlite"
+
+
+def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
+    """Open the store and begin, or go on with, this machine's run of this revision and tier."""
+    store = Store.open(store_path(results))
+    return store.begin_run(tier.name, revision(), machine.describe().to_json(), fresh=fresh)
+
+
+def loaded(name: str, batch_size: int | None) -> workload.Workload:
+    """The workload, with the batch size asked for.
+
+    One from a file gets a hash of its fields in its name: the file may change, and what is stored of an earlier
+    one must not answer for it.
+    """
+    item = workload.load(name)
+    if name not in workload.names():
+        digest = hashlib.sha256(json.dumps(item.tables(), sort_keys=True).encode()).hexdigest()[:8]
+        item = workload.override(item, "name", f"{item.name[:55]}-{digest}", name)
+    return item if batch_size is None else workload.with_batch_size(item, batch_size, "--batch-size")
+
+
+def profiled(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+    """The primitive table of a workload, measured now unless the run holds it."""
+    cell = reproduce.profile_cell(item, batch_size, tier)
+    if not reproduce.finished(run, cell):
+        with bar(cell.key) as report:
+            reproduce.measure_now(run, cell, report)
+    return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+
+
+def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+    """Every strategy's predictions for a workload, from the run's primitive table."""
+    profiled(run, item, batch_size, tier)
+    cell = reproduce.prediction_cell(item, batch_size)
+    if not reproduce.finished(run, cell):
+        reproduce.measure_now(run, cell, silent)
+    return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+
+
+def named_baselines(text: str) -> list[str]:
+    """The baselines that a comma-separated list or `all` names."""
+    known = workers.baseline_names()
+    names = known if text == "all" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise UserError(
+                source="command line", field="--baselines", found=name, allowed=f"{', '.join(known)}, all"
+            )
+    return names
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(data, indent=2, default=str))
+
+
+def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
+    """Measurements as a table or as JSON."""
+    if as_json:
+        print_json([row.to_json() for row in rows])
+        return
+    table = Table(title=title)
+    for column in (
+        "primitive",
+        "backend",
+        "device",
+        "quantity",
+        "value",
+        "95% interval",
+        "unit",
+        "provenance",
+    ):
+        table.add_column(column)
+    for row in rows:
+        value = row.reason if row.value is None else f"{row.value:.4g}"
+        interval = "" if row.low is None or row.high is None else f"{row.low:.4g} to {row.high:.4g}"
+        state = str(row.provenance) if row.status == "ok" else f"{row.provenance}, {row.status}"
+        table.add_row(row.primitive, row.backend, row.device, row.quantity, value, interval, row.unit, state)
+    out.print(table)
+
+
+def write_report(results: Path) -> None:
+    """Write the report, then print where it is and the verdicts."""
+    page, verdicts = site.write(store_path(results), results / "report")
+    table = Table(title="Verdicts")
+    for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
+        table.add_column(column)
+    for verdict in verdicts:
+        if not verdict.needs:
+            table.add_row(
+                verdict.key,
+                verdict.statement,
+                verdict.published,
+                verdict.ours,
+                verdict.verdict,
+                verdict.provenance,
+            )
+    out.print(table)
+    if waiting := [verdict.key for verdict in verdicts if verdict.needs]:
+        typer.echo(f"Not run, {len(waiting)}: {', '.join(waiting)}. The report says what each needs.")
+    typer.echo(f"Report: {page.resolve()}")

@@ -1,0 +1,26 @@
+"""`placerl export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.common import RESULTS, ResultsOption, store_path
+from harness.report import export as exporting
+
+
+@app.command(epilog="Example: `placerl export --format csv,markdown,latex`")
+def export(
+    results: ResultsOption = RESULTS,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Folder to write to; `export` beside the store.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(exporting.FORMATS)}.")
+    ] = "csv,parquet",
+) -> None:
+    """Write every stored measurement and every table of the report, with units and provenance."""
+    chosen = [name.strip() for name in formats.split(",")]
+    for path in exporting.write(store_path(results), to or results / "export", chosen):
+        typer.echo(str(path))

@@ -1,0 +1,45 @@
+"""`placerl learn`."""
+
+from typing import Annotated
+
+import typer
+
+from harness import learning, reproduce, tiers, workload
+from harness.cli.app import app
+from harness.cli.common import (
+    RESULTS,
+    JsonOption,
+    ResultsOption,
+    TierOption,
+    begin,
+    named_baselines,
+    out,
+    print_json,
+)
+from harness.mapping import Mapping
+from harness.progress import bar
+from harness.runtime import compose
+
+
+@app.command(epilog="Example: `placerl learn --tier quick`")
+def learn(
+    tier_name: TierOption = "quick",
+    named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
+    mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = "torch-native-cpu",
+    results: ResultsOption = RESULTS,
+    as_json: JsonOption = False,
+) -> None:
+    """Train each algorithm here and in other libraries, and print the interquartile mean of its returns."""
+    tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
+    cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named)], under)
+    compose.check(workload.load("cartpole-dqn"), under)
+    opened = begin(results, tier)
+    with bar("learn") as report:
+        reproduce.execute(opened, cells, report)
+    rows = learning.summaries(opened)
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    else:
+        out.print(learning.table(rows))
+    if len(rows) < sum(cell.key.endswith("/summary") for cell in cells) or any(row.reason for row in rows):
+        raise typer.Exit(1)
