@@ -1,1 +1,9 @@
 """Settings that every test shares."""
+
+import hypothesis
+
+# Speed is measured in benchmarks; a machine that is busy with something else fails no test. Where CI is set,
+# hypothesis' own profile also draws the same inputs each time; everywhere else they are new ones.
+if hypothesis.settings.get_current_profile_name() != "ci":
+    hypothesis.settings.register_profile("placerl", deadline=None)
+    hypothesis.settings.load_profile("placerl")

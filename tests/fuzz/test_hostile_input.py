@@ -24,7 +24,7 @@ from harness.workload import Workload
 EXAMPLES = int(os.environ.get("PLACERL_FUZZ_EXAMPLES", "300"))
 many = settings(
     max_examples=EXAMPLES,
-    deadline=5000,  # ms: an input that takes longer counts as a hang
+    deadline=30_000,  # ms: an input that takes longer counts as a hang
     database=None,
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -35,7 +35,7 @@ def fails(*arguments: str, limit_s: float = LIMIT_S) -> WorkerFailure:
 
 
 def process_id(path: Path) -> int:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline_s, f"{path} was not written"
         time.sleep(0.01)
@@ -47,7 +47,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_gone(pid: int) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 120
     while not gone(pid):
         assert time.monotonic() < deadline_s, f"process {pid} is still there"
         time.sleep(0.02)
@@ -98,7 +98,7 @@ def test_a_hang_ends_at_the_limit(what: str) -> None:
     start_s = time.monotonic()
     failure = fails(what, limit_s=1.5)
     assert failure.kind is FailureKind.TIMEOUT
-    assert time.monotonic() - start_s < 15  # not the worker's 600 s
+    assert time.monotonic() - start_s < 120  # not the worker's 600 s
 
 
 def test_last_lines_are_bounded_and_the_last() -> None:

@@ -92,5 +92,8 @@ def test_alone_with_its_folder_on_the_path() -> None:
     )
     folder = Path(continuous_cartpole.__file__).parent
     subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], env={"PYTHONPATH": str(folder)}, check=True, timeout=60
+        [sys.executable, "-W", "error", "-c", script],
+        env={"PYTHONPATH": str(folder)},
+        check=True,
+        timeout=240,
     )
