@@ -6,8 +6,9 @@ missing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 import pandas as pd
 
@@ -136,6 +137,21 @@ class Verdict:
         """The weakest provenance among this project's numbers; empty where there are none."""
         ours = self.finding.ours
         return str(weakest(*(number.provenance for number in ours))) if ours else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data: texts, and numbers with their unit and provenance."""
+        finding = self.finding
+        return {
+            "key": self.key,
+            "place": self.place,
+            "statement": self.statement,
+            "published": [asdict(number) for number in self.claim.published],
+            "ours": [asdict(number) for number in finding.ours],
+            "verdict": str(finding.outcome),
+            "explanation": finding.explanation,
+            "needs": self.needs,
+            "provenance": self.provenance,
+        }
 
     @property
     def rows(self) -> tuple[int, ...]:

@@ -120,22 +120,19 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
     out.print(table)
 
 
-def write_report(results: Path) -> None:
+def write_report(results: Path, as_json: bool) -> None:
     """Write the report, then print where it is and the verdicts."""
     page, verdicts = site.write(store_path(results), results / "report")
+    if as_json:
+        print_json({"report": str(page.resolve()), "verdicts": [verdict.to_json() for verdict in verdicts]})
+        return
     table = Table(title="Verdicts")
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
         table.add_column(column)
     for verdict in verdicts:
         if not verdict.needs:
-            table.add_row(
-                verdict.key,
-                verdict.statement,
-                verdict.published,
-                verdict.ours,
-                verdict.verdict,
-                verdict.provenance,
-            )
+            values = (verdict.key, verdict.statement, verdict.published, verdict.ours)
+            table.add_row(*values, verdict.verdict, verdict.provenance)
     out.print(table)
     if waiting := [verdict.key for verdict in verdicts if verdict.needs]:
         typer.echo(f"Not run, {len(waiting)}: {', '.join(waiting)}. The report says what each needs.")

@@ -1,10 +1,10 @@
 """`placerl report`."""
 
 from harness.cli.app import app
-from harness.cli.common import RESULTS, ResultsOption, write_report
+from harness.cli.common import RESULTS, JsonOption, ResultsOption, write_report
 
 
 @app.command(epilog="Example: `placerl report --results results`")
-def report(results: ResultsOption = RESULTS) -> None:
+def report(results: ResultsOption = RESULTS, as_json: JsonOption = False) -> None:
     """Write the report of what is stored, without measuring anything."""
-    write_report(results)
+    write_report(results, as_json)

@@ -6,7 +6,7 @@ import typer
 
 from harness import reproduce, tiers
 from harness.cli.app import app
-from harness.cli.common import RESULTS, ResultsOption, TierOption, begin, write_report
+from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, write_report
 from harness.progress import bar
 
 
@@ -17,6 +17,7 @@ def reproduce_command(
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")
     ] = False,
     results: ResultsOption = RESULTS,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure, map, run and compare every workload of a tier; write the report; print the verdicts."""
     tier = tiers.tier(tier_name)
@@ -31,7 +32,7 @@ def reproduce_command(
     )
     with bar("reproduce") as report:
         reproduce.execute(opened, cells, report)
-    write_report(results)
+    write_report(results, as_json)
     if failed := [cell.key for cell in cells if not reproduce.finished(opened, cell)]:
         typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
         raise typer.Exit(1)

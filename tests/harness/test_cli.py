@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, workload
+from harness import claims, cli, workload
+from harness.store import Store
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,17 @@ def test_an_unwritable_results_folder_is_refused(placerl: Placerl, tmp_path: Pat
     in_the_way.write_text("not a folder")
     refused(placerl("map", "cartpole-dqn", "--results", str(in_the_way / "results")), str(in_the_way))
     assert in_the_way.read_text() == "not a folder"
+
+
+def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "r1", {"fingerprint": "f"})
+    outcome = placerl("report", "--results", str(tmp_path), "--json")
+    assert outcome.status == 0
+    answer = json.loads(outcome.out)
+    assert Path(answer["report"]).is_file()
+    assert {verdict["key"] for verdict in answer["verdicts"]} == {claim.key for claim in claims.claims()}
+    assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
 
 
 def test_a_report_of_no_run_is_refused(placerl: Placerl, tmp_path: Path) -> None:
