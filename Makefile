@@ -78,18 +78,18 @@ gpu-check:  ## every GPU test and benchmark, without a network; results in the f
 	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'
 	mkdir -p $(or $(OUT),results/gpu-check)
 	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(or $(OUT),results/gpu-check)/tests.xml
-	$(GPU_PYTHON) -P -m harness.bench_replay --peers --out $(or $(OUT),results/gpu-check)
+	$(GPU_PYTHON) -P -m harness.benchmarks.bench_replay --peers --out $(or $(OUT),results/gpu-check)
 
 .PHONY: bench-layouts
 bench-layouts: install  ## the native sum tree over fanouts, aligned and not (PAL VI-H); results in the folder OUT
-	$(BIN)/python -P -m harness.bench_layouts --out $(or $(OUT),results/bench-layouts)
+	$(BIN)/python -P -m harness.benchmarks.bench_layouts --out $(or $(OUT),results/bench-layouts)
 
 .PHONY: bench-replay
 bench-replay: install  ## every sum tree beside other libraries' in one interleaved table; OUT=folder
-	$(BIN)/python -P -m harness.bench_replay --build --out $(or $(OUT),results/bench-replay)
+	$(BIN)/python -P -m harness.benchmarks.bench_replay --build --out $(or $(OUT),results/bench-replay)
 
 bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
-	$(BIN)/python -m harness.bench_replay_threads
+	$(BIN)/python -m harness.benchmarks.bench_replay_threads
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

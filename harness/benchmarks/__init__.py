@@ -1,1 +1,4 @@
-"""The cases of `harness.cases` for asv (`asv.conf.json`) and pytest-benchmark, which define none of their own."""
+"""Benchmarks: what asv and pytest-benchmark run (`primitives.py`), and those with a target of the Makefile.
+
+asv imports every module here: none may do anything when imported, nor begin a name with `time_` or `track_`.
+"""

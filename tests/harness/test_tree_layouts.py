@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness import bench_layouts
+from harness.benchmarks import bench_layouts
 from harness.claims import experiments
 from harness.tree_layouts import TreeLayout, check
 

@@ -1,6 +1,6 @@
 """`make bench-replay`: every sum tree in one table, timed in interleaved rounds.
 
-    python -m harness.bench_replay [--out results/bench-replay] [--rounds 15] [--batch-sizes 32 256 ...]
+    python -m harness.benchmarks.bench_replay [--out results/bench-replay] [--rounds 15] [--batch-sizes 32 256 ...]
 
 Each tree lives in a process of its own, in its own environment (`baselines/tree_worker.py`), filled to its capacity
 and checked before anything is timed. In each round every tree does one block of calls, one tree at a time, in an
@@ -107,7 +107,7 @@ def own_rows() -> list[Row]:
     if "flat" in names and _torch_sees_cuda():
         rows.append(("flat cuda", "cuda", ["flat", json.dumps({"device": "cuda"})]))
     rows.append(("reference float32", "cpu", ["reference", json.dumps({"dtype": "float32"})]))
-    script = str(Path(__file__).parent / "timed_tree.py")
+    script = str(Path(__file__).parent.parent / "timed_tree.py")
     return [
         Row(name, [sys.executable, str(WORKER), script, *rest], peer=False, device=device)
         for name, device, rest in rows
@@ -132,7 +132,7 @@ def peer_rows(names: Iterable[str]) -> list[Row]:
     return rows
 
 
-def time_cell(
+def cell_samples(
     rows: Sequence[Row], operations: dict[str, str], batch_size: int, rounds: int, rng: np.random.Generator
 ) -> dict[str, list[float]]:
     """Seconds a call, a sample each round, of each row that can.
@@ -229,7 +229,7 @@ def run(
                         wanted = dict.fromkeys([row.name for row in rows], operation)
                         wanted |= {row.name: row.name for row in floors}
                         timed = [*rows, *floors]
-                        samples = time_cell(timed, wanted, batch_size, rounds, rng)
+                        samples = cell_samples(timed, wanted, batch_size, rounds, rng)
                         measured += [
                             measurement(
                                 f"sum_tree.{operation}", row, batch_size, capacity, samples.get(row.name)

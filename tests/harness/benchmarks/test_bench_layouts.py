@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import bench_layouts
+from harness.benchmarks import bench_layouts
 
 
 def test_every_layout_of_a_small_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

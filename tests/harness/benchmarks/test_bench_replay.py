@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import bench_replay
-from harness.bench_replay import WORKER, Row, main, own_rows, peer_rows, table, verdict
+from harness.benchmarks import bench_replay
+from harness.benchmarks.bench_replay import WORKER, Row, main, own_rows, peer_rows, table, verdict
 
 BROKEN = {
     "crashes": "raise SystemExit(3)",
