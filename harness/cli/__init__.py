@@ -24,6 +24,8 @@ COMMANDS = (
     "reproduce",
     "report",
     "export",
+    "diff",
+    "merge",
 )
 
 for _name in COMMANDS:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import claims, cli, workload
-from harness.store import Store
+from harness.provenance import Provenance
+from harness.store import Measurement, Store
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,12 @@ def refused(outcome: Outcome, *words: str) -> None:
 COMMANDS = (
     "baselines",
     "compare",
+    "diff",
     "doctor",
     "export",
     "learn",
     "map",
+    "merge",
     "profile",
     "report",
     "reproduce",
@@ -222,3 +225,54 @@ def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp
     assert exported.status == 0
     measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
     assert Path(measurements).read_text().count("gradient_steps_per_s") == 2
+
+
+def stored(path: Path, revision: str, fingerprint: str = "f", **rates: float) -> None:
+    """A run whose rows are named rates, each with samples that hardly differ."""
+    with Store.open(path / "placerl.sqlite") as store:
+        rows = [
+            Measurement(
+                suite="s", primitive=name, quantity="rate", unit="1/s", provenance=Provenance.MEASURED,
+                value=rate, samples=tuple(rate * (1 + k / 1000) for k in range(20)),
+            )
+            for name, rate in rates.items()
+        ]  # fmt: skip
+        store.begin_run("quick", revision, {"fingerprint": fingerprint}).finish("cell", rows)
+
+
+def test_diff_says_which_way_each_quantity_went(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path, "r1", rose=1.0, fell=1.0, stayed=1.0)
+    stored(tmp_path, "r2", rose=2.0, fell=0.5, stayed=1.01)
+    outcome = placerl("diff", f"{tmp_path}#1", str(tmp_path), "--all", "--json")
+    assert outcome.status == 0
+    verdicts = {row["key"]["primitive"]: row["verdict"] for row in json.loads(outcome.out)}
+    assert verdicts == {"rose": "better", "fell": "worse", "stayed": "no verdict"}
+    assert "better: 1, worse: 1, no verdict: 1" in placerl("diff", f"{tmp_path}#1", f"{tmp_path}#2").out
+    refused(placerl("diff", f"{tmp_path}#3", str(tmp_path)), "RUN", "#3", "1, 2")
+
+
+def test_diff_of_two_machines_gives_no_verdict(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", "laptop", rose=1.0)
+    stored(tmp_path / "b", "r1", "server", rose=2.0)
+    assert (
+        "better: 0, worse: 0, no verdict: 1" in placerl("diff", str(tmp_path / "a"), str(tmp_path / "b")).out
+    )
+
+
+def test_merge_takes_in_each_run_once(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", "laptop", rate=1.0)
+    stored(tmp_path / "b", "r1", "server", rate=2.0)
+    arguments = ("merge", str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
+    for _ in range(2):
+        assert placerl(*arguments).status == 0
+    with Store.open(tmp_path / "merged" / "placerl.sqlite", read_only=True) as store:
+        assert [run.fingerprint for run in store.runs()] == ["laptop", "server"]
+        assert [row.value for row in store.measurements()] == [1.0, 2.0]
+
+
+def test_merge_of_a_missing_store_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", rate=1.0)
+    arguments = (str(tmp_path / "a"), str(tmp_path / "none"), "--results", str(tmp_path / "merged"))
+    refused(placerl("merge", *arguments), "none")
+    assert not (tmp_path / "merged").exists()
+    refused(placerl("merge", str(tmp_path / "a"), "--results", str(tmp_path / "a")), "RUN", "other than")

@@ -1,0 +1,72 @@
+"""`placerl diff`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from harness.cli.app import app
+from harness.cli.common import JsonOption, out, print_json, store_path
+from harness.diff import Difference, diff
+from harness.errors import UserError
+from harness.report.reference import last_attempts
+from harness.store import Measurement, RunRecord, Store
+
+
+@app.command(name="diff", epilog="Example: `placerl diff results-before results`, or `results#1 results#2`")
+def diff_command(
+    before: Annotated[
+        str, typer.Argument(metavar="RUN_A", help="A results folder or a store; `#N` for its run N.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="RUN_B", help="The newer one; the last run without `#N`.")],
+    every: Annotated[
+        bool, typer.Option("--all", help="Also what did not change, or has no verdict.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two runs, quantity by quantity: better or worse in the sense of the unit, or no verdict."""
+    (old, old_rows), (new, new_rows) = _read(before), _read(after)
+    elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
+    found = diff(old_rows, new_rows, incomparable=elsewhere)
+    chosen = [d for d in found if every or d.verdict != "no verdict"]
+    if as_json:
+        print_json([asdict(d) | {"key": d.key._asdict(), "provenance": str(d.provenance)} for d in chosen])
+        return
+    _show(chosen, f"{before} ({old.revision[:12]}) to {after} ({new.revision[:12]})")
+    counts = {word: sum(d.verdict == word for d in found) for word in ("better", "worse", "no verdict")}
+    typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
+    if elsewhere:
+        typer.echo(f"No verdicts: {elsewhere}.")
+
+
+def _read(text: str) -> tuple[RunRecord, list[Measurement]]:
+    """The run that the text names, with its measurements; of a cell that was measured again, the last."""
+    name, mark, number = text.rpartition("#")
+    path = Path(name if mark else text)
+    with Store.open(store_path(path) if path.is_dir() else path, read_only=True) as store:
+        runs = store.runs()
+        wanted = number if mark else str(runs[-1].id if runs else "")
+        for run in runs:
+            if str(run.id) == wanted:
+                return run, last_attempts(store, run.id)
+    allowed = ", ".join(str(run.id) for run in runs) or "none; the store has no run"
+    raise UserError("command line", "RUN", text, f"run {allowed}")
+
+
+def _show(differences: list[Difference], title: str) -> None:
+    table = Table(title=title)
+    for column in ("what", "before", "after", "unit", "ratio [95%]", "verdict", "provenance"):
+        table.add_column(column)
+    for d in differences:
+        key = d.key
+        size = "" if key.batch_size is None else f"B={key.batch_size}"
+        what = (key.workload, key.primitive, key.backend, key.device, key.quantity, size, key.parameters)
+        before, after = ("" if v is None else f"{v:.4g}" for v in (d.before, d.after))
+        ratio = "" if d.ratio is None else f"{d.ratio:.3f}"
+        interval = "" if d.low is None or d.high is None else f" [{d.low:.3f}, {d.high:.3f}]"
+        verdict = f"{d.verdict}: {d.reason}" if d.reason else d.verdict
+        values = (before, after, key.unit, ratio + interval, verdict, str(d.provenance))
+        table.add_row(" ".join(filter(None, what)), *values)
+    out.print(table)

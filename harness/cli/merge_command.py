@@ -1,0 +1,30 @@
+"""`placerl merge`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.common import RESULTS, ResultsOption, store_path
+from harness.errors import UserError
+from harness.store import Store
+
+
+@app.command(epilog="Example: `placerl merge laptop/results gpu-server/results --results merged`")
+def merge(
+    sources: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results folders or stores.")],
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Take the runs of other stores, such as other machines', into one; what it has already stays as it is."""
+    target = store_path(results)
+    paths = [store_path(source) if source.is_dir() else source for source in sources]
+    for path in paths:
+        if path.exists() and target.exists() and path.samefile(target):
+            raise UserError("command line", "RUN", path, "a store other than the one that takes them in")
+        Store.open(path, read_only=True).close()  # all are checked before anything is written
+    with Store.open(target) as store:
+        for path in paths:
+            with Store.open(path, read_only=True) as other:
+                copied = store.copy_from(other)
+            typer.echo(f"{path}: {copied} cells taken in")
