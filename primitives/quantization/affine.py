@@ -1,0 +1,93 @@
+"""FIX Algorithm 1's rule for n bits: Q_n(A) = floor(A / delta) + z, from a captured range."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from primitives.algorithms import checks
+from primitives.quantization.fixed_point import MAXIMUM_BITS, Array, Q, Stored
+
+
+@dataclass(frozen=True)
+class Affine:
+    """n bits over a range, FIX Algorithm 1:
+
+        delta = (A_max - A_min) / 2^n,   z = floor(-A_min / delta),   Q_n(A) = floor(A / delta) + z
+
+    in [0, 2^n); what falls outside saturates and is counted. (Of the captured extremes themselves the two floors can
+    make -1 and 2^n, one code outside.) A code q stands for (q - z) delta. Products take the
+    *centred* code q - z, a whole number, so that a sum of products is exact and delta comes in once, at its end.
+
+    A / delta is computed as the product with `reciprocal`, in binary64: it is the same in every backend, and a
+    multiplication where a division would take ten times as long.
+
+    Attributes:
+        bits: n, 2 to 16.
+        delta: the step, above 0.
+        zero: z, the code of 0; in [0, 2^n) where the range holds 0.
+    """
+
+    bits: int
+    delta: float
+    zero: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which names the field."""
+        checks.whole("bits", self.bits, 2)
+        checks.in_range("bits", self.bits, 2, MAXIMUM_BITS // 2)
+        checks.positive("delta", self.delta)
+
+    @classmethod
+    def of_range(cls, bits: int, minimum: float, maximum: float) -> "Affine":
+        """From the captured extremes, widened to hold 0, which padding and ReLU need exactly.
+
+        A range of 0 alone has nothing to tell delta by: it is 2^-n then.
+
+        Raises:
+            ValueError: bits out of range, or extremes that are not finite or in the wrong order.
+        """
+        checks.whole("bits", bits, 2)
+        checks.in_range("minimum", minimum, -math.inf)
+        checks.in_range("maximum", maximum, minimum)
+        low, high = min(minimum, 0.0), max(maximum, 0.0)
+        delta = (high - low or 1.0) / 2**bits
+        return cls(bits, delta, math.floor(-low / delta))
+
+    @property
+    def reciprocal(self) -> float:
+        """1 / delta, rounded to binary64."""
+        return 1.0 / self.delta
+
+    @property
+    def lowest(self) -> int:
+        """The smallest centred code."""
+        return -self.zero
+
+    @property
+    def highest(self) -> int:
+        """The largest centred code."""
+        return (1 << self.bits) - 1 - self.zero
+
+    def centred(self, raw: Array, fmt: Q) -> Stored:
+        """The centred codes Q_n(A) - z of fixed-point numbers, int32 in [-z, 2^n - z).
+
+        Args:
+            raw: raw values.
+            fmt: their format.
+        """
+        steps = np.floor(raw.astype(np.float64) * self.factor(fmt))
+        clipped = np.clip(steps, self.lowest, self.highest)
+        return Stored(clipped.astype(np.int32), int((clipped != steps).sum()))
+
+    def factor(self, fmt: Q) -> float:
+        """What raw values are multiplied by, in binary64, before they are floored."""
+        return fmt.resolution * self.reciprocal
+
+    def codes(self, raw: Array, fmt: Q) -> Array:
+        """Q_n(A) itself: int32 in [0, 2^n)."""
+        return self.centred(raw, fmt).raw + np.int32(self.zero)
+
+    def to_float(self, centred: Array) -> Array:
+        """The numbers that centred codes stand for, float64."""
+        return centred.astype(np.float64) * self.delta
