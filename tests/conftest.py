@@ -1,5 +1,8 @@
 """Settings that every test shares."""
 
+import os
+from pathlib import Path
+
 import hypothesis
 
 # Speed is measured in benchmarks; a machine that is busy with something else fails no test. Where CI is set,
@@ -7,3 +10,6 @@ import hypothesis
 if hypothesis.settings.get_current_profile_name() != "ci":
     hypothesis.settings.register_profile("placerl", deadline=None)
     hypothesis.settings.load_profile("placerl")
+
+# What the hardware tools build stays in the checkout, from one run of the tests to the next.
+os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))

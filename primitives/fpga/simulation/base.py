@@ -1,0 +1,148 @@
+"""What a simulation of a design does, whichever simulator is behind it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga.simulation.ports import Values, pack, ports_of, unpack
+
+
+class SimulationStalledError(RuntimeError):
+    """A design did not deliver what was expected of it within the cycles allowed."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What one input stream is offered: (N, words) uint32 and, before each item, (N,) idle cycles."""
+
+    words: NDArray[np.uint32]
+    gaps: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """A `Run` whose output values are still (N, words) uint32."""
+
+    outputs: dict[str, NDArray[np.uint32]]
+    input_cycles: dict[str, NDArray[np.int64]]
+    output_cycles: dict[str, NDArray[np.int64]]
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one `Simulation.run`. Cycles count from 0 at its start.
+
+    Attributes:
+        outputs: for each output stream its values, as `simulation.ports` describes them.
+        input_cycles: for each input stream the (N,) int64 cycle in which each item was taken.
+        output_cycles: for each output stream the (N,) int64 cycle in which each item was delivered.
+        cycles: clock cycles from the start to the end of the last transfer.
+    """
+
+    outputs: dict[str, Values]
+    input_cycles: dict[str, NDArray[np.int64]]
+    output_cycles: dict[str, NDArray[np.int64]]
+    cycles: int
+
+
+class Simulation(ABC):
+    """A design, just reset, and its clock. Its state stays from one `run` to the next."""
+
+    def __init__(self, design: Any) -> None:
+        self.ports = ports_of(design)
+
+    def run(
+        self,
+        inputs: Mapping[str, Values],
+        expected: Mapping[str, int],
+        *,
+        gaps: Mapping[str, Sequence[int]] | None = None,
+        ready: Mapping[str, Sequence[bool]] | None = None,
+        limit_cycles: int = 100_000_000,
+    ) -> Run:
+        """Offers every item as early as the design takes it, until all are taken and all expected delivered.
+
+        Args:
+            inputs: for input streams, N values each.
+            expected: for output streams, how many items to wait for. Streams not named are not ready.
+            gaps: for input streams, idle cycles before each of the N items is offered; 0 by default.
+            ready: for output streams, in which cycles the consumer is ready: a pattern, repeated.
+            limit_cycles: after so many cycles the design counts as stalled.
+
+        Raises:
+            ValueError: a name is no stream of that direction, or lengths differ.
+            SimulationStalledError: the limit was reached.
+        """
+        for names, is_input in ((inputs, True), (expected, False), (gaps or {}, True), (ready or {}, False)):
+            self._check(names, is_input)
+        feeds = {}
+        for name, values in inputs.items():
+            words = np.ascontiguousarray(pack(self.ports[name].shape, values))
+            idle = np.zeros(len(words), np.int64)
+            if gaps and name in gaps:
+                idle = np.ascontiguousarray(gaps[name], np.int64)
+                if idle.shape != (len(words),):
+                    raise ValueError(f"gaps[{name!r}]: found shape {idle.shape}; allowed: ({len(words)},)")
+            feeds[name] = Feed(words, idle)
+        patterns = {
+            name: np.ascontiguousarray((ready or {}).get(name, [True]), np.uint8) for name in expected
+        }
+        raw = self._run(feeds, dict(expected), patterns, limit_cycles)
+        outputs = {name: unpack(self.ports[name].shape, words) for name, words in raw.outputs.items()}
+        return Run(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
+
+    def write(self, name: str, value: Values) -> None:
+        """Sets an input that is no stream, from the next cycle on."""
+        port = self._plain(name, is_input=True)
+        self._write(name, pack(port.shape, _one(value))[0])
+
+    def read(self, name: str) -> Values:
+        """The value of an output that is no stream, as it stands after the last cycle."""
+        port = self._plain(name, is_input=False)
+        value = unpack(port.shape, self._read(name)[None])
+        return {key: array[0] for key, array in value.items()} if isinstance(value, dict) else value[0]
+
+    def _check(self, names: Mapping[str, Any], is_input: bool) -> None:
+        streams = [p.name for p in self.ports.values() if p.is_stream and p.is_input == is_input]
+        for name in names:
+            if name not in streams:
+                kind = "input" if is_input else "output"
+                raise ValueError(f"{kind} stream: found {name!r}; allowed: {', '.join(streams)}")
+
+    def _plain(self, name: str, is_input: bool) -> Any:
+        plain = {p.name: p for p in self.ports.values() if not p.is_stream and p.is_input == is_input}
+        if name not in plain:
+            raise ValueError(f"port: found {name!r}; allowed: {', '.join(plain)}")
+        return plain[name]
+
+    @abstractmethod
+    def step(self, cycles: int = 1) -> None:
+        """Lets the clock run with no input offered and no output ready."""
+
+    @abstractmethod
+    def _run(
+        self,
+        feeds: dict[str, Feed],
+        expected: dict[str, int],
+        ready: dict[str, NDArray[np.uint8]],
+        limit_cycles: int,
+    ) -> RawRun:
+        """`run` with arguments checked and values packed."""
+
+    @abstractmethod
+    def _write(self, name: str, words: NDArray[np.uint32]) -> None: ...
+
+    @abstractmethod
+    def _read(self, name: str) -> NDArray[np.uint32]: ...
+
+
+def _one(value: Values) -> Values:
+    """One item's value as values of N = 1."""
+    if isinstance(value, Mapping):
+        return {key: _one(field) for key, field in value.items()}
+    return np.asarray(value)[None]
