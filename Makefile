@@ -89,7 +89,7 @@ bench-replay: install  ## every sum tree beside other libraries' in one interlea
 	$(BIN)/python -P -m harness.benchmarks.bench_replay --build --out $(or $(OUT),results/bench-replay)
 
 bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
-	$(BIN)/python -m harness.benchmarks.bench_replay_threads
+	$(BIN)/python -P -m harness.benchmarks.bench_replay_threads --out $(or $(OUT),results/bench-replay-threads)
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

@@ -35,8 +35,10 @@ __all__ = [
     "compare_cases",
     "measure",
     "overhead_s",
+    "timing_status",
 ]
 
+NOISE_LIMIT = 0.1
 S = TypeVar("S")
 Clock = Callable[[], float]
 Progress = Callable[[int, int], None]
@@ -93,7 +95,7 @@ class Protocol:
     warm_up_calls: int = 3
     budget_s: float | None = None
     largest_block: int = 4096
-    noise_limit: float = 0.1
+    noise_limit: float = NOISE_LIMIT
     cores: tuple[int, ...] | None = None
     threads: int | None = None
     seed: int = 0
@@ -153,6 +155,21 @@ class Timing:
             details={**self.details, **(details or {})},
             **fields,
         )
+
+
+def timing_status(
+    median: float, low: float, high: float, noise_limit: float = NOISE_LIMIT
+) -> tuple[Literal["ok", "too_noisy"], str]:
+    """Whether a median's interval is narrow enough for a verdict to rest on it, and why not.
+
+    Args:
+        median, low, high: in any one unit.
+        noise_limit: widest interval allowed, as a fraction of the median.
+    """
+    if high - low <= noise_limit * median:
+        return "ok", ""
+    width = f"the interval is {(high - low) / median:.0%} of the median"
+    return "too_noisy", f"{width}, where {noise_limit:.0%} is the limit"
 
 
 class _Runner:
@@ -241,10 +258,8 @@ class _Runner:
             return replace(timing, status="too_noisy", reason=reason)
         low_s, high_s = comparison.interval(samples_s)
         timing = replace(timing, low_s=low_s, high_s=high_s)
-        if high_s - low_s > limit * median_s:
-            width = f"the interval is {(high_s - low_s) / median_s:.0%} of the median"
-            return replace(timing, status="too_noisy", reason=f"{width}, where {limit:.0%} is the limit")
-        return timing
+        status, reason = timing_status(median_s, low_s, high_s, limit)
+        return replace(timing, status=status, reason=reason)
 
 
 def measure(

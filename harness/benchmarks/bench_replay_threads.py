@@ -1,183 +1,119 @@
-"""Threads on one replay buffer: `make bench-replay-threads` (PAL VI-D, Fig. 9).
+"""`make bench-replay-threads`: threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
 
-Each thread goes round: insert 8 transitions, sample a batch, update its priorities. The figure is rounds per second
-of all threads together; the sides take turns, and a cell is the median over turns. Sides:
+    python -P -m harness.benchmarks.bench_replay_threads [--batch-sizes 32 256 ...] [--threads 1 2 4]
 
-    concurrent    `ConcurrentReplay`: lazy writing and two locks; small calls hold the GIL, large ones release it
-    gil released  the same, releasing the GIL in every call
-    gil held      the same, never releasing it
-    global lock   PAL's baseline: the plain binary tree, one lock around every call, data included
-    owner         one thread owns a `PrioritizedReplay` on the native tree; the others send it requests and wait
+Each thread, one of C++'s, goes round: insert 8 items, sample a batch, update its priorities. Before anything is timed
+every side samples from a small, contended buffer, where each byte of each item is checked. The sides and numbers of
+threads take turns in an order drawn anew each round. `harness/threaded_replay.py` says what the sides are.
 """
 
-import argparse
-import queue
-import statistics
-import threading
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+from harness import comparison
+from harness.benchmarks import command
+from harness.comparison import Comparison, lower_quartile
+from harness.measurement import Measurement
+from harness.threaded_replay import BINARY, CAPACITY, ONE_LOCK, OWNER, SHARINGS, THREADS, TWO_LOCKS, measure
 
-from primitives import sum_tree
-from primitives.replay import (
-    ConcurrentReplay,
-    FieldSpec,
-    PrioritizedReplay,
-    Replay,
-    Storage,
-    transition_fields,
-)
-from primitives.replay.concurrent import RELEASE_FROM_LINES
+BATCH_SIZES = (32, 256, 2048)
+BUDGET_S = 150.0
 
-INSERTED = 8
-FIELDS = transition_fields(FieldSpec((11,), np.float32), FieldSpec((3,), np.float32))  # Hopper's
-
-Call = Callable[[str, Any], Any]
+Cells = dict[tuple[str, int, bool], Measurement]
 
 
-class Locked:
-    """One lock around every call."""
-
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-        self._lock = threading.Lock()
-
-    def call(self, method: str, arguments: Any) -> Any:
-        with self._lock:
-            return getattr(self._replay, method)(*arguments)
-
-    def close(self) -> None:
-        pass
+def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
+    """Rows of a batch size by sharing, threads, and whether they are the A/A null."""
+    chosen = (row for row in rows if row.batch_size == batch_size)
+    return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
 
 
-class Direct(Locked):
-    """No lock: the buffer has its own."""
-
-    def call(self, method: str, arguments: Any) -> Any:
-        return getattr(self._replay, method)(*arguments)
-
-
-class Owned(Locked):
-    """One thread makes all calls; callers wait for its answers."""
-
-    def __init__(self, replay: Replay) -> None:
-        super().__init__(replay)
-        self._requests: queue.SimpleQueue = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while (request := self._requests.get()) is not None:
-            method, arguments, answer = request
-            answer.put(getattr(self._replay, method)(*arguments))
-
-    def call(self, method: str, arguments: Any) -> Any:
-        answer: queue.SimpleQueue = queue.SimpleQueue()
-        self._requests.put((method, arguments, answer))
-        return answer.get()
-
-    def close(self) -> None:
-        self._requests.put(None)
-        self._thread.join()
+def table(rows: Sequence[Measurement]) -> str:
+    """Markdown: for each batch size the rounds a second, what more threads bring, and two locks against the others."""
+    details = rows[0].details
+    lines = [
+        "# Threads on one replay buffer",
+        "",
+        f"Rounds per second of all threads together (insert {details['inserted']}, sample B, update B), from the lower "
+        f"quartile of the times; capacity {details['capacity']:,}, {details['row_bytes']} bytes an item. Provenance: "
+        f"measured on {details['cores']} cores, beyond which more threads cannot compute at once. In brackets: how "
+        "many times the rounds of the fewest threads on the same side. ~: too noisy.",
+        "",
+    ]
+    for batch_size in dict.fromkeys(row.batch_size for row in rows):
+        found = cells(rows, batch_size or 0)
+        threads = list(dict.fromkeys(count for _, count, _ in found))
+        lines += [f"## B={batch_size}", ""]
+        lines += ["| side | " + " | ".join(f"{count} threads" for count in threads) + " |"]
+        lines += ["|---" * (1 + len(threads)) + "|"]
+        for sharing in SHARINGS:
+            texts = [_rate(found, sharing, count, threads[0]) for count in threads]
+            lines.append(f"| {sharing} | " + " | ".join(texts) + " |")
+        for other in (ONE_LOCK, BINARY, OWNER):
+            texts = [_gain(found, other, count) for count in threads]
+            lines.append(f"| **two locks over {other}** | " + " | ".join(texts) + " |")
+        lines.append("| A/A null | " + " | ".join(_null(found, count) for count in threads) + " |")
+        lines.append("")
+    return "\n".join(lines)
 
 
-def concurrent(capacity: int, release_from_lines: int = RELEASE_FROM_LINES) -> Replay:
-    return ConcurrentReplay(Storage(capacity, FIELDS), release_from_lines=release_from_lines)
+def _rate(found: Cells, sharing: str, threads: int, fewest: int) -> str:
+    row, alone = found[sharing, threads, False], found[sharing, fewest, False]
+    rate = 1 / lower_quartile(row.samples)
+    noisy = "~" if row.status == "too_noisy" else ""
+    scaling = comparison.paired_ratio(alone.samples, row.samples)
+    return f"{noisy}{rate:,.0f} ({scaling.value:.2f}x [{scaling.low:.2f}, {scaling.high:.2f}])"
 
 
-def plain(capacity: int, backend: str) -> Replay:
-    return PrioritizedReplay(Storage(capacity, FIELDS), sum_tree.create(capacity, backend=backend))
+def _compared(found: Cells, other: str, threads: int) -> Comparison:
+    ours, null = found[TWO_LOCKS, threads, False], found[TWO_LOCKS, threads, True]
+    return comparison.compare(ours.samples, found[other, threads, False].samples, null.samples)
 
 
-SIDES: dict[str, Callable[[int], Locked]] = {
-    "concurrent": lambda capacity: Direct(concurrent(capacity)),
-    "gil released": lambda capacity: Direct(concurrent(capacity, release_from_lines=0)),
-    "gil held": lambda capacity: Direct(concurrent(capacity, release_from_lines=1 << 60)),
-    "global lock": lambda capacity: Locked(plain(capacity, "binary")),
-    "owner": lambda capacity: Owned(plain(capacity, "native")),
-}
+def _gain(found: Cells, other: str, threads: int) -> str:
+    outcome = _compared(found, other, threads)
+    if outcome.ratio is None:
+        return outcome.reason
+    times = outcome.ratio
+    return f"{1 / times.value:.2f}x [{1 / times.high:.2f}, {1 / times.low:.2f}]: {outcome.verdict}"
 
 
-def transitions(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
-    return {
-        name: rng.random((n, *field.shape), np.float32).astype(field.dtype) for name, field in FIELDS.items()
-    }
+def _null(found: Cells, threads: int) -> str:
+    null = _compared(found, ONE_LOCK, threads).null
+    return "too few rounds" if null is None else f"{null.value:.3f} [{null.low:.3f}, {null.high:.3f}]"
 
 
-def filled(side: Locked, capacity: int) -> Locked:
-    rng = np.random.default_rng(0)
-    n = min(capacity, 1 << 15)
-    batch = transitions(rng, n)
-    for _ in range(capacity // n):
-        side.call("insert", (batch, rng.normal(size=n)))
-    return side
-
-
-def rounds_per_s(side: Locked, threads: int, batch_size: int, duration_s: float) -> float:
-    """Rounds per second of all threads in `duration_s` seconds."""
-    start, stop = threading.Barrier(threads + 1), threading.Event()
-    counts = [0] * threads
-
-    def work(number: int) -> None:
-        rng = np.random.default_rng(number)
-        batch = transitions(rng, INSERTED)
-        td_errors = rng.normal(size=(16, batch_size))
-        start.wait()
-        while not stop.is_set():
-            side.call("insert", (batch,))
-            sample = side.call("sample", (batch_size, rng))
-            side.call("update_priorities", (sample.indices, td_errors[counts[number] % 16]))
-            counts[number] += 1
-
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    start.wait()
-    start_s = time.perf_counter()
-    time.sleep(duration_s)
-    stop.set()
-    for worker in workers:
-        worker.join()
-    return sum(counts) / (time.perf_counter() - start_s)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark, stores its rows and writes `table.md`."""
+    parser = command.parser("Time threads that share one replay buffer.", "bench-replay-threads")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
+    parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
+    parser.add_argument("--capacity", type=int, default=CAPACITY, help="items of the buffer")
+    parser.add_argument("--rounds", type=int, default=comparison.PAIRS, help="turns of each side")
+    parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="seconds of all turns together")
+    options = parser.parse_args(arguments)
+    if options.rounds < comparison.FEWEST_PAIRS:
+        parser.error(f"--rounds: found {options.rounds}; allowed: at least {comparison.FEWEST_PAIRS}")
+    for name in ("batch_sizes", "threads"):
+        if min(getattr(options, name)) < 1:
+            parser.error(
+                f"--{name.replace('_', '-')}: found {min(getattr(options, name))}; allowed: at least 1"
+            )
+    run = command.open_run(options)
+    rows = command.measure_cell(
+        run,
+        "bench-replay-threads",
+        lambda report: measure(
+            options.batch_sizes,
+            options.rounds,
+            options.budget_s,
+            report,
+            capacity=options.capacity,
+            threads=options.threads,
+        ),
     )
-    parser.add_argument("--capacity", type=int, default=1 << 20)
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 256, 2048])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--turn-s", type=float, default=0.2)
-    arguments = parser.parse_args()
-
-    sides = {name: filled(make(arguments.capacity), arguments.capacity) for name, make in SIDES.items()}
-    table = Table(title=f"rounds per second, all threads together; capacity {arguments.capacity}")
-    for heading in ("B", "threads", *sides, "concurrent / global lock", "concurrent / owner"):
-        table.add_column(heading, justify="right")
-    for batch_size in arguments.batch_sizes:
-        for threads in arguments.threads:
-            rates: dict[str, list[float]] = {name: [] for name in sides}
-            for turn in range(arguments.turns + 1):
-                for name, side in sides.items():
-                    rate = rounds_per_s(side, threads, batch_size, arguments.turn_s)
-                    if turn:  # the first warms up
-                        rates[name].append(rate)
-            ratios = [
-                statistics.median(a / b for a, b in zip(rates["concurrent"], rates[other], strict=True))
-                for other in ("global lock", "owner")
-            ]
-            medians = [f"{statistics.median(values):.0f}" for values in rates.values()]
-            table.add_row(str(batch_size), str(threads), *medians, *(f"{ratio:.2f}" for ratio in ratios))
-    Console(width=140).print(table)
-    for side in sides.values():
-        side.close()
+    command.write_table(options, table(rows))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    command.finish(main)

@@ -111,15 +111,14 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
 
     Args:
         quantity: what to call it.
-        ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`; their
-            samples, times, are paired by position.
+        ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`, or None;
+            their samples, times, are paired by position.
     """
-    rows = (ours, null, theirs)
+    rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)
-    mine, again, other = (row.samples[:pairs] for row in rows)
-    outcome = comparison.compare(mine, other, again)
+    outcome = comparison.compare(*(row.samples[:pairs] for row in rows))
     numbers = [number(row, quantity) for row in rows]
-    value, low, high = numbers[2].value / numbers[0].value, None, None
+    value, low, high = numbers[1].value / numbers[0].value, None, None
     if outcome.ratio is not None:
         # The comparison is of times; a gain is the inverse.
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low

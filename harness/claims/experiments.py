@@ -12,6 +12,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
+from harness import comparison, threaded_replay
 from harness.measure import Case, Protocol, measure
 from harness.measurement import Measurement
 from harness.progress import Report
@@ -24,6 +25,7 @@ CAPACITIES = (1_000, 10_000, 100_000)  # PAL VI-D
 FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
 LAYOUT_CAPACITY = 1_000_000  # PAL VI-H
 LAYOUT_FANOUT = 16
+LOCKS_BATCH_SIZES = (64, 1024)
 THREADS = 1
 
 
@@ -89,6 +91,13 @@ def layout(budget_s: float, report: Report) -> list[Measurement]:
     return _measure(trees, "layout", budget_s, report)
 
 
+def locks(budget_s: float, report: Report) -> list[Measurement]:
+    """Threads on one replay with two locks, one lock and an owner thread; arguments as `fanout`."""
+    # Threads take their time to meet: a turn is never shortened to make room for more rounds.
+    rounds = comparison.PAIRS if budget_s >= 60 else comparison.FEWEST_PAIRS
+    return threaded_replay.measure(LOCKS_BATCH_SIZES, rounds, budget_s, report)
+
+
 Experiment = Callable[[float, Report], list[Measurement]]
-EXPERIMENTS: dict[str, Experiment] = {"PAL-F9": fanout, "PAL-VI-H-layout": layout}
+EXPERIMENTS: dict[str, Experiment] = {"PAL-F9": fanout, "PAL-VI-H-layout": layout, "PAL-F9-locks": locks}
 """Experiments by the first of the claims that need them."""

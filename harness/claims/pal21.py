@@ -7,6 +7,7 @@ import pandas as pd
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
+from harness.claims.pal_replay import NEEDS_LOCKS, two_locks
 from harness.comparison import FEWEST_PAIRS, lower_quartile
 from harness.provenance import Provenance
 
@@ -172,7 +173,8 @@ CLAIMS = (
         "VI-D, Fig. 9",
         "Two locks let 4 threads sample and update in parallel; one lock does not",
         from_text("PAL.threads", "PAL.tree_speedup_low"),
-        "the sum tree under 4 threads with one and with two locks",
+        NEEDS_LOCKS,
+        two_locks,
     ),
     Claim(
         "PAL-F9-fanout",

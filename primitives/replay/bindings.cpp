@@ -8,8 +8,12 @@
 
 #include <optional>
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include "replay/bindings.hpp"
 #include "replay/concurrent_replay.hpp"
+#include "replay/contention.hpp"
 
 namespace nb = nanobind;
 
@@ -326,6 +330,27 @@ class Replay {
     std::atomic<int64_t> samples_drawn_{0};
 };
 
+// Turns of C++ threads on one replay, for the benchmark of PAL Fig. 9.
+class Contended {
+  public:
+    Contended(const std::string &sharing, int64_t capacity, const std::vector<int64_t> &row_bytes, int fanout)
+        : contention_(sharing, capacity, {row_bytes.begin(), row_bytes.end()}, fanout) {}
+
+    int64_t size() const { return contention_.size(); }
+    nb::tuple run(int threads, int64_t batch_size, int64_t inserted, double duration_s, uint64_t seed,
+                  bool verify) {
+        TurnResult result{};
+        {
+            nb::gil_scoped_release free;
+            result = contention_.run({threads, batch_size, inserted, duration_s, seed, verify});
+        }
+        return nb::make_tuple(result.wall_s, result.rounds, result.torn);
+    }
+
+  private:
+    Contention contention_;
+};
+
 } // namespace
 
 Parts parts_of(nb::handle replay) { return nb::cast<Replay &>(replay).parts(); }
@@ -351,6 +376,12 @@ void bind_replay(nb::module_ &parent) {
         .def("update", &Replay::update, any(), any())
         .def("priorities", &Replay::priorities, any())
         .def("restore", &Replay::restore, nb::arg(), nb::arg(), nb::arg(), nb::arg(), any());
+    nb::class_<Contended>(m, "Contention")
+        .def(nb::init<std::string, int64_t, std::vector<int64_t>, int>(), nb::arg("sharing"),
+             nb::arg("capacity"), nb::arg("row_bytes"), nb::arg("fanout"))
+        .def_prop_ro("size", &Contended::size)
+        .def("run", &Contended::run, nb::arg("threads"), nb::arg("batch_size"), nb::arg("inserted"),
+             nb::arg("duration_s"), nb::arg("seed"), nb::arg("verify"));
 }
 
 } // namespace placerl::replay

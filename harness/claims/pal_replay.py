@@ -1,0 +1,81 @@
+"""Checks of PAL's claims about its replay: two locks (VI-D), and the buffer plugged into other libraries (VI-F)."""
+
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.evidence import Paired, detail, paired, records, select
+from harness.claims.number import from_text
+from harness.threaded_replay import BINARY, EXPERIMENT, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS
+
+NEEDS_LOCKS = (
+    "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
+)
+
+Turns = dict[tuple[str, int, bool], Any]
+"""Rows of one batch size by sharing, threads, and whether it is the A/A null."""
+
+
+def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
+    found: dict[int, Turns] = {}
+    for row in records(select(frame, suite="claim", quantity="time_per_call")):
+        if detail(row, "experiment") == EXPERIMENT:
+            side = str(detail(row, "sharing")), int(detail(row, "threads")), bool(detail(row, "null"))
+            found.setdefault(int(row.batch_size), {})[side] = row
+    return found
+
+
+def two_locks(frame: pd.DataFrame) -> Finding:
+    """PAL Fig. 9: what two locks and lazy writing bring to threads that share one replay."""
+    threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
+    most = int(threads.value)
+    wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
+    wanted.append((TWO_LOCKS, most, True))
+    turns = {size: rows for size, rows in _turns(frame).items() if all(side in rows for side in wanted)}
+    if not turns:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
+    over_one, over_binary, over_owner = (
+        [_over(size, rows, other, most) for size, rows in turns.items()]
+        for other in (ONE_LOCK, BINARY, OWNER)
+    )
+    two_scale, one_scales = (
+        [_scaling(size, rows, sharing, most) for size, rows in turns.items()]
+        for sharing in (TWO_LOCKS, ONE_LOCK)
+    )
+    ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
+    cores = sorted({int(detail(row, "cores")) for rows in turns.values() for row in rows.values()})
+    explanation = (
+        f"At {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch sizes, "
+        f"slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
+        f"{_count(two_scale, 'faster')}, with one lock at {_count(one_scales, 'faster')}. "
+        f"Measured on {' and '.join(map(str, cores))} cores, which bound what {most} threads can gain."
+    )
+    faster = _count(over_one, "faster") == len(turns)
+    as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
+    if (
+        faster
+        and as_published
+        and _count(two_scale, "faster") == len(turns)
+        and not _count(one_scales, "faster")
+    ):
+        return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
+    if faster:
+        return Finding(Outcome.IN_KIND, tuple(ours), explanation)
+    slower = _count(over_one, "slower")
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
+    name = f"batch size {size}, {threads} threads: two locks over {other}"
+    two, null = rows[TWO_LOCKS, threads, False], rows[TWO_LOCKS, threads, True]
+    return paired(name, two, null, rows[other, threads, False])
+
+
+def _scaling(size: int, rows: Turns, sharing: str, threads: int) -> Paired:
+    name = f"batch size {size}: {threads} threads over 1, {sharing}"
+    return paired(name, rows[sharing, threads, False], None, rows[sharing, 1, False])
+
+
+def _count(comparisons: list[Paired], verdict: str) -> int:
+    return sum(c.outcome.verdict == verdict for c in comparisons)
