@@ -1,0 +1,151 @@
+"""What the host prepares for a product on the systolic core: operands as words, the command, and where sums belong.
+
+Plain NumPy; every engine that runs the core uses it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+DATAFLOWS = ("NS", "WS", "IS")
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class GemmShape:
+    """The sizes of C = A B: A is a x b (PPO 4: the weights), B is b x c (the inputs). Each at least 1."""
+
+    a: int
+    b: int
+    c: int
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}; allowed: 1 or more")
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.a * self.b * self.c
+
+
+def checked_dataflow(dataflow: str) -> str:
+    if dataflow not in DATAFLOWS:
+        raise ValueError(f"dataflow: found {dataflow!r}; allowed: {', '.join(DATAFLOWS)}")
+    return dataflow
+
+
+def blocks(size: int, side: int) -> int:
+    """How many blocks of `side` cover `size`."""
+    return -(-size // side)
+
+
+def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
+    """The product's sizes in words: two 16-bit activations in one word halve the dimension that they come from."""
+    checked_dataflow(dataflow)
+    if not halves:
+        return shape
+    if dataflow == "WS":
+        return GemmShape(shape.a, shape.b, blocks(shape.c, 2))
+    return GemmShape(blocks(shape.a, 2), shape.b, shape.c)
+
+
+def vectors(words: GemmShape, dataflow: str) -> int:
+    """How many vectors stream in one pass, of a shape in words."""
+    return {"NS": words.b, "WS": words.c, "IS": words.a}[dataflow]
+
+
+def passes(words: GemmShape, dataflow: str, side: int) -> int:
+    """How many passes the product takes: one for every block of what stays in the elements."""
+    stays = {"NS": (words.a, words.c), "WS": (words.a, words.b), "IS": (words.c, words.b)}[
+        checked_dataflow(dataflow)
+    ]
+    return blocks(stays[0], side) * blocks(stays[1], side)
+
+
+def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Integers:
+    """`matrix` as int64; ValueError unless it is a matrix of integers that fit `bits` bits, signed."""
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}: found shape {matrix.shape} of {matrix.dtype}; allowed: a matrix of integers"
+        )
+    limit = 1 << (bits - 1)
+    low, high = int(matrix.min()), int(matrix.max())
+    if low < -limit or high >= limit:
+        raise ValueError(
+            f"{name}: found values from {low} to {high}; allowed: signed integers of {bits} bits"
+        )
+    return matrix.astype(np.int64)
+
+
+def packed(matrix: Integers, axis: int, width: int) -> Integers:
+    """Pairs along `axis` as one signed word of `width` bits: the first in the low half, 0 behind an odd end."""
+    matrix = np.moveaxis(matrix, axis, 0)
+    if len(matrix) % 2:
+        matrix = np.concatenate([matrix, np.zeros_like(matrix[:1])])
+    mask = (1 << (width // 2)) - 1
+    return np.moveaxis((matrix[1::2] << (width // 2)) | (matrix[::2] & mask), 0, axis)
+
+
+def padded(matrix: Integers, side: int) -> Integers:
+    """`matrix` with zeros up to whole blocks of side x side."""
+    rows, columns = (blocks(size, side) * side for size in matrix.shape)
+    return np.pad(matrix, ((0, rows - matrix.shape[0]), (0, columns - matrix.shape[1])))
+
+
+@dataclass(frozen=True)
+class GemmPlan:
+    """One product made ready for the core.
+
+    Attributes:
+        shape: the product's sizes; `words`: the same in words.
+        dataflow: NS, WS or IS.
+        halves: two activations in a word of the operand from the left.
+        a, b: the operands as words, padded to whole blocks of side x side, int64.
+    """
+
+    shape: GemmShape
+    words: GemmShape
+    dataflow: str
+    halves: bool
+    side: int
+    a: Integers
+    b: Integers
+
+    @classmethod
+    def of(
+        cls,
+        a: NDArray[np.integer],
+        b: NDArray[np.integer],
+        *,
+        side: int,
+        dataflow: str,
+        width: int,
+        halves: bool,
+    ) -> "GemmPlan":
+        """The plan of A B.
+
+        Raises:
+            ValueError: the operands are no integer matrices that fit together and their words, or an unknown dataflow.
+        """
+        checked_dataflow(dataflow)
+        left_bits = width // 2 if halves else width
+        a = checked_operand("a", a, width if dataflow == "WS" else left_bits)
+        b = checked_operand("b", b, left_bits if dataflow == "WS" else width)
+        if a.shape[1] != b.shape[0]:
+            raise ValueError(f"b: found {b.shape[0]} rows; allowed: {a.shape[1]}, the columns of a")
+        shape = GemmShape(a.shape[0], a.shape[1], b.shape[1])
+        if halves:
+            a, b = (a, packed(b, 1, width)) if dataflow == "WS" else (packed(a, 0, width), b)
+        words = word_shape(shape, dataflow, halves)
+        return cls(shape, words, dataflow, halves, side, padded(a, side), padded(b, side))
+
+    def product(self, sums: Integers) -> Integers:
+        """C from the core's sums, (words.a, words.c, lanes) int64."""
+        if not self.halves:
+            return sums[:, :, 0]
+        if self.dataflow == "WS":
+            return sums.reshape(self.shape.a, -1)[:, : self.shape.c]
+        return sums.transpose(0, 2, 1).reshape(-1, self.shape.c)[: self.shape.a]

@@ -1,0 +1,151 @@
+"""A multiplier with a configurable datapath (FIX V-C), and the element of the systolic array (PPO 3.2).
+
+Golden models: `multiply_golden`; the array's is the matrix product itself (`gemm_core`).
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+
+def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32) -> tuple[int, int]:
+    """What `ConfigurableMultiplier` puts on (product, upper_product), as Python integers.
+
+    `activation` is the unsigned word of `width` bits; `weight` is signed.
+    """
+    half = width // 2
+
+    def signed_value(bits: int, length: int) -> int:
+        return bits - (bits >> (length - 1) << length)
+
+    if not halves:
+        return signed_value(activation, width) * weight, 0
+    low, high = activation & ((1 << half) - 1), activation >> half
+    return signed_value(low, half) * weight, signed_value(high, half) * weight
+
+
+class ConfigurableMultiplier(wiring.Component):
+    """One product of a whole activation, or two of its halves, with two multipliers of width x width/2 (FIX Fig. 5).
+
+    Combinational. A whole activation is signed; its halves are two signed activations.
+
+    Ports:
+        activation: In(width), one signed word, or two signed halves (low bits: the first).
+        weight: In(signed(width)).
+        halves: In(1), whether `activation` carries two.
+        product: Out(signed(2 * width)), of the whole activation, or of the low half.
+        upper_product: Out(signed(2 * width)), of the high half; 0 for a whole activation.
+    """
+
+    def __init__(self, *, width: int = 32):
+        if width < 2 or width % 2:
+            raise ValueError(f"width: found {width}; allowed: an even number of bits, 2 or more")
+        self.width = width
+        super().__init__(
+            {
+                "activation": In(width),
+                "weight": In(signed(width)),
+                "halves": In(1),
+                "product": Out(signed(2 * width)),
+                "upper_product": Out(signed(2 * width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        half = self.width // 2
+        # The low half is a signed number by itself, or the unsigned low bits of a whole one: one bit more holds both.
+        low = Signal(signed(half + 1))
+        low_bits, high_bits = self.activation[:half], self.activation[half:]
+        m.d.comb += low.eq(Cat(low_bits, self.halves & self.activation[half - 1]).as_signed())
+        low_product = Signal(signed(self.width + half + 1))
+        high_product = Signal(signed(self.width + half))
+        m.d.comb += [low_product.eq(low * self.weight), high_product.eq(high_bits.as_signed() * self.weight)]
+        m.d.comb += [
+            self.product.eq(low_product + Mux(self.halves, 0, high_product << half)),
+            self.upper_product.eq(Mux(self.halves, high_product, 0)),
+        ]
+        return m
+
+
+# What travels with an operand from the left edge through a row of the array, one element a cycle.
+Control = data.StructLayout(
+    {
+        "valid": 1,  # the operand is one; otherwise a bubble that changes nothing
+        "first": 1,  # of a dot product (non-stationary), or of a pass (stationary: take the waiting weight)
+        "last": 1,  # the dot product ends, or this pass is the last of the inner dimension (stationary)
+        "restart": 1,  # this pass is the first of the inner dimension (stationary)
+        "load": 1,  # the word that comes from above is the weight of this element (stationary)
+    }
+)
+
+
+class ProcessingElement(wiring.Component):
+    """One multiply-accumulate a cycle; the running sum stays (non-stationary) or moves down (stationary).
+
+    Latency: one cycle from each input to the output beside it. No handshake: `control` says what counts.
+
+    Ports:
+        stationary: In(1), the dataflow; constant while operands are in the array.
+        halves: In(1), the left operand carries two of half the width (`configurable` only).
+        control_in, control_out: Control, from the left, to the right.
+        left_in, left_out: signed(width), the operand that streams through the row.
+        top_in, top_out: signed(width), the column's operand, or a weight on its way down.
+        sum_in: In(lanes x signed(accumulator_width)), from above (stationary).
+        sum: Out(lanes x signed(accumulator_width)), wraps modulo 2**accumulator_width.
+        done: Out(1), `sum` is a finished dot product (non-stationary).
+    """
+
+    def __init__(self, *, width: int, accumulator_width: int, configurable: bool = False):
+        self.width = width
+        self.lanes = 2 if configurable else 1
+        sums = data.ArrayLayout(signed(accumulator_width), self.lanes)
+        super().__init__(
+            {
+                "stationary": In(1),
+                "halves": In(1),
+                "control_in": In(Control),
+                "control_out": Out(Control),
+                "left_in": In(signed(width)),
+                "left_out": Out(signed(width)),
+                "top_in": In(signed(width)),
+                "top_out": Out(signed(width)),
+                "sum_in": In(sums),
+                "sum": Out(sums),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control = self.control_in
+        m.d.sync += [
+            self.left_out.eq(self.left_in),
+            self.top_out.eq(self.top_in),
+            self.control_out.eq(control),
+            self.done.eq(control.valid & control.last & ~self.stationary),
+        ]
+        # Two weights: one in use, one that waits for the next pass.
+        waiting = Signal(signed(self.width))
+        weight = Signal(signed(self.width))
+        with m.If(control.load):
+            m.d.sync += waiting.eq(self.top_in)
+        with m.If(control.valid & control.first):
+            m.d.sync += weight.eq(waiting)
+        operand = Signal(signed(self.width))
+        m.d.comb += operand.eq(Mux(self.stationary, Mux(control.first, waiting, weight), self.top_in))
+        if self.lanes == 1:
+            products = [self.left_in * operand]
+        else:
+            m.submodules.multiplier = multiplier = ConfigurableMultiplier(width=self.width)
+            m.d.comb += [
+                multiplier.activation.eq(self.left_in),
+                multiplier.weight.eq(operand),
+                multiplier.halves.eq(self.halves),
+            ]
+            products = [multiplier.product, multiplier.upper_product]
+        with m.If(control.valid):
+            for lane, product in enumerate(products):
+                so_far = Mux(self.stationary, self.sum_in[lane], Mux(control.first, 0, self.sum[lane]))
+                m.d.sync += self.sum[lane].eq(so_far + product)
+        return m
