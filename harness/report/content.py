@@ -163,7 +163,8 @@ class Content:
     changes: tuple[Change, ...] = ()
 
 
-def _size(value: Any) -> int | None:
+def optional_size(value: Any) -> int | None:
+    """A batch size, or None for the frame's missing value."""
     return None if pd.isna(value) else int(value)
 
 
@@ -188,10 +189,10 @@ def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
     """Every prediction of a run, beside what was achieved."""
     achieved: dict[tuple[Any, ...], Number] = {}
     for row in records(select(frame, suite="run", quantity="gradient_steps_per_s")):
-        place = row.workload, _size(row.batch_size), mapping_of(row)
+        place = row.workload, optional_size(row.batch_size), mapping_of(row)
         achieved.setdefault(place, number(row, "achieved"))
     for row in records(select(frame, suite="prediction", quantity="gradient_steps_per_s")):
-        place = row.workload, _size(row.batch_size), mapping_of(row)
+        place = row.workload, optional_size(row.batch_size), mapping_of(row)
         predicted, reached = number(row, "predicted"), achieved.get(place)
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         yield Prediction(*place, row.backend, bool(detail(row, "chosen")), predicted, reached, error)
@@ -209,7 +210,7 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
             row.backend,
             row.device,
             "" if fanout is None else f"K={fanout}",
-            _size(row.batch_size),
+            optional_size(row.batch_size),
             None if pd.isna(row.value) else number(row, "time per call"),
             row.status,
             row.reason,
@@ -221,7 +222,9 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
     for row in records(select(frame, suite="run")):
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
-            yield TrainingResult(row.workload, _size(row.batch_size), mapping_of(row), _seed(row), result)
+            yield TrainingResult(
+                row.workload, optional_size(row.batch_size), mapping_of(row), _seed(row), result
+            )
 
 
 def curves(frame: pd.DataFrame) -> Iterator[Curve]:
@@ -246,7 +249,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
     """This project beside each baseline; a comparison that failed keeps its reason."""
     rows = frame[frame["suite"] == "compare"]
     keyed = [
-        ((r.workload, _size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
+        ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
         for r in records(rows)
     ]
     keyed.sort(key=lambda item: item[0])
@@ -281,7 +284,7 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
         for row in records(frame[frame["status"] == status]):
             # Each noisy time has a reason of its own, which would be a line each.
             shared = "" if status == "too_noisy" else row.reason
-            place = row.workload, row.suite, _size(row.batch_size), status.replace("_", " "), shared
+            place = row.workload, row.suite, optional_size(row.batch_size), status.replace("_", " "), shared
             found.setdefault(place, []).append(row)
     for (workload, suite, size, status, reason), rows in found.items():
         items = []

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from textwrap import shorten
 from typing import Any
 
 import matplotlib as mpl
@@ -19,6 +20,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from harness.claims import Verdict
 from harness.claims.number import Number, format_value
 from harness.provenance import Provenance
 from harness.report.content import Comparison, Curve, Prediction, PrimitiveTime
@@ -256,3 +258,37 @@ def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Mark
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
         axes.legend()
     return _svg(figure, f"curve-{workload}", f"{workload}: episode return over environment steps")
+
+
+def published_and_ours(verdict: Verdict) -> Markup | None:
+    """A claim's numbers and this project's on one axis for each unit; None where there is nothing to set beside."""
+    published, ours = verdict.claim.published, verdict.finding.ours
+    units = [u for u in dict.fromkeys(n.unit for n in published) if any(n.unit == u for n in ours)]
+    panels = [([n for n in published if n.unit == u], [n for n in ours if n.unit == u], u) for u in units]
+    if not panels:
+        return None
+    heights = [len(theirs) + len(mine) for theirs, mine, _ in panels]
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 0.7 * len(panels) + 0.24 * sum(heights)), layout="constrained")
+        every = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (theirs, mine, unit) in zip(every, panels, strict=True):
+            numbers = [*theirs, *mine]
+            for index, group, start in ((1, theirs, 0), (0, mine, len(theirs))):
+                axes.errorbar(
+                    [n.value for n in group],
+                    [len(numbers) - 1 - start - place for place in range(len(group))],
+                    xerr=_errors(group),
+                    color=_colour(index),
+                    marker=_MARKERS[index],
+                    linestyle="none",
+                    capsize=2,
+                )
+            names = [
+                f"{shorten(n.quantity, 60, placeholder=' ...')} ({n.provenance})" for n in reversed(numbers)
+            ]
+            axes.set_yticks(range(len(numbers)), names)
+            axes.set(xlabel=unit, ylim=(-0.7, len(numbers) - 0.3))
+            values = _ends(numbers)
+            if values and min(n.value for n in numbers) > 0 and max(values) > 10 * min(values):
+                _logarithmic(axes.xaxis, values, _plain)
+    return _svg(figure, f"claim-{verdict.key}", f"{verdict.key}: the paper's numbers beside this project's")

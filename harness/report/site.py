@@ -1,7 +1,7 @@
-"""The report as one HTML file that needs no server and no network."""
+"""The report as HTML files that need no server and no network: `index.html`, and a page for each claim."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -9,13 +9,15 @@ import jinja2
 from markupsafe import Markup
 
 from harness.claims import Outcome, Verdict
+from harness.claims.evidence import number, records
 from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference
-from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, read
+from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, optional_size, read
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
+from harness.tiers import TIERS
 
 FOLDER = Path(__file__).parent / "templates"
 
@@ -63,8 +65,18 @@ def _grouped(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
     return groups
 
 
+def _shared(content: Content) -> dict[str, object]:
+    """What every page shows: the run, the machine, the versions and the noise."""
+    return {
+        "content": content,
+        "papers": PAPERS,
+        "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+        "fact_groups": _grouped(content.facts),
+    }
+
+
 def render(content: Content) -> str:
-    """The page.
+    """The first page.
 
     Args:
         content: what it says.
@@ -74,24 +86,39 @@ def render(content: Content) -> str:
     by_workload = [(name, list(group)) for name, group in groupby(content.curves, key=lambda c: c.workload)]
     return (
         environment()
-        .get_template("page.html.j2")
+        .get_template("index.html.j2")
         .render(
-            content=content,
-            papers=PAPERS,
+            **_shared(content),
             outcomes=list(Outcome),
             counts=Counter(v.finding.outcome for v in content.verdicts),
             marks=MARKS,
             provenances=list(Provenance),
-            style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
             script=Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
             primitive_tables=primitive_tables(content.primitives),
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,
-            fact_groups=_grouped(content.facts),
         )
     )
+
+
+def render_claims(content: Content) -> Iterator[tuple[str, str]]:
+    """(key, page) of each claim: published beside ours, the rows it rests on, and how to repeat it."""
+    template, shared = environment().get_template("claim.html.j2"), _shared(content)
+    verdicts = content.verdicts
+    for before, verdict, after in zip((None, *verdicts), verdicts, (*verdicts[1:], None), strict=False):
+        rows = records(content.measurements.loc[list(verdict.rows)])
+        page = template.render(
+            **shared,
+            verdict=verdict,
+            before=before,
+            after=after,
+            plot=plots.published_and_ours(verdict),
+            evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
+            tiers=TIERS,
+        )
+        yield verdict.key, page
 
 
 def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
@@ -108,7 +135,11 @@ def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
         UserError: there is no such store, or the folder cannot be written.
     """
     content = read(store, reference.load())
-    page = render(content)
-    path = folder / "index.html"
+    for key, page in render_claims(content):
+        _write(folder / "claims" / f"{key}.html", page)
+    return _write(folder / "index.html", render(content)), content.verdicts
+
+
+def _write(path: Path, page: str) -> Path:
     write_atomically(path, lambda target: target.write_text(page, encoding="utf-8"))
-    return path, content.verdicts
+    return path
