@@ -378,7 +378,10 @@ def _opencl_links(accelerator: Accelerator) -> list[Link]:
     there = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
     to_device = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, there, host).wait())
     to_host = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, host, there).wait())
+    other = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
+    within = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, other, there).wait())
     return [
+        Link(source=accelerator.device, target=accelerator.device, bytes_per_s=within),
         Link(source="cpu", target=accelerator.device, bytes_per_s=to_device),
         Link(source=accelerator.device, target="cpu", bytes_per_s=to_host),
     ]

@@ -14,6 +14,7 @@ Every number says where it comes from. What a source does not give is left out, 
 not called `platform`, which is one of the standard library's.)
 """
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -27,6 +28,7 @@ from harness.provenance import Provenance
 
 _FOLDER = Path(str(resources.files("harness") / "platforms"))
 THIS_MACHINE = "this-machine"
+_KINDS = {"cuda": "gpu", "opencl": "gpu"}  # of the devices that backends occupy
 
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9:_-]{0,31}$")]
 
@@ -68,7 +70,7 @@ class Link(Table):
     """A link between two devices, as fast in both directions."""
 
     between: tuple[Key, Key] = Field(description="keys of two devices; the same twice: within its memory")
-    gb_s: Number = Field(description="payload, 10^9 bytes per second")
+    gb_s: Number | None = Field(default=None, description="payload, 10^9 bytes per second")
 
 
 class Platform(Table):
@@ -90,11 +92,59 @@ class Platform(Table):
         raise KeyError(key)
 
     def link_gb_s(self, a: str, b: str) -> Number:
-        """The bandwidth between two devices; KeyError when the file names no link between them."""
+        """The bandwidth between two devices; KeyError when the file gives none."""
         for link in self.link:
-            if set(link.between) == {a, b}:
+            if set(link.between) == {a, b} and link.gb_s is not None:
                 return link.gb_s
         raise KeyError((a, b))
+
+    @property
+    def cpu_cores(self) -> int:
+        """Cores of the host; UserError where the platform does not say."""
+        cores = self.find("cpu").cores
+        if cores is None:
+            raise UserError(self.name, "device 'cpu'.cores", "nothing", "the number of cores")
+        return int(cores.value)
+
+    def key_of(self, device: str) -> str:
+        """The key of a device that a mapping names: `cuda` is the first GPU, `fpga:u200` that FPGA or the only one.
+
+        Raises:
+            UserError: the platform has no such device.
+        """
+        keys = [made.key for made in self.device]
+        backend = device.partition(":")[0]
+        kind = _KINDS.get(backend, backend)
+        alike = [made.key for made in self.device if made.kind == kind]
+        for key in (device, f"{device}:0", *(alike if device == backend or len(alike) == 1 else ())):
+            if key in keys:
+                return key
+        raise UserError(self.name, "device", f"none for {device!r}", f"one of {', '.join(keys)}")
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        """Between two devices that a mapping names, over the host where they have no link; within one, its memory.
+
+        Raises:
+            UserError: the platform does not say.
+        """
+        a, b = self.key_of(source), self.key_of(target)
+        if a == b:
+            memory = self.find(a).memory_gb_s
+            if memory is None:
+                raise UserError(self.name, f"device {a!r}.memory_gb_s", "nothing", "its bandwidth in GB/s")
+            return memory.value * 1e9
+        ends = {frozenset(link.between) for link in self.link}
+        if frozenset({a, b}) in ends:
+            return self._link_bytes_per_s(a, b)
+        # Each device has a link to the host, and what goes over two takes as long as both.
+        return 1 / (1 / self._link_bytes_per_s("cpu", a) + 1 / self._link_bytes_per_s("cpu", b))
+
+    def _link_bytes_per_s(self, a: str, b: str) -> float:
+        try:
+            return self.link_gb_s(a, b).value * 1e9
+        except KeyError:
+            field = f"link between {a!r} and {b!r}.gb_s"
+            raise UserError(self.name, field, "nothing", "its payload in GB/s, with a source") from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -135,7 +185,7 @@ def load(name_or_path: str | Path) -> Platform:
     """
     text = str(name_or_path)
     if text == THIS_MACHINE:
-        return of_machine(describe())
+        return this_machine()
     if text in names():
         path = _FOLDER / f"{text}.toml"
     elif text.endswith(".toml"):
@@ -143,6 +193,12 @@ def load(name_or_path: str | Path) -> Platform:
     else:
         raise UserError("platform", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
     return check(Platform, read_toml(path), path)
+
+
+@cache
+def this_machine() -> Platform:
+    """The machine at hand, looked at once."""
+    return of_machine(describe())
 
 
 def of_machine(machine: Machine) -> Platform:
@@ -175,6 +231,9 @@ def of_machine(machine: Machine) -> Platform:
             kind="gpu",
             name=accelerator.name,
             cores=measured(accelerator.compute_units, said) if accelerator.compute_units else None,
+            memory_gb_s=measured(within / 1e9, copied)
+            if (within := speeds.get(frozenset({accelerator.device})))
+            else None,
         )
         for accelerator in machine.accelerators
         if accelerator.usable and frozenset({"cpu", accelerator.device}) in speeds

@@ -5,40 +5,21 @@ from dataclasses import replace
 
 from harness.errors import UserError
 from harness.mapping import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
     Entry,
     Mapping,
-    MapTpds23,
     PerformanceTable,
+    Platform,
     Problem,
-    StrictLoop,
+    Strategy,
     Target,
 )
 from harness.mapping.base import candidates
+from harness.mapping.composed_loop import composed_candidates
+from harness.provenance import Provenance
 from harness.store import Measurement
 from harness.workload import Workload
-
-STRATEGIES: dict[str, MapTpds23 | StrictLoop] = {
-    strategy.name: strategy for strategy in (MapTpds23(), StrictLoop())
-}
-DEFAULT_STRATEGY = MapTpds23.name
-
-
-def require_replay(workload: Workload) -> None:
-    """Refuse a workload that the models say nothing about: they all describe prioritised replay.
-
-    Raises:
-        UserError: on-policy, or uniform replay.
-    """
-    if workload.algorithm.name == "ppo":
-        found, field = workload.algorithm.name, "algorithm.name"
-    elif not workload.replay.prioritized:
-        found, field = "false", "replay.prioritized"
-    else:
-        return
-    allowed = (
-        "prioritised replay, which every mapping model describes; others run under a --mapping of your own"
-    )
-    raise UserError(workload.name, field, found, allowed)
 
 
 def table_from(
@@ -71,70 +52,110 @@ def table_from(
 
 def problem_of(workload: Workload, batch_size: int) -> Problem:
     """What a strategy must know of a workload."""
+    settings = workload.algorithm.hyperparameters
+    on_policy = workload.algorithm.name == "ppo"
     return Problem(
         batch_size=batch_size,
         item_words=workload.item_words,
         actors=workload.training.actors,
         update_interval=workload.training.update_interval,
+        trajectory_length=settings["trajectory_length"] if on_policy else 0,
+        epochs=settings["epochs"] if on_policy else 1,
     )
 
 
-def measurements(workload: Workload, batch_size: int, profile: Sequence[Measurement]) -> list[Measurement]:
-    """The predictions of every model for every mapping of the primitive table.
+def measurements(
+    workload: Workload, batch_size: int, profile: Sequence[Measurement], platform: Platform
+) -> list[Measurement]:
+    """The predictions of every strategy for every mapping of the primitive table.
 
     Args:
         workload, batch_size: what is predicted.
         profile: rows of suite `profile` for them.
+        platform: the links and cores of the machine that was profiled.
 
     Returns:
         Rows of suite `prediction`; `low` and `high` are the predictions with every time at the slow and the
-        fast end of its interval. One made from a time that is too noisy is too noisy itself.
-
-    Raises:
-        ValueError: the table holds no complete mapping.
+        fast end of its interval. One made from a time that is too noisy is too noisy itself. A strategy that the
+        table or the platform does not suffice for is a row "not_run" with what it needs.
     """
+    rows: list[Measurement] = []
+    for strategy in STRATEGIES.values():
+        try:
+            rows += _predictions(strategy, workload, batch_size, profile, platform)
+        except (ValueError, UserError) as error:
+            rows.append(_not_run(strategy, workload, batch_size, str(error)))
+    return rows
+
+
+def _predictions(
+    strategy: Strategy,
+    workload: Workload,
+    batch_size: int,
+    profile: Sequence[Measurement],
+    platform: Platform,
+) -> list[Measurement]:
     problem = problem_of(workload, batch_size)
     table = table_from(profile, batch_size)
     fast = table_from(profile, batch_size, lambda entry: entry.low_s)
     slow = table_from(profile, batch_size, lambda entry: entry.high_s)
     noisy = {(row.primitive, row.details["target"]) for row in profile if row.status == "too_noisy"}
+    chosen = strategy.choose(table, problem, platform).mapping
     rows: list[Measurement] = []
-    for strategy in STRATEGIES.values():
-        chosen = strategy.choose(table, problem).mapping
-        for mapping in sorted({chosen, *candidates(table)}):
-            prediction = strategy.predict(table, problem, mapping)
-            unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
-            rows.append(
-                Measurement(
-                    suite="prediction",
-                    workload=workload.name,
-                    primitive="training",
-                    backend=strategy.name,
-                    device=str(mapping),
-                    batch_size=batch_size,
-                    quantity="gradient_steps_per_s",
-                    unit="1/s",
-                    provenance=prediction.provenance,
-                    status="too_noisy" if unsure else "ok",
-                    reason=f"made from times that are too noisy: {', '.join(unsure)}" if unsure else "",
-                    value=prediction.gps,
-                    low=strategy.predict(slow, problem, mapping).gps,
-                    high=strategy.predict(fast, problem, mapping).gps,
-                    details={
-                        "mapping": str(mapping),
-                        "model": strategy.name,
-                        "chosen": mapping == chosen,
-                        "terms_s": dict(prediction.terms_s),
-                        "inputs": prediction.inputs,
-                    },
-                )
+    for mapping in sorted({chosen, *candidates(table), *composed_candidates(table)}):
+        try:
+            prediction = strategy.predict(table, problem, platform, mapping)
+        except KeyError:  # a term of this mapping was not profiled
+            continue
+        unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
+        rows.append(
+            Measurement(
+                suite="prediction",
+                workload=workload.name,
+                primitive="training",
+                backend=strategy.name,
+                device=str(mapping),
+                batch_size=batch_size,
+                quantity="gradient_steps_per_s",
+                unit="1/s",
+                provenance=prediction.provenance,
+                status="too_noisy" if unsure else "ok",
+                reason=f"made from times that are too noisy: {', '.join(unsure)}" if unsure else "",
+                value=prediction.gps,
+                low=strategy.predict(slow, problem, platform, mapping).gps,
+                high=strategy.predict(fast, problem, platform, mapping).gps,
+                details={
+                    "mapping": str(mapping),
+                    "model": strategy.name,
+                    "platform": platform.name,
+                    "chosen": mapping == chosen,
+                    "terms_s": dict(prediction.terms_s),
+                    "settings": dict(prediction.settings),
+                    "inputs": prediction.inputs,
+                },
             )
+        )
     return rows
+
+
+def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str) -> Measurement:
+    return Measurement(
+        suite="prediction",
+        workload=workload.name,
+        primitive="training",
+        backend=strategy.name,
+        batch_size=batch_size,
+        quantity="prediction",
+        unit="1/s",
+        provenance=Provenance.MODELLED,
+        status="not_run",
+        reason=f"needs: {needs}",
+    )
 
 
 def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
     """The mapping that a strategy chose, from its prediction rows."""
     for row in rows:
-        if row.backend == strategy and row.details["chosen"]:
+        if row.backend == strategy and row.details.get("chosen"):
             return Mapping.parse(row.details["mapping"])
     raise LookupError(f"no prediction of strategy {strategy} is stored")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from harness import compare, predicting, profiling, training_run, workload
+from harness import compare, platform_model, predicting, profiling, training_run, workload
 from harness.claims.experiments import EXPERIMENTS
 from harness.mapping import Mapping
 from harness.progress import Report, part
@@ -46,7 +46,7 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
-        return predicting.measurements(item, batch_size, table)
+        return predicting.measurements(item, batch_size, table, platform_model.this_machine())
 
     return Cell(f"prediction/{item.name}/{batch_size}", 0, measure)
 

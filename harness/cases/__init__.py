@@ -6,21 +6,38 @@ call outside the clock. Sizes come from the workload.
 
 from harness.cases.base import PrimitiveCase
 from harness.cases.environment import environment_case
-from harness.cases.fused import fused_cases
 from harness.cases.learners import learner_cases
-from harness.cases.storage import storage_cases
+from harness.cases.on_policy import on_policy_cases
+from harness.cases.rounds import round_cases
+from harness.cases.runtime_rounds import runtime_cases
+from harness.cases.storage import fitted, storage_cases
 from harness.cases.trees import sum_tree_cases
+from harness.predicting import problem_of
 from harness.workload import Workload
 
-__all__ = ["PrimitiveCase", "all_cases"]
+__all__ = ["PrimitiveCase", "all_cases", "piece_cases", "primitive_cases"]
+
+
+def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
+    """Every primitive of a workload, as the papers cut them, on every backend that can run here."""
+    off_policy = workload.algorithm.name != "ppo"
+    return [
+        *(sum_tree_cases(workload, batch_size) if off_policy and workload.replay.prioritized else ()),
+        *(storage_cases(workload, batch_size) if off_policy else ()),
+        *learner_cases(workload, batch_size),
+        environment_case(workload),
+    ]
+
+
+def piece_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
+    """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here."""
+    problem = problem_of(workload, batch_size)
+    if problem.on_policy:
+        return list(on_policy_cases(workload, problem))
+    small = fitted(workload)
+    return [*round_cases(small, problem), *runtime_cases(small, problem)]
 
 
 def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
-    """Every primitive of a workload on every backend that can run here."""
-    return [
-        *sum_tree_cases(workload, batch_size),
-        *storage_cases(workload, batch_size),
-        *learner_cases(workload, batch_size),
-        *fused_cases(workload, batch_size),
-        environment_case(workload),
-    ]
+    """The primitives and the pieces; their names differ."""
+    return [*primitive_cases(workload, batch_size), *piece_cases(workload, batch_size)]

@@ -8,6 +8,7 @@ import torch
 
 from harness.cases.base import PrimitiveCase, random_transitions
 from harness.mapping import Target
+from harness.mapping.base import REFERENCE
 from harness.measure import Case
 from harness.runtime.compose import algorithm_of, columns_of
 from harness.workload import Workload
@@ -24,11 +25,15 @@ def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
 
     The learner's NumPy reference is what the others are checked against, not something to map to.
     """
-    for status in learner.backends():
-        if status.available and status.name != "reference":
-            target = Target(status.name)
-            yield _step_case(workload, batch_size, target)
-            yield _infer_case(workload, batch_size, target)
+    for target in learner_targets():
+        yield _step_case(workload, batch_size, target)
+        yield _infer_case(workload, batch_size, target)
+
+
+def learner_targets() -> list[Target]:
+    """Every backend and device that a learner can be mapped to here."""
+    statuses = [status for status in learner.backends() if status.available and status.name != REFERENCE]
+    return [Target(status.name) for status in statuses]
 
 
 def expected_td_errors(

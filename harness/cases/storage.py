@@ -8,7 +8,7 @@ import numpy as np
 from harness.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
 from harness.measure import Case
 from harness.runtime.compose import columns_of
-from harness.workload import Workload
+from harness.workload import Workload, override
 from primitives.replay.storage import Storage
 
 # Far beyond every cache, so that a larger storage would be no slower; pixels would not fit the memory.
@@ -18,6 +18,19 @@ LARGEST_STORAGE_BYTES = 2**30
 def storage_capacity(workload: Workload) -> int:
     """The workload's capacity, or as many transitions as `LARGEST_STORAGE_BYTES` hold."""
     return min(workload.replay.capacity, LARGEST_STORAGE_BYTES // (4 * workload.item_words))
+
+
+LARGEST_REPLAY_BYTES = 2**28  # of those cases that hold several replays at once; still far beyond the caches
+
+
+def fitted(workload: Workload) -> Workload:
+    """The workload with a replay of `LARGEST_REPLAY_BYTES` at most, or of what its batches need."""
+    settings = workload.training
+    needed = max(settings.learning_starts, settings.batch_size, *settings.batch_sizes)
+    capacity = max(LARGEST_REPLAY_BYTES // (4 * workload.item_words), needed)
+    if capacity >= workload.replay.capacity:
+        return workload
+    return override(workload, "replay.capacity", capacity, "the memory of this machine")
 
 
 def _filled_storage(workload: Workload) -> Storage:

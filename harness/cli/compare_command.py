@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from harness import predicting, reproduce, tiers
+from harness import reproduce, tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -33,7 +33,6 @@ def compare(
     """Run a workload here and in other libraries, interleaved, and print the ratio of their throughput."""
     item, tier = loaded(name, None), tiers.tier(tier_name)
     names = named_baselines(named)
-    predicting.require_replay(item)
     opened = begin(results, tier)
     predicted(opened, item, item.training.batch_size, tier)
     rows: list[Measurement] = []

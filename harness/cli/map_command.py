@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from harness import predicting, tiers
+from harness import tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -30,7 +30,6 @@ def map_command(
     """Choose which device runs the learner, the replay management and the storage, and predict its throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
-    predicting.require_replay(item)
     run = begin(results, tier)
     rows = predicted(run, item, size, tier)
     if as_json:

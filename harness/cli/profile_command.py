@@ -1,6 +1,6 @@
 """`placerl profile`."""
 
-from harness import predicting, tiers
+from harness import tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -26,7 +26,6 @@ def profile(
 ) -> None:
     """Time every primitive of a workload on every backend that runs here."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
-    predicting.require_replay(item)
     size = item.training.batch_size
     run = begin(results, tier)
     print_rows(profiled(run, item, size, tier), f"{item.name}, batch size {size}", as_json)

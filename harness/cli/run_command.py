@@ -43,8 +43,6 @@ def run(
     chosen = Mapping.parse(mapping) if mapping else None
     if chosen:
         compose.check(item, chosen)
-    else:
-        predicting.require_replay(item)
     opened = begin(results, tier)
     if chosen is None:
         chosen = predicting.chosen_mapping(predicted(opened, item, size, tier))

@@ -4,13 +4,19 @@ A mapping reads Learner-RMM-Storage (RMM: the replay management module, MAP II-A
 `torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import gcd, inf
 from typing import Protocol
 
 from harness.errors import UserError
 from harness.provenance import Provenance, weakest
+
+REFERENCE = "reference"
+"""The backend in NumPy that the others are checked against: profiled, never mapped to."""
+
+WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
 
 # Backends that live on a device of their own; every other backend runs on the CPU unless it says where.
 # OpenCL's memory is its own even where its device is the CPU: what it computes with is copied to and fro.
@@ -126,6 +132,9 @@ class PerformanceTable:
         """
         return self._entries[primitive, target]
 
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._entries
+
     def time_s(self, primitive: str, target: Target) -> float:
         """Median seconds a call of one primitive on one target."""
         return self.entry(primitive, target).time_s
@@ -140,12 +149,46 @@ class Problem:
         item_words: E, 32-bit words of one stored transition (MAP VI-B step 3).
         actors: number of actors, each on the CPU.
         update_interval: environment steps between gradient steps.
+        trajectory_length: T, vector steps of an on-policy iteration; 0 where training is off-policy.
+        epochs: K, passes over the samples of an on-policy iteration.
     """
 
     batch_size: int
     item_words: int
     actors: int = 1
     update_interval: int = 1
+    trajectory_length: int = 0
+    epochs: int = 1
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether it trains on its own latest samples alone (PPO 2.1)."""
+        return self.trajectory_length > 0
+
+    @property
+    def round_gradient_steps(self) -> int:
+        """Gradient steps of a round: the least time that holds whole gradient steps and whole vector steps."""
+        return self.actors // gcd(self.actors, self.update_interval)
+
+    @property
+    def round_vector_steps(self) -> int:
+        """Steps of all actors together in a round."""
+        return self.update_interval // gcd(self.actors, self.update_interval)
+
+
+class Platform(Protocol):
+    """What a strategy must know of the machine, beside the table."""
+
+    name: str
+
+    @property
+    def cpu_cores(self) -> int:
+        """Cores of the host; UserError where the platform does not say."""
+        ...
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        """Between two devices as `Target.device` names them, or within one; UserError where it is not known."""
+        ...
 
 
 Cell = tuple[str, Target]
@@ -164,6 +207,7 @@ class Prediction:
         cells: the cells of the table that it was made from.
         inputs: the weakest provenance among them.
         provenance: always `modelled`.
+        settings: what the strategy chose beside the mapping, such as cores of the actors; empty where nothing.
     """
 
     mapping: Mapping
@@ -173,6 +217,7 @@ class Prediction:
     cells: tuple[Cell, ...]
     inputs: Provenance
     provenance: Provenance = Provenance.MODELLED
+    settings: MappingABC[str, int] = field(default_factory=dict)
 
 
 class Model(Protocol):
@@ -180,15 +225,19 @@ class Model(Protocol):
 
     name: str
 
-    def predict(self, table: PerformanceTable, problem: Problem, mapping: Mapping) -> Prediction: ...
+    def predict(
+        self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+    ) -> Prediction:
+        """Raises KeyError where the table lacks a term of the mapping."""
+        ...
 
 
-class Strategy(Protocol):
-    """A mapping strategy: the mapping it would choose, with its own prediction of it."""
+class Strategy(Model, Protocol):
+    """A mapping strategy: the mapping it would choose, and its performance model."""
 
-    name: str
-
-    def choose(self, table: PerformanceTable, problem: Problem) -> Prediction: ...
+    def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
+        """Its own prediction of the mapping that it chooses; ValueError where the table holds none."""
+        ...
 
 
 def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
@@ -214,9 +263,32 @@ def can_store(table: PerformanceTable, device: str) -> bool:
 
 
 def rmm_targets(table: PerformanceTable) -> list[Target]:
-    """Targets on which both replay operations, sample and update, were profiled."""
+    """Targets on which both replay operations, sample and update, were profiled; not the definition of right."""
     updates = set(table.targets("sum_tree.update"))
-    return [target for target in table.targets("sum_tree.sample") if target in updates]
+    both = [target for target in table.targets("sum_tree.sample") if target in updates]
+    return [target for target in both if target.backend != REFERENCE]
+
+
+def least_traffic(
+    table: PerformanceTable, costs: Iterable[tuple[str, float]], distance: Callable[[str, str], float]
+) -> Target:
+    """Where the storage causes the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines 6-13).
+
+    Args:
+        table: says which devices can hold a storage.
+        costs: by component, in the order in which ties are broken: its device, and its traffic with the storage.
+        distance: from two devices to the factor that their traffic is multiplied by.
+
+    Returns:
+        The storage's target on one of the components' devices, or on the CPU when none of them can hold it.
+    """
+    components = list(costs)
+    best, least = "cpu", inf
+    for place, _ in components:
+        traffic = sum(cost * distance(place, other) for other, cost in components)
+        if can_store(table, place) and traffic < least:
+            best, least = place, traffic
+    return storage_on(best)
 
 
 def storage_on(device: str) -> Target:

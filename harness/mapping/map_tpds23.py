@@ -5,18 +5,16 @@ sampling plus update. The system's throughput is the smaller of the learner's an
 (MAP Equation 3): the two overlap, and transfers and everything else are taken to be hidden.
 """
 
-from math import inf
-
 from harness.mapping.base import (
     Mapping,
     PerformanceTable,
+    Platform,
     Prediction,
     Problem,
     Target,
-    can_store,
     inputs_provenance,
+    least_traffic,
     rmm_targets,
-    storage_on,
 )
 
 
@@ -25,7 +23,7 @@ class MapTpds23:
 
     name = "map-tpds23"
 
-    def choose(self, table: PerformanceTable, problem: Problem) -> Prediction:
+    def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """The mapping of MAP Algorithm 3 and the throughput that Equation 3 predicts for it.
 
         Ties go to the target that comes first by name, so that the choice does not depend on the table's order.
@@ -49,9 +47,12 @@ class MapTpds23:
                 managers = elsewhere
         rmm = min(managers, key=lambda target: _rmm_s(table, target))
         # Step 3 (lines 9-16).
-        return self.predict(table, problem, Mapping(learner, rmm, _storage(table, problem, learner, rmm)))
+        mapping = Mapping(learner, rmm, _storage(table, problem, learner, rmm))
+        return self.predict(table, problem, platform, mapping)
 
-    def predict(self, table: PerformanceTable, problem: Problem, mapping: Mapping) -> Prediction:
+    def predict(
+        self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+    ) -> Prediction:
         """MAP Equation 3 for one mapping; on a GPU that both share, the times add up (MAP VI-B step 2)."""
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)
@@ -79,19 +80,11 @@ def _rmm_s(table: PerformanceTable, target: Target) -> float:
 def _storage(table: PerformanceTable, problem: Problem, learner: Target, rmm: Target) -> Target:
     """The device with the least remote traffic, in words a gradient step (MAP Algorithm 3, lines 10-15).
 
-    Only traffic that crosses devices counts: components beside the storage cost nothing. Where the table says
-    which devices hold a storage (`storage.gather` was profiled there), it is one of those.
+    Only traffic that crosses devices counts: components beside the storage cost nothing.
     """
-    traffic_words = {
-        "learner": (learner.device, problem.batch_size * problem.item_words),
-        "actors": ("cpu", problem.actors * problem.item_words),
-        "rmm": (rmm.device, problem.batch_size),
-    }
-    best_device, least_words = "cpu", inf
-    for device, _ in traffic_words.values():
-        if not can_store(table, device):
-            continue
-        remote_words = sum(words for other, words in traffic_words.values() if other != device)
-        if remote_words < least_words:
-            best_device, least_words = device, remote_words
-    return storage_on(best_device)
+    costs = [
+        (learner.device, problem.batch_size * problem.item_words),
+        ("cpu", problem.actors * problem.item_words),
+        (rmm.device, problem.batch_size),
+    ]
+    return least_traffic(table, costs, lambda place, other: float(place != other))

@@ -4,7 +4,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from harness.workload import Workload
 from primitives import algorithms, learner, sum_tree
 from primitives.algorithms import Algorithm
 from primitives.backend import BackendUnavailableError
+from primitives.fused import FusedSteps
 from primitives.learner import Learner
 from primitives.replay import (
     ConcurrentReplay,
@@ -68,6 +69,7 @@ class Parts:
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
         fusion: what is fused.
+        steps: the fused gradient steps, where the whole step is fused.
     """
 
     actor: Actor
@@ -76,6 +78,7 @@ class Parts:
     learner: Learner
     rng: np.random.Generator
     fusion: Fusion
+    steps: FusedSteps | None = None
 
 
 def fusions(workload: Workload, mapping: Mapping, presampled_batches: int) -> tuple[Fusion, ...]:
@@ -129,14 +132,17 @@ def compose(
         allowed = "an algorithm that learns from a replay"
         raise UserError(workload.name, "algorithm.name", f"{algorithm.name!r}, which is on-policy", allowed)
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
-    storage = _storage(workload, mapping)
+    storage = storage_of(workload, mapping)
+    replay = replay_of(workload, mapping, storage, fusion)
+    trainee = learner_of(workload, mapping, batch_size, learner_seed)
     return Parts(
         actor=actor_of(workload, environment_seed, exploration_seed, storage.fields, local_storage),
         storage=storage,
-        replay=_replay(workload, mapping, storage, fusion),
-        learner=learner_of(workload, mapping, batch_size, learner_seed),
+        replay=replay,
+        learner=trainee,
         rng=np.random.default_rng(sampling_seed),
         fusion=fusion,
+        steps=FusedSteps(cast(ConcurrentReplay, replay), trainee) if fusion is Fusion.STEP else None,
     )
 
 
@@ -221,12 +227,14 @@ def _check_storage(mapping: Mapping) -> None:
         raise UserError(mapping, "storage", mapping.storage, "cpu")
 
 
-def _storage(workload: Workload, mapping: Mapping) -> TimedStorage:
+def storage_of(workload: Workload, mapping: Mapping) -> TimedStorage:
+    """The data storage of a mapping, empty; UserError where it cannot be."""
     _check_storage(mapping)
     return TimedStorage(workload.replay.capacity, columns_of(workload))
 
 
-def _replay(workload: Workload, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
+def replay_of(workload: Workload, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
+    """The replay of a mapping on an empty storage; UserError where its backend or device is not there."""
     settings = workload.replay
     if not settings.prioritized:
         return UniformReplay(storage)

@@ -5,7 +5,6 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from math import ceil, gcd
 from time import perf_counter
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,12 @@ import torch
 
 from harness.mapping import Mapping
 from harness.runtime.actor import Actor, Episode, Policy
-from harness.runtime.compose import Fusion, compose
+from harness.runtime.compose import Fusion, Parts, compose
 from harness.runtime.double_buffer import DoubleBufferedPolicy
 from harness.runtime.unit import Unit
 from harness.workload import Workload
 from primitives.fused import FusedSteps
 from primitives.learner import Learner
-from primitives.replay import ConcurrentReplay
 from primitives.replay.base import Sample
 
 WARM_UP_GRADIENT_STEPS = 50
@@ -122,6 +120,8 @@ class Training:
         fusion: which neighbours run as one call; by default as many as the mapping allows.
         overlap: gradient steps of an iteration, at least, that the actor works beside; 0: it takes turns
             with the learner, in one thread.
+        parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
+            measure the loop itself.
 
     Attributes:
         gradient_steps, environment_steps: taken so far.
@@ -143,6 +143,7 @@ class Training:
         presampled_batches: int | None = None,
         fusion: Fusion | None = None,
         overlap: int = 0,
+        parts: Parts | None = None,
     ) -> None:
         if overlap < 0:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
@@ -158,7 +159,7 @@ class Training:
         self._gradient_steps_a_round = rounds * settings.actors // common
         self._warm_up_steps = max(self._vector_steps, _WARM_UP_ROWS // settings.actors)
         self._learning_starts = settings.learning_starts
-        parts = compose(
+        parts = parts or compose(
             workload,
             mapping,
             batch_size=self._batch_size,
@@ -170,11 +171,7 @@ class Training:
         self._actor, self._storage, self.replay = parts.actor, parts.storage, parts.replay
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
-        self._fused = (
-            FusedSteps(cast(ConcurrentReplay, parts.replay), parts.learner)
-            if parts.fusion is Fusion.STEP
-            else None
-        )
+        self._fused = parts.steps
         self._presampled: deque[_Presampled] = deque()
         self._spare: list[Sample] = []
         self._ahead = ahead

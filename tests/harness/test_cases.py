@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -33,10 +31,14 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "learner.step",
         "actor.infer",
         "environment.step",
-        "fused.insert",
-        "fused.sample",
-        "fused.update",
-        "fused.step",
+        "round.collect",
+        "round.insert",
+        "round.sample",
+        "round.learn",
+        "round.update",
+        "round.steps",
+        "runtime.rounds",
+        "runtime.fused_rounds",
     }
 
 
@@ -76,16 +78,16 @@ def test_a_learner_with_wrong_td_errors_fails_its_check(small_cases: list[Primit
 
 
 def test_a_fused_step_of_another_learning_problem_fails_its_check(small_cases: list[PrimitiveCase]) -> None:
-    chosen = case(small_cases, "fused.step native").case
-    made = chosen.setup()
-    chosen.check(made)
+    chosen = case(small_cases, "round.steps native").case
+    replay, learner, steps = chosen.setup()
+    chosen.check((replay, learner, steps))
 
     class Nothing:
         def run(self, steps: int, rng: np.random.Generator) -> None:
             """Draws, trains and updates nothing."""
 
     with pytest.raises(AssertionError, match="TD errors"):
-        chosen.check(replace(made, steps=Nothing()))
+        chosen.check((replay, learner, Nothing()))
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "ant-td3", "ant-sac"])
@@ -95,6 +97,16 @@ def test_the_definition_of_td_errors_holds_for_every_algorithm_with_replay(name:
     assert steps
     for step in steps:
         step.case.check(step.case.setup())
+
+
+def test_every_piece_of_uniform_and_of_on_policy_training_passes_its_check() -> None:
+    uniform = workload.override(workload.load("cartpole-dqn"), "replay.capacity", 3000, "test")
+    uniform = workload.override(uniform, "replay.prioritized", False, "test")
+    for item, size in ((uniform, 32), (workload.load("cartpole-ppo"), 64)):
+        made = cases.piece_cases(item, size)
+        timings = measure([one.case for one in made], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
+        assert not {name: t.reason for name, t in timings.items() if t.status == "failed"}
+        assert {"round.collect", "round.learn"} <= {one.primitive for one in made}
 
 
 def test_inputs_are_fresh_for_every_call(small_cases: list[PrimitiveCase]) -> None:

@@ -1,4 +1,5 @@
 import csv
+import re
 import tomllib
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_a_wrong_file_is_one_line(spoil, line):
 
 
 def test_an_unknown_name_lists_the_known():
-    with pytest.raises(UserError, match="this-machine, map-tpds23"):
+    with pytest.raises(UserError, match=r"this-machine, .*map-tpds23"):
         platform_model.load("nonesuch")
 
 
@@ -143,3 +144,34 @@ def test_an_accelerator_needs_measured_links():
     assert [device.key for device in platform.device] == ["cpu", "cuda:0"]
     assert platform.link_gb_s("cpu", "cuda:0").value == 20
     assert platform.find("cpu").memory_gb_s is None
+
+
+def test_devices_of_mappings_are_found_by_their_kind():
+    platform = platform_model.load("map-tpds23")
+    assert platform.key_of("cpu") == "cpu"
+    assert platform.key_of("cuda") == platform.key_of("cuda:0") == "gpu"
+    assert platform.key_of("fpga") == platform.key_of("fpga:u200") == "fpga"
+    with pytest.raises(UserError, match="device: found none for 'tpu'; allowed: one of cpu, gpu, fpga"):
+        platform.key_of("tpu")
+    assert platform.cpu_cores == 56
+
+
+def test_bandwidth_is_that_of_the_memory_the_link_or_both_links():
+    platform = platform_model.load("map-tpds23")
+    assert platform.bytes_per_s("cuda", "cuda") == 550e9
+    assert platform.bytes_per_s("cpu", "fpga") == 16e9
+    assert platform.bytes_per_s("cuda", "fpga") == pytest.approx(8e9)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "field"),
+    [
+        ("fixar21", ("cpu", "cuda"), "link between 'cpu' and 'gpu'.gb_s"),
+        ("fixar21", ("fpga", "fpga"), "device 'fpga'.memory_gb_s"),
+    ],
+)
+def test_a_number_that_a_source_does_not_give_is_refused_by_its_field(name, ends, field):
+    with pytest.raises(UserError, match=re.escape(field)):
+        platform_model.load(name).bytes_per_s(*ends)
+    with pytest.raises(UserError, match=r"device 'cpu'\.cores"):
+        platform_model.load(name).cpu_cores  # noqa: B018

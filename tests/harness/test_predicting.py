@@ -1,6 +1,7 @@
 import pytest
 
-from harness import predicting, workload
+from harness import platform_model, predicting, workload
+from harness.mapping import STRATEGIES
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 
@@ -8,15 +9,22 @@ TIMES_S = {
     ("sum_tree.sample", "native"): 1e-5,
     ("sum_tree.update", "native"): 1e-5,
     ("sum_tree.insert", "native"): 1e-6,
-    ("sum_tree.sample", "reference"): 1e-3,
-    ("sum_tree.update", "reference"): 1e-3,
-    ("sum_tree.insert", "reference"): 1e-4,
+    ("sum_tree.sample", "flat"): 1e-3,
+    ("sum_tree.update", "flat"): 1e-3,
+    ("sum_tree.insert", "flat"): 1e-4,
     ("storage.gather", "cpu"): 1e-4,
     ("storage.insert", "cpu"): 1e-5,
     ("learner.step", "torch"): 1e-3,
     ("actor.infer", "torch"): 1e-5,
     ("environment.step", "cpu"): 1e-5,
+    ("round.collect", "torch"): 2e-5,
+    ("round.insert", "native"): 2e-6,
+    ("round.sample", "native"): 1e-4,
+    ("round.learn", "torch"): 1e-3,
+    ("round.update", "native"): 1e-5,
+    ("runtime.rounds", "cpu"): 2e-4,
 }
+PLATFORM = platform_model.load("map-tpds23")
 
 
 def row(primitive: str, target: str, time_s: float | None) -> Measurement:
@@ -40,31 +48,41 @@ PROFILE = [row(primitive, target, time_s) for (primitive, target), time_s in TIM
 
 
 def test_predictions_are_modelled_and_name_their_inputs() -> None:
-    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE)
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     assert {item.provenance for item in rows} == {Provenance.MODELLED}
     assert {item.details["inputs"] for item in rows} == {"measured"}
-    assert {item.backend for item in rows} == set(predicting.STRATEGIES)
+    assert {item.backend for item in rows} == set(STRATEGIES)
 
 
 def test_each_strategy_chooses_exactly_one_mapping() -> None:
-    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE)
-    for strategy in predicting.STRATEGIES:
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
+    for strategy in STRATEGIES:
         assert str(predicting.chosen_mapping(rows, strategy)) == "torch-native-cpu"
         assert sum(item.details["chosen"] for item in rows if item.backend == strategy) == 1
 
 
 def test_map_equation_3_from_the_rows() -> None:
-    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE)
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     gps = {item.details["mapping"]: item.value for item in rows if item.backend == "map-tpds23"}
-    assert gps == pytest.approx({"torch-native-cpu": 1000, "torch-reference-cpu": 500})
+    assert gps == pytest.approx({"torch-native-cpu": 1000, "torch-flat-cpu": 500})
 
 
 def test_a_primitive_that_failed_is_not_mapped_to() -> None:
     profile = [item for item in PROFILE if item.backend != "native"] + [
         row("sum_tree.sample", "native", None)
     ]
-    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, profile)
-    assert {item.details["mapping"] for item in rows} == {"torch-reference-cpu"}
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, profile, PLATFORM)
+    assert {item.device for item in rows if item.status == "ok"} == {"torch-flat-cpu"}
+
+
+def test_a_strategy_without_the_times_that_it_needs_says_which() -> None:
+    profile = [item for item in PROFILE if not item.primitive.startswith("round.")]
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, profile, PLATFORM)
+    (found,) = (item for item in rows if item.status == "not_run")
+    assert (found.backend, found.value) == ("composed-loop", None)
+    assert "no mapping has times for all of its terms" in found.reason
+    with pytest.raises(LookupError, match="composed-loop"):
+        predicting.chosen_mapping(rows)
 
 
 def test_item_words_are_those_of_a_hopper_transition() -> None:

@@ -1,0 +1,143 @@
+"""PAL Equation 5: how many cores collect data and how many train (PAL V-D, VI-G).
+
+    f_a(x_a) = update_interval x f_l(x_l),   x_a + x_l <= M
+
+f_a and f_l are the throughputs of collection (environment steps a second) and consumption (gradient steps a
+second) over cores; M is the number of cores. Cores are whole, so equality is seldom possible: the exhaustive search
+takes the allocation with the most consumption that collection keeps up with.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.mapping.base import (
+    Cell,
+    Mapping,
+    PerformanceTable,
+    Platform,
+    Prediction,
+    Problem,
+    Target,
+    inputs_provenance,
+    rmm_targets,
+)
+
+CPU = Target("cpu")
+Curve = Callable[[int], float]
+"""From a number of cores to a throughput, 1/s."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Cores of actors and learners, and what they reach together.
+
+    Attributes:
+        actor_cores, learner_cores: x_a and x_l.
+        gradient_steps_per_s: the smaller of what is consumed and of what is collected / update_interval.
+        imbalance: |f_a - update_interval f_l| over the larger of the two, 0 where Equation 5 holds.
+    """
+
+    actor_cores: int
+    learner_cores: int
+    gradient_steps_per_s: float
+    imbalance: float
+
+
+def allocate(collection: Curve, consumption: Curve, cores: int, update_interval: int) -> Allocation:
+    """The solution of Equation 5, by trying every allocation: O(M^2), as PAL VI-G.
+
+    Args:
+        collection: f_a, environment steps a second.
+        consumption: f_l, gradient steps a second.
+        cores: M, at least 2.
+        update_interval: environment steps a gradient step.
+
+    Returns:
+        The allocation with the most gradient steps; of equals the best balanced, then the one with the fewest cores.
+
+    Raises:
+        ValueError: fewer than two cores.
+    """
+    if cores < 2:
+        raise ValueError(f"cores: found {cores}; allowed: at least 2, one for actors and one for learners")
+    found = []
+    for actor_cores in range(1, cores):
+        for learner_cores in range(1, cores - actor_cores + 1):
+            collected = collection(actor_cores) / update_interval
+            consumed = consumption(learner_cores)
+            imbalance = abs(collected - consumed) / max(collected, consumed)
+            found.append(Allocation(actor_cores, learner_cores, min(collected, consumed), imbalance))
+    return max(
+        found,
+        key=lambda one: (one.gradient_steps_per_s, -one.imbalance, -one.actor_cores - one.learner_cores),
+    )
+
+
+class ActorsLearners:
+    """PAL's strategy: the fastest learner and replay, storage on the CPU, cores by Equation 5.
+
+    The curves are linear in the cores from the table's times of one core, as PAL Figure 10 has them below
+    saturation; a learner on a device of its own has one curve's point, and one host core.
+    """
+
+    name = "pal21"
+
+    def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
+        """The mapping whose best allocation trains fastest.
+
+        Raises:
+            ValueError: the table lacks a term of every mapping, or there are fewer than two cores.
+        """
+        mappings = [
+            Mapping(learner, rmm, CPU)
+            for learner in table.targets("learner.step")
+            for rmm in rmm_targets(table)
+            if all(cell in table for cell in _actor_cells(learner, rmm))
+        ]
+        if not mappings:
+            raise ValueError("table: no mapping has times for environment, inference, replay and learner")
+        predictions = (self.predict(table, problem, platform, mapping) for mapping in mappings)
+        return max(predictions, key=lambda prediction: prediction.gps)
+
+    def predict(
+        self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+    ) -> Prediction:
+        """The throughput of the best allocation under one mapping."""
+        collecting = _actor_cells(mapping.learner, mapping.rmm)
+        training: list[Cell] = [
+            ("sum_tree.sample", mapping.rmm),
+            ("storage.gather", mapping.storage),
+            ("learner.step", mapping.learner),
+            ("sum_tree.update", mapping.rmm),
+        ]
+        collect_s = sum(table.time_s(*cell) for cell in collecting)
+        train_s = sum(table.time_s(*cell) for cell in training)
+        parallel = mapping.learner.device == "cpu"
+        allocation = allocate(
+            lambda cores: cores / collect_s,
+            lambda cores: (cores if parallel else 1) / train_s,
+            platform.cpu_cores,
+            problem.update_interval,
+        )
+        used = (*collecting, *training)
+        return Prediction(
+            mapping=mapping,
+            model=self.name,
+            gps=allocation.gradient_steps_per_s,
+            terms_s={
+                "actors": problem.update_interval * collect_s / allocation.actor_cores,
+                "learners": train_s / (allocation.learner_cores if parallel else 1),
+            },
+            cells=used,
+            inputs=inputs_provenance(table, used),
+            settings={"actor_cores": allocation.actor_cores, "learner_cores": allocation.learner_cores},
+        )
+
+
+def _actor_cells(learner: Target, rmm: Target) -> list[Cell]:
+    return [
+        ("environment.step", CPU),
+        ("actor.infer", learner),
+        ("storage.insert", CPU),
+        ("sum_tree.insert", rmm),
+    ]

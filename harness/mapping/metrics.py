@@ -1,0 +1,74 @@
+"""What the papers measure a system by, from a throughput and a few counts."""
+
+from collections.abc import Iterable, Sequence
+
+
+def experiences_per_s(gradient_steps_per_s: float, batch_size: int) -> float:
+    """EPS: experiences that training consumes a second, B / T_itr (PRL 6.1)."""
+    return gradient_steps_per_s * batch_size
+
+
+def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
+    """IPS: samples collected a second of the whole iteration, training included (PPO 5.3.1, FIX VI-C).
+
+    Args:
+        samples_collected: in one iteration: N x T for PPO, the environment steps of a time step for FIX.
+        iteration_s: seconds of the whole iteration, more than 0.
+    """
+    if not iteration_s > 0:
+        raise ValueError(f"iteration_s: found {iteration_s}; allowed: more than 0")
+    return samples_collected / iteration_s
+
+
+def per_watt(throughput_per_s: float, watts: float) -> float:
+    """Throughput for each watt of the system (MAP Table VII, FIX Table II), 1/J."""
+    if not watts > 0:
+        raise ValueError(f"watts: found {watts}; allowed: more than 0")
+    return throughput_per_s / watts
+
+
+def portability(throughputs_per_s: Sequence[float | None]) -> float:
+    """PRL's performance portability (6.4): the harmonic mean over choices, 0 if one is not supported.
+
+    Args:
+        throughputs_per_s: at least one: of each device assignment of a platform, or the best of each platform;
+            None, or 0, where the system does not support it.
+
+    Raises:
+        ValueError: no choice at all, or a throughput below 0.
+    """
+    if not throughputs_per_s:
+        raise ValueError("throughputs_per_s: found none; allowed: one or more")
+    supported = [value for value in throughputs_per_s if value]
+    if any(value < 0 for value in supported):
+        raise ValueError(f"throughputs_per_s: found {min(supported)}; allowed: 0 or more")
+    if len(supported) < len(throughputs_per_s):
+        return 0.0
+    return len(supported) / sum(1 / value for value in supported)
+
+
+def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
+    """PRL's code divergence of two platforms' user code (6.5): 1 - |shared lines| / |all lines|.
+
+    Lines are compared as sets, without the spaces around them; empty ones do not count.
+
+    Returns:
+        0 where one source serves both, 1 where nothing is shared.
+
+    Raises:
+        ValueError: neither has a line.
+    """
+    a, b = ({line.strip() for line in lines} - {""} for lines in (one, other))
+    if not a | b:
+        raise ValueError("one, other: found no line; allowed: at least one")
+    return 1 - len(a & b) / len(a | b)
+
+
+def regret(chosen_per_s: float, throughputs_per_s: Iterable[float]) -> float:
+    """What a strategy's choice loses: 1 - throughput(chosen) / throughput(best), 0 to 1.
+
+    Args:
+        chosen_per_s: measured under the chosen mapping.
+        throughputs_per_s: measured under every mapping, the chosen one's among them or not.
+    """
+    return 1 - chosen_per_s / max([chosen_per_s, *throughputs_per_s])

@@ -1,0 +1,77 @@
+import pytest
+
+from harness import platform_model
+from harness.mapping import STRATEGIES, ComposedLoop, Entry, Mapping, PerformanceTable, Problem, Target
+from harness.mapping.composed_loop import EMPTY_ROUNDS
+from harness.provenance import Provenance
+
+PLATFORM = platform_model.load("map-tpds23")
+PIECES_S = {
+    ("round.collect", "torch"): 60e-6,
+    ("round.collect", "native"): 50e-6,
+    ("round.insert", "native"): 2e-6,
+    ("round.insert", "flat"): 20e-6,
+    ("round.sample", "native"): 10e-6,
+    ("round.sample", "flat"): 100e-6,
+    ("round.update", "native"): 5e-6,
+    ("round.update", "flat"): 50e-6,
+    ("round.learn", "torch"): 1e-3,
+    ("round.learn", "native"): 5e-4,
+    ("round.steps", "native"): 4e-4,
+    ("runtime.rounds", "cpu"): EMPTY_ROUNDS * 3e-6,
+    ("runtime.fused_rounds", "cpu"): EMPTY_ROUNDS * 1e-6,
+}
+
+
+def table(times_s: dict[tuple[str, str], float]) -> PerformanceTable:
+    return PerformanceTable(
+        Entry(name, Target.parse(target), 32, time_s, time_s, time_s, Provenance.MEASURED)
+        for (name, target), time_s in times_s.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "round_s"),
+    [
+        ("native-native-cpu", 50e-6 + 2e-6 + 4e-4 + 1e-6),
+        ("torch-native-cpu", 60e-6 + 2e-6 + 10e-6 + 1e-3 + 5e-6 + 3e-6),
+        ("native-flat-cpu", 50e-6 + 20e-6 + 100e-6 + 5e-4 + 50e-6 + 3e-6),
+    ],
+)
+def test_a_gradient_step_is_the_sum_of_the_pieces_that_the_runtime_calls(
+    mapping: str, round_s: float
+) -> None:
+    prediction = ComposedLoop().predict(table(PIECES_S), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
+    assert 1 / prediction.gps == pytest.approx(round_s)
+
+
+def test_what_happens_once_a_round_is_shared_by_its_gradient_steps() -> None:
+    """Two actors and an update interval of 1: a round is one vector step and two gradient steps."""
+    problem = Problem(32, 27, actors=2)
+    assert (problem.round_vector_steps, problem.round_gradient_steps) == (1, 2)
+    unfused = ComposedLoop().predict(table(PIECES_S), problem, PLATFORM, Mapping.parse("torch-native-cpu"))
+    assert 1 / unfused.gps == pytest.approx((60e-6 + 2e-6 + 3e-6) / 2 + 10e-6 + 1e-3 + 5e-6)
+    fused = ComposedLoop().predict(table(PIECES_S), problem, PLATFORM, Mapping.parse("native-native-cpu"))
+    assert 1 / fused.gps == pytest.approx((50e-6 + 2e-6 + 4e-4 + 1e-6) / 2)
+
+
+def test_on_policy_a_gradient_step_is_charged_its_share_of_the_iteration() -> None:
+    """N=4, T=512, M=512, K=10: 40 gradient steps an iteration (PPO 2.1)."""
+    pieces = {
+        ("round.collect", "native"): 200e-6,
+        ("round.prepare", "cpu"): 1e-3,
+        ("round.learn", "native"): 300e-6,
+    }
+    problem = Problem(512, 27, actors=4, trajectory_length=512, epochs=10)
+    chosen = STRATEGIES["composed-loop"].choose(table(pieces), problem, PLATFORM)
+    assert str(chosen.mapping) == "native-native-cpu"
+    assert 1 / chosen.gps == pytest.approx((512 * 200e-6 + 1e-3) / 40 + 300e-6)
+
+
+def test_the_default_strategy_takes_the_fastest_of_all_mappings() -> None:
+    chosen = STRATEGIES["composed-loop"].choose(table(PIECES_S), Problem(32, 27), PLATFORM)
+    assert str(chosen.mapping) == "native-native-cpu"
+    without_fusion = {cell: time_s for cell, time_s in PIECES_S.items() if cell[1] != "native"}
+    without_fusion |= {("round.learn", "native"): 2e-3, ("round.collect", "native"): 50e-6}
+    chosen = STRATEGIES["composed-loop"].choose(table(without_fusion), Problem(32, 27), PLATFORM)
+    assert str(chosen.mapping) == "torch-flat-cpu"

@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import platform_model
+from harness.mapping import Entry, Mapping, MapTpds23, Pearl24, PerformanceTable, Problem, Target
+from harness.mapping.pearl24_equations import (
+    balanced,
+    best_streams,
+    iteration_s,
+    pipeline_s,
+    published_iteration_s,
+)
+from harness.provenance import Provenance
+
+PLATFORM = platform_model.load("map-tpds23")
+PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
+
+
+def table(learner_s: dict[str, float], rmm_s: dict[str, float]) -> PerformanceTable:
+    """Sampling, update and insertion take a third each of a replay management's time."""
+
+    def entry(primitive: str, name: str, time_s: float) -> Entry:
+        return Entry(primitive, Target.parse(name), 256, time_s, time_s, time_s, Provenance.MEASURED)
+
+    return PerformanceTable(
+        [entry("learner.step", name, time_s) for name, time_s in learner_s.items()]
+        + [
+            entry(f"sum_tree.{op}", name, time_s / 3)
+            for name, time_s in rmm_s.items()
+            for op in ("sample", "update", "insert")
+        ]
+    )
+
+
+def test_insertion_hides_behind_training_and_the_rest_does_not() -> None:
+    assert iteration_s(1, 5, 3, 2) == 1 + 5 + 2
+    assert iteration_s(1, 2, 3, 2) == 1 + 3 + 2
+    assert published_iteration_s(1, 5, 3, 2) == 1 + 5
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=4, max_size=4))
+def test_the_public_code_never_predicts_a_longer_iteration_than_the_text(times: list[float]) -> None:
+    assert published_iteration_s(*times) <= iteration_s(*times) * (1 + 1e-12)
+
+
+def test_a_pipeline_fills_once_and_then_takes_an_experience_a_stage() -> None:
+    """A tree of 5 levels, 32 requests, 2 cycles a stage at 300 MHz."""
+    assert pipeline_s(2 / 300e6, 32, 5) == pytest.approx(2 * 37 / 300e6)
+    assert pipeline_s(2 / 300e6, 32, 5, 1e-6) == pytest.approx(2 * 37 / 300e6 + 1e-6)
+
+
+def test_balanced_stages_take_equally_long_when_the_units_allow_it() -> None:
+    assert balanced([100, 200, 400], 7) == (1, 2, 4)
+    assert balanced([100, 200, 400], 14) == (2, 4, 8)
+    with pytest.raises(ValueError, match="units: found 2"):
+        balanced([1, 1, 1], 2)
+
+
+def test_the_fewest_of_the_equally_fast_streams_win() -> None:
+    assert best_streams(lambda streams: 1.0, 64) == (1, 1.0)
+    assert best_streams(lambda streams: 8 / streams + streams, 64) == (2, 6.0)
+    with pytest.raises(ValueError, match="batch_size: found 0"):
+        best_streams(lambda streams: 1.0, 0)
+
+
+def test_the_iteration_includes_the_communication_over_links_and_within_devices() -> None:
+    times = table({"torch:cuda": 1e-3}, {"native": 3e-4})
+    found = Pearl24().predict(times, PROBLEM, PLATFORM, Mapping.parse("torch:cuda-native-cpu"))
+    pcie, ddr = 16e9, 89e9
+    sample_s = 1e-4 + 256 * 4 / ddr
+    learner_s = 1e-3 + 256 * 27 * 4 / pcie + 256 * 4 / pcie
+    update_s = 1e-4 + 256 * 4 / pcie
+    assert 1 / found.gps == pytest.approx(sample_s + learner_s + update_s)
+    assert found.terms_s["learner communication"] == pytest.approx(256 * 28 * 4 / pcie)
+
+
+def test_nothing_overlaps_on_a_gpu_that_both_share() -> None:
+    times = table({"torch:cuda": 1e-3}, {"cuda": 3e-4})
+    found = Pearl24().predict(times, PROBLEM, PLATFORM, Mapping.parse("torch:cuda-cuda-cuda"))
+    assert 1 / found.gps == pytest.approx(sum(found.terms_s.values()))
+
+
+def test_it_chooses_the_shortest_iteration_where_map_looks_at_throughputs_alone() -> None:
+    """The slower learner beside its replay beats the faster one behind a link that costs more than it gains."""
+    times = table({"torch": 1.0e-3, "torch:cuda": 0.99999e-3}, {"native": 3e-5})
+    small = Problem(batch_size=256, item_words=1, actors=16)
+    assert str(MapTpds23().choose(times, small, PLATFORM).mapping.learner) == "torch:cuda"
+    assert str(Pearl24().choose(times, small, PLATFORM).mapping) == "torch-native-cpu"
+
+
+def test_the_memory_goes_where_the_traffic_takes_the_least_time() -> None:
+    times = table({"torch:cuda": 1e-4}, {"native": 3e-5})
+    assert str(Pearl24().choose(times, PROBLEM, PLATFORM).mapping.storage) == "cuda"
+    crowd = Problem(batch_size=256, item_words=27, actors=2048)
+    assert str(Pearl24().choose(times, crowd, PLATFORM).mapping.storage) == "cpu"
+
+
+def test_no_pair_of_targets_is_an_error_that_says_so() -> None:
+    with pytest.raises(ValueError, match=r"learner\.step"):
+        Pearl24().choose(table({}, {"native": 1e-5}), PROBLEM, PLATFORM)
