@@ -96,7 +96,7 @@ reproduce: install  ## run the main job and write the report; TIER=quick|standar
 	$(BIN)/placerl reproduce --tier $(TIER)
 
 bench-learner: install  ## gradient steps per second of every learner, beside PyTorch at its best
-	$(BIN)/python -m harness.bench_learner
+	$(BIN)/python -P -m harness.benchmarks.learner
 
 learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness import bench_learner, workload
-from harness.bench_learner import Cell, EagerDDPG
+from harness import workload
+from harness.benchmarks import learner as bench
+from harness.benchmarks.learner import Cell, EagerDDPG
 from harness.cases.learners import random_batch
 from harness.measure import Protocol, Timing, measure
 from harness.runtime.compose import algorithm_of
@@ -33,12 +34,12 @@ def test_macs_of_a_step_are_those_that_pytorch_counts(name):
     batch = {key: torch.zeros(shape, dtype=dtype) for key, (shape, dtype) in algorithm.columns(4).items()}
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         algorithm.gradient_step(state, batch, {})
-    assert counter.get_total_flops() == 2 * 4 * bench_learner.step_macs(item)
+    assert counter.get_total_flops() == 2 * 4 * bench.step_macs(item)
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-dqn", "cartpole-ppo"])
 def test_every_side_of_a_cell_passes_its_check(name):
-    cases = list(bench_learner.sides(workload.load(name), 32, compiled=False))
+    cases = list(bench.sides(workload.load(name), 32, compiled=False))
     timings = measure(cases, Protocol(rounds=1, block_s=1e-6, warm_up_s=0))
     assert {"pure", "tuned"} <= timings.keys()
     assert ("eager" in timings) == (name == "cartpole-ddpg")
@@ -56,13 +57,13 @@ def test_a_line_compares_with_the_best_of_pytorch():
         "opencl": Timing("opencl", "failed", "check: no device"),
     }
     cell = Cell("a cell", "cartpole-ddpg", 32)
-    result = bench_learner.line(cell, timings, peak_gflops=100)
+    result = bench.line(cell, timings, peak_gflops=100)
     assert result["best_pytorch"] == "tuned"
     sides = result["sides"]
     assert sides["native"]["ratio"] == [2, 2, 2]
     assert sides["eager"]["ratio"] == [0.5, 0.5, 0.5]
     assert sides["native"]["gradient_steps_per_s"] == 1000
-    macs = bench_learner.step_macs(workload.load("cartpole-ddpg"))
+    macs = bench.step_macs(workload.load("cartpole-ddpg"))
     assert sides["native"]["share_of_peak"] == pytest.approx(2 * macs * 32 * 1000 / 100e9)
     assert sides["opencl"] == {"status": "failed", "reason": "check: no device"}
-    assert bench_learner.table([result], 1).row_count == 4
+    assert bench.table([result], 1).row_count == 4
