@@ -129,16 +129,18 @@ class Agent:
         return math.ceil(gradient_steps / self.gradient_steps) * self.environment_steps
 
     @staticmethod
-    def _network(workload: dict[str, Any]) -> dict[str, Any]:
+    def _network(workload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The name of SB3's policy, and the arguments that make it the workload's network."""
         network = workload["network"]
+        if network["kind"] == "nature_cnn":
+            # SB3's own trunk is the same: three convolutions and 512 units, shared by PPO's two heads.
+            return "CnnPolicy", {"net_arch": []}
         if network["kind"] != "mlp" or network["activation"] not in ACTIVATIONS:
             raise UnsupportedError(
                 f"network {network['kind']} with {network['activation']} is not mapped to SB3"
             )
-        return {
-            "net_arch": list(network["hidden"]),
-            "activation_fn": ACTIVATIONS[network["activation"]],
-        }
+        activation = ACTIVATIONS[network["activation"]]
+        return "MlpPolicy", {"net_arch": list(network["hidden"]), "activation_fn": activation}
 
     def _model(self, job: dict[str, Any], environments: DummyVecEnv) -> BaseAlgorithm:
         workload = job["workload"]
@@ -151,10 +153,12 @@ class Agent:
         }
         if algorithm["name"] not in builders:
             raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to SB3")
+        policy, policy_kwargs = self._network(workload)
         return builders[algorithm["name"]](
             algorithm,
             environments,
-            policy_kwargs=self._network(workload),
+            policy=policy,
+            policy_kwargs=policy_kwargs,
             buffer_size=workload["replay"]["capacity"],
             learning_starts=workload["training"]["learning_starts"],
             batch_size=job["batch_size"],
@@ -173,8 +177,7 @@ class Agent:
             self.notes["loss"] = "Huber's: Stable-Baselines3 has no other"
         norm = algorithm.get("maximum_gradient_norm")
         model = DQN(
-            "MlpPolicy",
-            environments,
+            env=environments,
             learning_rate=algorithm["learning_rate"],
             # SB3 counts environment steps where the workload counts gradient steps.
             target_update_interval=self._steps_for(algorithm["target_interval"]),
@@ -195,8 +198,7 @@ class Agent:
 
     def _ddpg(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DDPG:
         model = OwnRatesDDPG(
-            "MlpPolicy",
-            environments,
+            env=environments,
             action_noise=self._noise(algorithm, environments),
             learning_rate=algorithm["critic_learning_rate"],
             **common,
@@ -206,8 +208,7 @@ class Agent:
 
     def _td3(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> TD3:
         model = OwnRatesTD3(
-            "MlpPolicy",
-            environments,
+            env=environments,
             action_noise=self._noise(algorithm, environments),
             learning_rate=algorithm["critic_learning_rate"],
             policy_delay=algorithm["policy_delay"],
@@ -221,8 +222,7 @@ class Agent:
     def _sac(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> SAC:
         temperature, entropy = algorithm["initial_temperature"], algorithm["target_entropy"]
         model = OwnRatesSAC(
-            "MlpPolicy",
-            environments,
+            env=environments,
             learning_rate=algorithm["critic_learning_rate"],
             ent_coef=f"auto_{temperature}" if algorithm["tune_temperature"] else temperature,
             target_entropy="auto" if entropy is None else entropy,
@@ -235,13 +235,14 @@ class Agent:
 
     def _ppo(self, job: dict[str, Any], environments: DummyVecEnv) -> PPO:
         workload = job["workload"]
-        algorithm, policy = workload["algorithm"], self._network(workload)
+        algorithm = workload["algorithm"]
+        policy, policy_kwargs = self._network(workload)
         self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
         if algorithm["target_kl"] is not None:
             self.notes["early_stop"] = "stops the value network too"
         norm = algorithm["maximum_gradient_norm"]
         model = PPO(
-            "MlpPolicy",
+            policy,
             environments,
             learning_rate=algorithm["policy_learning_rate"],
             n_steps=algorithm["trajectory_length"],
@@ -255,7 +256,7 @@ class Agent:
             vf_coef=algorithm["value_coefficient"],
             max_grad_norm=math.inf if norm is None else norm,
             target_kl=algorithm["target_kl"],
-            policy_kwargs=policy | {"log_std_init": algorithm["initial_log_std"]},
+            policy_kwargs=policy_kwargs | {"log_std_init": algorithm["initial_log_std"]},
             seed=job["seed"],
             device="cpu",
         )

@@ -44,3 +44,13 @@ def test_what_it_cannot_do_is_refused_with_its_reason(sb3):
     with pytest.raises(WorkerFailure, match="muzero") as failure:
         sb3.ask(asked, LIMIT_S)
     assert failure.value.kind is FailureKind.REFUSED
+
+
+@pytest.mark.parametrize("name", ["pong-dqn", "pong-ppo"])
+def test_pixels_go_through_its_nature_network(sb3, name):
+    asked = job(name, 8)
+    if name == "pong-dqn":
+        asked.workload["replay"]["capacity"] = 1000
+    result = sb3.ask(asked, LIMIT_S)
+    assert result.gradient_steps >= 8
+    assert result.environment_steps > 0
