@@ -105,20 +105,11 @@ class Steps {
                replay_.columns()[std::size_t(sources_[i].index)].row_bytes == 1;
     }
 
-    static bool all_finite(const std::byte *floats, std::size_t bytes) {
-        std::uint32_t bad = 0;
-        for (std::size_t i = 0; i < bytes; i += 4) {
-            std::uint32_t bits;
-            std::memcpy(&bits, floats + i, 4);
-            bad |= (bits & 0x7f800000u) == 0x7f800000u; // an exponent of all ones
-        }
-        return !bad;
-    }
-
     void check(const Program &program) const {
         for (std::size_t i = 0; i < program.inputs.size(); ++i)
             if (program.inputs[i].type == learner::Type::float32 &&
-                !all_finite(program.inputs[i].place, program.inputs[i].bytes))
+                !executor_.kernels().all_finite(reinterpret_cast<const float *>(program.inputs[i].place),
+                                                static_cast<long>(program.inputs[i].bytes / 4)))
                 throw std::domain_error(sources_[i].name +
                                         ": found NaN or infinity; allowed: finite numbers");
     }

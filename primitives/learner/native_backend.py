@@ -174,7 +174,7 @@ class NativeExecutable(Executable):
 
         Args:
             variant: a key of `graphs`.
-            steps: how many to take the mean of, at least 1.
+            steps: how many to take the least of, at least 1: noise only adds.
 
         Returns:
             Each operation's node, in order, with its time in seconds; an operation that makes two calls (a

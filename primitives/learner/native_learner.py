@@ -7,13 +7,13 @@ layers. Here the algorithm's `act` is one more program on the arena, which reads
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from primitives.algorithms import Algorithm
-from primitives.learner.base import StepOutcome, refuse_discounts
+from primitives.algorithms import Algorithm, checks
+from primitives.learner.base import StepOutcome
 from primitives.learner.executable import Array
 from primitives.learner.graph import Graph, UnsupportedOperationError
 from primitives.learner.graph_learner import GraphLearner
@@ -21,7 +21,7 @@ from primitives.learner.native_backend import NativeExecutable
 from primitives.learner.tracing import trace
 
 _ACT = "act"
-# What the executor checks of a column: `StepCall::Check` in bindings.cpp.
+# What the executor checks of a column: `StepCall::Check` in native/step_call.hpp.
 _NO_CHECK, _FINITE, _NOT_NEGATIVE, _BELOW_LIMIT = range(4)
 
 
@@ -30,18 +30,12 @@ class _Acted(NamedTuple):
     action: torch.Tensor
 
 
-class _Step(NamedTuple):
-    """One variant's call of the executor."""
+class _Call(Protocol):
+    """One variant's step in the executor: `StepCall::step` in native/step_call.hpp."""
 
-    load: Callable[[list[Any]], bool]
-    run: Callable[[list[Array], list[Array]], None]
-    columns: list[str]
-    weight: int | None  # position of the importance weights among the columns
-    has_draws: bool
-    outputs: list[Array]
-    td_position: int
-    td_shape: tuple[int, ...]
-    losses: list[tuple[str, Array]]
+    def __call__(
+        self, batch: Mapping[str, Array], weights: Array | None, draw: Callable[[], list[Array]], /
+    ) -> StepOutcome | None: ...
 
 
 def acting_graph(algorithm: Algorithm) -> Graph:
@@ -94,8 +88,7 @@ class NativeLearner(GraphLearner):
         self._explorer = algorithm
         if self._acts:
             self._prepare_acting()
-
-        self._calls: dict[str, _Step] = {}
+        self._calls: dict[str, _Call] = {}
 
     @property
     def acts_natively(self) -> bool:
@@ -107,37 +100,33 @@ class NativeLearner(GraphLearner):
     ) -> StepOutcome:
         """Take one gradient step; see `Learner.step`.
 
-        Arrays that are exactly as they should be are checked and taken over by one call of the executor; what is
-        wrong with others, or how to convert them, is `Learner.step`'s to say.
+        A dict of arrays that are exactly as they should be is one call of the executor, which checks them too; what
+        is wrong with another batch, or how to convert it, is `Learner.step`'s to say.
         """
-        refuse_discounts(batch)
-        chosen = self.algorithm.variant(self.gradient_steps) if variant is None else variant
-        call = self._calls.get(chosen)
-        if call is None:
-            if chosen not in self.algorithm.variants:
-                return super().step(batch, weights, variant=variant)
-            call = self._calls[chosen] = self._prepared(chosen)
-        arrays = [batch.get(name) for name in call.columns]
-        if call.weight is not None:
-            arrays[call.weight] = self._ones if weights is None else weights
-        if not call.load(arrays):
+        if variant is None:
+            variant = self.algorithm.variant(self.gradient_steps)
+        call = self._calls.get(variant) or self._prepare(variant)
+        outcome = call(batch, weights, self._drawn)
+        if outcome is None:
             return super().step(batch, weights, variant=variant)
-        draws = []
-        if call.has_draws:
-            drawn = self.algorithm.draw(self.batch_size, self._generator)
-            draws = [np.ascontiguousarray(value.numpy()) for value in drawn.values()]
-        td_errors = np.empty(call.td_shape, np.float32)
-        call.outputs[call.td_position] = td_errors
-        call.run(draws, call.outputs)
         self.gradient_steps += 1
-        return StepOutcome(td_errors, {name: array.item() for name, array in call.losses})
+        return outcome
 
-    def _prepared(self, variant: str) -> "_Step":
+    def _drawn(self) -> list[Array]:
+        drawn = self.algorithm.draw(self.batch_size, self._generator)
+        return [np.ascontiguousarray(value.numpy()) for value in drawn.values()]
+
+    def _prepare(self, variant: str) -> _Call:
+        """The call of a variant, made ready.
+
+        Raises:
+            ValueError: an unknown variant.
+        """
         from primitives import _native
 
+        checks.one_of("variant", variant, self.algorithm.variants)
         executable: Any = self.executable
         graph = executable.graphs[variant]
-        columns = list(self._columns)
         rules = []
         for name, (shape, dtype) in self._columns.items():
             check, limit = _NO_CHECK, 0
@@ -145,23 +134,14 @@ class NativeLearner(GraphLearner):
                 check = _NOT_NEGATIVE if name == "weight" else _FINITE
             elif dtype.kind == "i":
                 check, limit = _BELOW_LIMIT, self.algorithm.action_size
-            rules.append((str(dtype), shape, name == "terminated", check, limit))
-        call = _native.learner.StepCall(executable._executor, executable._programs[variant], rules)
-        names = list(graph.outputs)
-        outputs = [np.empty(view.shape, np.float32) for view in graph.outputs.values()]
-        position = names.index("td_error")
-        losses = [
-            (name.removeprefix("losses/"), array)
-            for name, array in zip(names, outputs, strict=True)
-            if name != "td_error"
-        ]
+            rules.append((name, str(dtype), shape, name == "terminated", check, limit))
         inputs = [buffer.name for _, buffer in graph.of_kind("input")]
-        assert inputs[: len(columns)] == [f"batch/{name}" for name in columns]
-        weight = columns.index("weight") if "weight" in columns else None
-        return _Step(
-            call.load, call.run, columns, weight, len(inputs) > len(columns), outputs, position,
-            outputs[position].shape, losses,
-        )  # fmt: skip
+        assert inputs[: len(rules)] == [f"batch/{name}" for name in self._columns]
+        outputs = [(name.removeprefix("losses/"), view.shape) for name, view in graph.outputs.items()]
+        program = executable._programs[variant]
+        call = _native.learner.StepCall(executable._executor, program, rules, outputs, StepOutcome)
+        self._calls[variant] = call.step
+        return self._calls[variant]
 
     def _prepare_acting(self) -> None:
         executable: Any = self.executable

@@ -1,17 +1,14 @@
 // Python's view of the executor of step graphs: `primitives.learner.native_backend` lowers a graph to these
 // calls.
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include "native/numpy.hpp"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <numpy/arrayobject.h>
-
 #include "learner/native/bindings.hpp"
 #include "learner/native/program.hpp"
+#include "learner/native/step_call.hpp"
 
 namespace nb = nanobind;
 
@@ -168,28 +165,6 @@ void set_transfers(Executor &executor, int program,
     executor.program(program).outputs = made(outputs);
 }
 
-bool all_finite(const float *values, std::size_t count) {
-    // An exponent of all ones is infinity or NaN.
-    std::uint32_t bad = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        std::uint32_t bits;
-        std::memcpy(&bits, values + i, 4);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return !bad;
-}
-
-PyArrayObject *checked_array(nb::handle object, std::size_t bytes, std::size_t position, const char *which) {
-    auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
-    if (!PyArray_Check(object.ptr()) || !PyArray_IS_C_CONTIGUOUS(array) ||
-        static_cast<std::size_t>(PyArray_NBYTES(array)) != bytes)
-        throw nb::value_error((std::string(which) + " " + std::to_string(position) +
-                               ": found something else than a contiguous array of " + std::to_string(bytes) +
-                               " bytes")
-                                  .c_str());
-    return array;
-}
-
 // Steps one after the other; each input and output holds `programs.size()` values, one after the other.
 // Returns the position of the first input that is not finite, with nothing done, or -1.
 int run(Executor &executor, const std::vector<int> &programs, nb::sequence inputs, nb::sequence outputs) {
@@ -203,7 +178,8 @@ int run(Executor &executor, const std::vector<int> &programs, nb::sequence input
         PyArrayObject *array = checked_array(inputs[i], t.bytes * steps, i, "input");
         from.push_back(static_cast<std::byte *>(PyArray_DATA(array)));
         if (t.type == Type::float32 &&
-            !all_finite(reinterpret_cast<const float *>(from.back()), t.bytes * steps / 4))
+            !executor.kernels().all_finite(reinterpret_cast<const float *>(from.back()),
+                                           static_cast<long>(t.bytes * steps / 4)))
             return static_cast<int>(i);
     }
     for (std::size_t i = 0; i < first.outputs.size(); ++i)
@@ -223,101 +199,17 @@ int run(Executor &executor, const std::vector<int> &programs, nb::sequence input
     return -1;
 }
 
-// One gradient step on a batch of NumPy arrays: checks and copies in one pass, so that a step on a small
-// network costs little more than its arithmetic.
-class StepCall {
-  public:
-    enum class Check : int { none, finite, not_negative, below_limit };
-    struct Rule {
-        int numpy_type;
-        std::vector<npy_intp> shape;
-        bool may_be_bool;
-        Check check;
-        std::int64_t limit;
-    };
+// (name, dtype, shape, may be bool, check, limit)
+using StepRule = std::tuple<std::string, std::string, std::vector<npy_intp>, bool, int, std::int64_t>;
 
-    // rules: for the first inputs of the program, in order: (dtype, shape, may be bool, check, limit).
-    StepCall(
-        Executor &executor, int program,
-        const std::vector<std::tuple<std::string, std::vector<npy_intp>, bool, int, std::int64_t>> &rules)
-        : executor_(executor), program_(program) {
-        const int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8};
-        for (const auto &[dtype, shape, may_be_bool, check, limit] : rules)
-            rules_.push_back({numbers[static_cast<int>(type_of(dtype))], shape, may_be_bool,
-                              static_cast<Check>(check), limit});
-    }
-
-    // Takes over the batch; false where an array is not exactly as its rule has it, and the caller has to say
-    // why.
-    bool load(const nb::list &arrays) {
-        const auto &program = executor_.program(program_);
-        if (arrays.size() != rules_.size() || rules_.size() > program.inputs.size())
-            return false;
-        for (std::size_t i = 0; i < rules_.size(); ++i)
-            if (!load_column(arrays[i], rules_[i], program.inputs[i]))
-                return false;
-        return true;
-    }
-
-    // Runs the step on what was loaded, with the draws, and copies out what it gives.
-    void run(const nb::list &draws, const nb::list &outputs) {
-        const auto &program = executor_.program(program_);
-        for (std::size_t i = 0; i < draws.size(); ++i) {
-            const Transfer &t = program.inputs.at(rules_.size() + i);
-            std::memcpy(t.place, PyArray_DATA(checked_array(draws[i], t.bytes, i, "draw")), t.bytes);
-        }
-        std::vector<void *> &to = targets_;
-        to.clear();
-        for (std::size_t i = 0; i < program.outputs.size(); ++i)
-            to.push_back(PyArray_DATA(checked_array(outputs[i], program.outputs[i].bytes, i, "output")));
-        nb::gil_scoped_release released;
-        executor_.run(program);
-        for (std::size_t i = 0; i < to.size(); ++i)
-            std::memcpy(to[i], program.outputs[i].place, program.outputs[i].bytes);
-    }
-
-  private:
-    bool load_column(nb::handle object, const Rule &rule, const Transfer &t) const {
-        if (!PyArray_CheckExact(object.ptr()))
-            return false;
-        auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
-        const bool is_bool = rule.may_be_bool && PyArray_TYPE(array) == NPY_BOOL;
-        if ((PyArray_TYPE(array) != rule.numpy_type && !is_bool) || !PyArray_ISCARRAY_RO(array) ||
-            static_cast<std::size_t>(PyArray_NDIM(array)) != rule.shape.size() ||
-            !std::equal(rule.shape.begin(), rule.shape.end(), PyArray_DIMS(array)))
-            return false;
-        const auto *data = static_cast<const std::byte *>(PyArray_DATA(array));
-        if (is_bool) {
-            auto *floats = reinterpret_cast<float *>(t.place);
-            for (npy_intp i = 0; i < PyArray_SIZE(array); ++i)
-                floats[i] = static_cast<float>(static_cast<std::uint8_t>(data[i]));
-            return true;
-        }
-        std::memcpy(t.place, data, t.bytes);
-        const auto *floats = reinterpret_cast<const float *>(t.place);
-        const auto *integers = reinterpret_cast<const std::int64_t *>(t.place);
-        bool wrong = false;
-        switch (rule.check) {
-        case Check::none:
-            return true;
-        case Check::finite:
-            return all_finite(floats, t.bytes / 4);
-        case Check::not_negative:
-            for (std::size_t i = 0; i < t.bytes / 4; ++i)
-                wrong |= !(floats[i] >= 0);
-            return !wrong && all_finite(floats, t.bytes / 4);
-        default:
-            for (std::size_t i = 0; i < t.bytes / 8; ++i)
-                wrong |= static_cast<std::uint64_t>(integers[i]) >= static_cast<std::uint64_t>(rule.limit);
-            return !wrong;
-        }
-    }
-
-    Executor &executor_;
-    int program_;
-    std::vector<Rule> rules_;
-    std::vector<void *> targets_;
-};
+void make_step_call(StepCall *self, Executor &executor, int program, const std::vector<StepRule> &rules,
+                    const std::vector<StepCall::OutputArguments> &outputs, nb::object outcome) {
+    std::vector<StepCall::RuleArguments> made;
+    for (const auto &[name, dtype, shape, may_be_bool, check, limit] : rules)
+        made.emplace_back(name, type_of(dtype), shape, may_be_bool, static_cast<StepCall::Check>(check),
+                          limit);
+    new (self) StepCall(executor, program, made, outputs, std::move(outcome));
+}
 
 // The core's float32 peak in GFLOP/s: the fastest of the blocks that fit into `seconds`.
 double peak_gflops(double seconds, const std::string &simd) {
@@ -342,13 +234,12 @@ nb::object array(nb::object self, Offset offset, const std::vector<long> &shape,
                  const std::vector<long> &strides, const std::string &dtype) {
     auto &executor = nb::cast<Executor &>(self);
     const Type type = type_of(dtype);
-    const int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8};
     std::vector<npy_intp> sizes(shape.begin(), shape.end()), steps;
     for (const long stride : strides)
         steps.push_back(stride * static_cast<npy_intp>(item_bytes(type)));
     PyObject *made = PyArray_New(
-        &PyArray_Type, static_cast<int>(sizes.size()), sizes.data(), numbers[static_cast<int>(type)],
-        steps.data(), executor.at(static_cast<std::size_t>(offset)), 0, NPY_ARRAY_WRITEABLE, nullptr);
+        &PyArray_Type, static_cast<int>(sizes.size()), sizes.data(), numpy_type_of(type), steps.data(),
+        executor.at(static_cast<std::size_t>(offset)), 0, NPY_ARRAY_WRITEABLE, nullptr);
     if (!made)
         nb::raise_python_error();
     if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(made), self.inc_ref().ptr()) < 0)
@@ -356,16 +247,10 @@ nb::object array(nb::object self, Offset offset, const std::vector<long> &shape,
     return nb::steal(made);
 }
 
-int import_numpy() {
-    import_array1(-1);
-    return 0;
-}
-
 } // namespace
 
 void bind_learner(nb::module_ &parent) {
-    if (import_numpy() < 0)
-        nb::raise_python_error();
+    numpy::import_numpy();
     nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
     m.attr("OP_NAMES") = OP_NAMES;
     m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "");
@@ -389,12 +274,8 @@ void bind_learner(nb::module_ &parent) {
              [](Executor &e, int program, int steps) { return e.profile(e.program(program), steps); })
         .def("array", &array);
     nb::class_<StepCall>(m, "StepCall")
-        .def(nb::init<Executor &, int,
-                      const std::vector<
-                          std::tuple<std::string, std::vector<npy_intp>, bool, int, std::int64_t>> &>(),
-             nb::keep_alive<1, 2>())
-        .def("load", &StepCall::load)
-        .def("run", &StepCall::run);
+        .def("__init__", &make_step_call, nb::keep_alive<1, 2>())
+        .def("step", &StepCall::step, nb::arg(), nb::arg().none(), nb::arg().none());
 }
 
 } // namespace placerl::learner

@@ -228,3 +228,9 @@ inline float sum_all(const float *x, long n) {
 }
 inline float max_all(const float *x, long n) { return reduce(x, n, -__builtin_inff(), larger); }
 inline float min_all(const float *x, long n) { return reduce(x, n, __builtin_inff(), smaller); }
+inline bool all_finite(const float *x, long n) {
+    std::int32_t bad = 0; // an exponent of all ones is infinity or NaN
+    for (long i = 0; i < n; ++i)
+        bad |= (to_bits(x[i]) & 0x7f800000) == 0x7f800000;
+    return !bad;
+}

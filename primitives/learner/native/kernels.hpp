@@ -91,6 +91,7 @@ struct Kernels {
     std::array<ElementwiseFunction, 7> elementwise[static_cast<int>(Op::count)];
     ReduceRowsFunction sum_rows, max_rows, min_rows;
     ReduceFunction sum, max, min;
+    bool (*all_finite)(const float *x, long n);
     // Does many independent multiply-adds, and returns how many operations they are.
     double (*multiply_add_block)(float *result);
 };

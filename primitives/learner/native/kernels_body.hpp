@@ -45,6 +45,7 @@ constexpr Kernels KERNELS = {
     &sum_all,
     &max_all,
     &min_all,
+    &all_finite,
     &multiply_add_block,
 };
 

@@ -1,0 +1,133 @@
+// The executor's memory and how views walk over it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace placerl::learner {
+
+constexpr int MAXIMUM_DIMENSIONS = 6;
+
+enum class Type : int { float32, int32, int64, boolean, uint8 };
+
+inline std::size_t item_bytes(Type type) {
+    switch (type) {
+    case Type::int64:
+        return 8;
+    case Type::boolean:
+    case Type::uint8:
+        return 1;
+    default:
+        return 4;
+    }
+}
+
+// A strided window on the arena; strides in elements.
+struct StridedView {
+    std::byte *data = nullptr;
+    Type type = Type::float32;
+    std::vector<long> strides;
+};
+
+// Sixty-four byte aligned memory that starts at zero, on large pages where the system has them.
+class Arena {
+  public:
+    explicit Arena(std::size_t bytes) : bytes_((bytes + PAGE - 1) / PAGE * PAGE) {
+        data_ = static_cast<std::byte *>(std::aligned_alloc(PAGE, bytes_));
+        if (!data_)
+            throw std::bad_alloc();
+        std::memset(data_, 0, bytes_);
+    }
+    ~Arena() { std::free(data_); }
+    Arena(const Arena &) = delete;
+    Arena &operator=(const Arena &) = delete;
+    std::byte *at(std::size_t offset) const { return data_ + offset; }
+
+  private:
+    static constexpr std::size_t PAGE = 4096;
+    std::size_t bytes_;
+    std::byte *data_;
+};
+
+inline float read_element(const std::byte *p, Type type) {
+    switch (type) {
+    case Type::float32: {
+        float x;
+        std::memcpy(&x, p, 4);
+        return x;
+    }
+    case Type::int32: {
+        std::int32_t x;
+        std::memcpy(&x, p, 4);
+        return static_cast<float>(x);
+    }
+    case Type::int64: {
+        std::int64_t x;
+        std::memcpy(&x, p, 8);
+        return static_cast<float>(x);
+    }
+    default:
+        return static_cast<float>(static_cast<std::uint8_t>(*p));
+    }
+}
+
+inline void write_element(std::byte *p, Type type, float x) {
+    switch (type) {
+    case Type::float32:
+        std::memcpy(p, &x, 4);
+        break;
+    case Type::int32: {
+        const auto i = static_cast<std::int32_t>(x);
+        std::memcpy(p, &i, 4);
+        break;
+    }
+    case Type::int64: {
+        const auto i = static_cast<std::int64_t>(x);
+        std::memcpy(p, &i, 8);
+        break;
+    }
+    case Type::boolean:
+        *p = static_cast<std::byte>(x != 0);
+        break;
+    default:
+        *p = static_cast<std::byte>(static_cast<std::uint8_t>(x));
+    }
+}
+
+// Calls visit(position, size, offset...) for runs along the last dimension of `shape` that together cover the
+// elements start .. start + count in row-major order; one offset, in elements, for each of the strides given.
+template <typename Visit>
+inline void for_runs(const std::vector<long> &shape, const std::vector<long> &strides, long start, long count,
+                     Visit visit) {
+    const int dimensions = static_cast<int>(shape.size());
+    if (dimensions == 0) {
+        visit(0L, 1L, 0L);
+        return;
+    }
+    long index[MAXIMUM_DIMENSIONS];
+    long offset = 0, rest = start;
+    for (int i = dimensions - 1; i >= 0; --i) {
+        index[i] = rest % shape[i];
+        rest /= shape[i];
+        offset += index[i] * strides[i];
+    }
+    const int last = dimensions - 1;
+    for (long done = 0; done < count;) {
+        const long run = std::min(shape[last] - index[last], count - done);
+        visit(done, run, offset);
+        done += run;
+        index[last] += run;
+        offset += run * strides[last];
+        for (int i = last; i > 0 && index[i] == shape[i]; --i) {
+            offset += strides[i - 1] - shape[i] * strides[i];
+            index[i] = 0;
+            ++index[i - 1];
+        }
+    }
+}
+
+} // namespace placerl::learner
