@@ -1,0 +1,156 @@
+"""The pipeline's first stage: finds a request's path, exchanges the priority of its leaf, keeps the total."""
+
+from typing import Any
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.ram import Ram
+from primitives.fpga.replay_pipeline.layout import Operation, TreeLayout, is_write
+
+
+class FrontEnd(wiring.Component):
+    """Three cycles a request, one request a cycle.
+
+    The tree's levels can add a change to their sums on the way down because the change is known here: a copy of
+    the leaves is read and written in one step. (A leaf is read here and at the last level in each cycle, and a
+    memory with two read ports would be two memories as well.)
+
+    Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its
+    tag; an UPDATE with `remembered` takes its path from there.
+
+    Ports:
+        requests (in, stream of `TreeLayout.request`), steps (out, stream of `TreeLayout.step(0)`).
+        sampled (in, stream of path and tag, always ready): finished samples.
+        last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
+        total (out, total_bits): the sum of all priorities, those of every request that has left.
+        unsettled (out, 1): a request that will change the total is inside.
+    """
+
+    def __init__(self, layout: TreeLayout) -> None:
+        self.layout = layout
+        super().__init__(
+            {
+                "requests": In(stream.Signature(layout.request())),
+                "steps": Out(stream.Signature(layout.step(0))),
+                "sampled_valid": In(1),
+                "sampled_tag": In(layout.tag_bits),
+                "sampled_path": In(layout.path_bits),
+                "last_leaf": In(layout.path_bits),
+                "total": Out(layout.total_bits),
+                "unsettled": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        layout = self.layout
+        advance = Signal()
+        m.d.comb += [
+            advance.eq(self.steps.ready | ~self.steps.valid),
+            self.requests.ready.eq(advance),
+        ]
+
+        # Cycle 1: the request's own path, that of the next leaf in turn, or the remembered one.
+        m.submodules.paths = paths = Ram(width=layout.path_bits, depth=1 << layout.tag_bits)
+        next_path = Signal(layout.path_bits)
+        found = Signal(layout.request())
+        found_valid = Signal()
+        m.d.comb += [
+            paths.read_enable.eq(advance),
+            paths.read_address.eq(self.requests.payload.tag),
+            paths.write_enable.eq(self.sampled_valid),
+            paths.write_address.eq(self.sampled_tag),
+            paths.write_data.eq(self.sampled_path),
+        ]
+        with m.If(advance):
+            m.d.sync += [found.eq(self.requests.payload), found_valid.eq(self.requests.valid)]
+            with m.If(self.requests.payload.operation == Operation.INSERT):
+                m.d.sync += found.path.eq(next_path)
+                with m.If(self.requests.valid):
+                    m.d.sync += next_path.eq(Mux(next_path == self.last_leaf, 0, self._successor(next_path)))
+
+        # Cycle 2: the leaf's priority is asked for.
+        path = Signal(layout.path_bits)
+        remembered = found.remembered & (found.operation == Operation.UPDATE)
+        m.d.comb += path.eq(Mux(remembered, paths.read_data, found.path))
+        m.submodules.leaves = leaves = Ram(width=layout.leaf_bits, depth=layout.leaves)
+        leaf = Signal(layout.node_bits(layout.levels))
+        m.d.comb += [
+            leaf.eq(self._leaf(path)),
+            leaves.read_enable.eq(advance),
+            leaves.read_address.eq(leaf),
+        ]
+        asked = Signal(layout.request())
+        asked_valid = Signal()
+        asked_leaf = Signal.like(leaf)
+        with m.If(advance):
+            m.d.sync += [
+                asked.eq(found),
+                asked.path.eq(path),
+                asked_valid.eq(found_valid),
+                asked_leaf.eq(leaf),
+            ]
+
+        # Cycle 3: it is there; one written in the cycle before was read with its old value.
+        written = Signal()
+        written_leaf = Signal.like(leaf)
+        written_priority = Signal(layout.leaf_bits)
+        before = Signal(layout.leaf_bits)
+        change = Signal(signed(layout.leaf_bits + 1))
+        writes = Signal()
+        priority = Signal(layout.leaf_bits)
+        m.d.comb += [
+            writes.eq(asked_valid & is_write(asked.operation)),
+            priority.eq(asked.value[: layout.leaf_bits]),
+            before.eq(Mux(written & (written_leaf == asked_leaf), written_priority, leaves.read_data)),
+            change.eq(priority - before),
+            leaves.write_enable.eq(advance & writes),
+            leaves.write_address.eq(asked_leaf),
+            leaves.write_data.eq(priority),
+            self.unsettled.eq((found_valid & is_write(found.operation)) | writes),
+        ]
+        with m.If(advance):
+            step = self.steps.payload
+            m.d.sync += [
+                written.eq(writes),
+                written_leaf.eq(asked_leaf),
+                written_priority.eq(priority),
+                self.steps.valid.eq(asked_valid),
+                step.change.eq(change),
+                # Beyond the total the last positive leaf is taken: no level below meets a prefix beyond its sum.
+                step.rest.eq(Mux(asked.value < self.total, asked.value, self.total - 1)),
+                step.response.operation.eq(asked.operation),
+                step.response.tag.eq(asked.tag),
+                step.response.path.eq(Mux(asked.operation == Operation.SAMPLE, 0, asked.path)),
+                step.response.value.eq(Mux(asked.operation == Operation.SAMPLE, 0, before)),
+                step.response.empty.eq((asked.operation == Operation.SAMPLE) & (self.total == 0)),
+            ]
+            with m.If(writes):
+                m.d.sync += self.total.eq(self.total + change)
+        return m
+
+    def _digits(self, path: Any) -> list[Any]:
+        """The digits of a path, the root's first."""
+        bits = self.layout.digit_bits
+        return [path[bits * level : bits * (level + 1)] for level in reversed(range(self.layout.levels))]
+
+    def _leaf(self, path: Any) -> Any:
+        """The leaf's number: the path itself where K is a power of two."""
+        if self.layout.fanout == 1 << self.layout.digit_bits:
+            return path
+        leaf: Any = 0
+        for digit in self._digits(path):
+            leaf = leaf * self.layout.fanout + digit
+        return leaf
+
+    def _successor(self, path: Any) -> Any:
+        """The path of the next leaf: one more, carrying at K."""
+        digits = []
+        carry: Any = 1
+        for digit in reversed(self._digits(path)):
+            full = carry & (digit == self.layout.fanout - 1)
+            digits.append(Mux(full, 0, digit + carry)[: self.layout.digit_bits])
+            carry = full
+        return Cat(*digits)

@@ -1,0 +1,158 @@
+"""What a tree of K children a node and D levels looks like in hardware: widths, paths, requests, responses."""
+
+import enum as python_enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from amaranth import Shape, signed, unsigned
+from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2
+from numpy.typing import NDArray
+
+
+class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """What a request asks for (PRL 4.1.1).
+
+    SAMPLE: the leaf at prefix sum `value`. GET: the priority at `path`. UPDATE: `value` becomes the priority at
+    `path`, or at the path that `tag`'s last sample took. INSERT: `value` becomes that of the next leaf in turn.
+    """
+
+    SAMPLE = 0
+    GET = 1
+    UPDATE = 2
+    INSERT = 3
+
+
+def is_write(operation: Any) -> Any:
+    """Whether an operation changes the tree, as an Amaranth value."""
+    return (operation == Operation.UPDATE) | (operation == Operation.INSERT)
+
+
+class Form(python_enum.Enum):
+    """How a level reads a node: WIDE, its K children in one word; NARROW, one child a cycle (MAP IV-C4)."""
+
+    WIDE = "wide"
+    NARROW = "narrow"
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """The tree of a pipeline.
+
+    A path is D digits, the child taken at each level, each of ceil(log2 K) bits, the root's most significant:
+    where K is a power of two it is the leaf's index. Nodes of a level are numbered without gaps for every K.
+
+    Attributes:
+        fanout: children of a node, K, at least 2.
+        levels: D, at least 1; the tree has K^D leaves.
+        leaf_bits: width of a priority, unsigned. Sums grow by log2 K a level towards the root, so none
+            overflows: seen from the root, the width shrinks by log2 K a level (MAP IV-C4).
+        tag_bits: width of the tag that a response carries from its request.
+    """
+
+    fanout: int
+    levels: int
+    leaf_bits: int
+    tag_bits: int = 8
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("fanout", 2, 256),
+            ("levels", 1, 32),
+            ("leaf_bits", 1, 48),
+            ("tag_bits", 1, 24),
+        ):
+            if not low <= (found := getattr(self, name)) <= high:
+                raise ValueError(f"{name}: found {found}; allowed: {low} to {high}")
+        if self.total_bits > 63:
+            allowed = "at most 63 bits in the root's sum: fewer leaf_bits or levels"
+            raise ValueError(
+                f"leaf_bits: found {self.leaf_bits}, {self.total_bits} at the root; allowed: {allowed}"
+            )
+
+    @property
+    def leaves(self) -> int:
+        """K^D."""
+        return self.fanout**self.levels
+
+    @property
+    def digit_bits(self) -> int:
+        """Bits of one digit of a path."""
+        return ceil_log2(self.fanout)
+
+    @property
+    def path_bits(self) -> int:
+        """Bits of a path."""
+        return self.levels * self.digit_bits
+
+    @property
+    def total_bits(self) -> int:
+        """Width of the sum of all priorities."""
+        return self.sum_bits(0)
+
+    def sum_bits(self, level: int) -> int:
+        """Width of the sum of a node at `level`: 0 is the root, D a leaf."""
+        return self.leaf_bits + ceil_log2(self.fanout ** (self.levels - level))
+
+    def node_bits(self, level: int) -> int:
+        """Width of the number of a node at `level`."""
+        return ceil_log2(self.fanout**level)
+
+    def request(self) -> data.StructLayout:
+        """Fields of a request. `value` is a prefix sum or a priority; `remembered` asks UPDATE for `tag`'s path."""
+        return data.StructLayout(
+            {
+                "operation": Operation,
+                "remembered": 1,
+                "tag": self.tag_bits,
+                "path": self.path_bits,
+                "value": self.total_bits,
+            }
+        )
+
+    def response(self) -> data.StructLayout:
+        """Fields of a response.
+
+        `path`: of the leaf. `value`: its priority, for UPDATE and INSERT the one before. `empty`: 1 for a sample
+        of a tree whose priorities are all 0; its path is then 0.
+        """
+        return data.StructLayout(
+            {
+                "operation": Operation,
+                "tag": self.tag_bits,
+                "path": self.path_bits,
+                "value": self.leaf_bits,
+                "empty": 1,
+            }
+        )
+
+    def step(self, level: int) -> data.StructLayout:
+        """What enters `level`: a response in the making, the node reached, and what is to be done there.
+
+        `rest`: for SAMPLE the prefix sum inside the node, below the node's sum. `change`: for UPDATE and INSERT,
+        what is added to the sums on the path.
+        """
+        fields: dict[str, Shape | data.Layout | type[Operation]] = {
+            "response": self.response(),
+            "node": unsigned(self.node_bits(level)),
+            "rest": unsigned(self.sum_bits(level)),
+            "change": signed(self.leaf_bits + 1),
+        }
+        return data.StructLayout(fields)
+
+    def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The paths of (N,) leaf indices."""
+        path = np.zeros_like(leaves)
+        for level in range(self.levels):
+            digit = leaves // self.fanout**level % self.fanout
+            path |= digit << (level * self.digit_bits)
+        return path
+
+    def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The leaf indices of (N,) paths: the inverse of `path_of`."""
+        leaf = np.zeros_like(paths)
+        for level in range(self.levels):
+            digit = (paths >> (level * self.digit_bits)) & ((1 << self.digit_bits) - 1)
+            leaf += digit * self.fanout**level
+        return leaf

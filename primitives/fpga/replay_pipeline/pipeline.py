@@ -1,0 +1,70 @@
+"""The replay pipeline: a front end, then one stage and one memory a tree level (MAP IV-C4, IV-D4; PRL 4.1.1)."""
+
+from typing import Any
+
+from amaranth import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.replay_pipeline.front_end import FrontEnd
+from primitives.fpga.replay_pipeline.layout import Form, Operation, TreeLayout
+from primitives.fpga.replay_pipeline.levels import LEVELS
+
+
+class ReplayPipeline(wiring.Component):
+    """A sum tree that takes a stream of requests, of all kinds mixed, and answers them in order.
+
+    Every request meets the tree as those before it have left it, however close behind it comes: it passes the
+    levels after them, and each level forwards what it is about to write. `golden.GoldenTree` is the same.
+
+    Throughput: WIDE, one request a cycle; NARROW, K cycles a sample, one cycle any other. `cycles` has the
+    formulas.
+
+    Ports:
+        requests (in, stream of `TreeLayout.request`), responses (out, stream of `TreeLayout.response`).
+        last_leaf (in, path): after this leaf INSERT starts again at leaf 0. The leaves that INSERT fills.
+        total (out, total_bits): the sum of all priorities once all requests taken have been answered.
+        unsettled (out, 1): `total` is about to change.
+
+    Args:
+        layout: the tree.
+        form: how a level reads a node.
+    """
+
+    def __init__(self, layout: TreeLayout, form: Form = Form.WIDE) -> None:
+        self.layout, self.form = layout, form
+        super().__init__(
+            {
+                "requests": In(stream.Signature(layout.request())),
+                "responses": Out(stream.Signature(layout.response())),
+                "last_leaf": In(layout.path_bits),
+                "total": Out(layout.total_bits),
+                "unsettled": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.front_end = front_end = FrontEnd(self.layout)
+        wiring.connect(m, wiring.flipped(self.requests), front_end.requests)
+        steps = front_end.steps
+        for number in range(self.layout.levels):
+            level = LEVELS[self.form](self.layout, number)
+            m.submodules[f"level_{number}"] = level
+            wiring.connect(m, steps, level.steps)
+            steps = level.next_steps
+        response = self.responses.payload
+        m.d.comb += [
+            response.eq(steps.payload.response),
+            self.responses.valid.eq(steps.valid),
+            steps.ready.eq(self.responses.ready),
+            front_end.last_leaf.eq(self.last_leaf),
+            front_end.sampled_valid.eq(
+                steps.valid & self.responses.ready & (response.operation == Operation.SAMPLE)
+            ),
+            front_end.sampled_tag.eq(response.tag),
+            front_end.sampled_path.eq(response.path),
+            self.total.eq(front_end.total),
+            self.unsettled.eq(front_end.unsettled),
+        ]
+        return m
