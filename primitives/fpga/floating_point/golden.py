@@ -1,0 +1,51 @@
+"""Golden models of the operators, in NumPy: bit for bit what the hardware gives for finite numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+SMALLEST = np.float32(2.0**-126)
+# A magnitude below this one is rounded to less than the smallest normal number, with 24 bits of precision.
+_FLUSH_BELOW = 2.0**-126 * (1 - 2.0**-25)
+
+
+def flushed(values: Array) -> Array:
+    """float32 with subnormal numbers as zeros of their sign."""
+    return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values)
+
+
+def rounded(exact: Array) -> Array:
+    """float64 rounded to float32, subnormal numbers flushed: right for a float64 that was rounded once itself."""
+    narrow = exact.astype(np.float32)
+    return np.where(np.abs(exact) < _FLUSH_BELOW, np.copysign(np.float32(0), narrow), narrow)
+
+
+def _in_float64(operation: Callable[..., Array]) -> Callable[..., Array]:
+    # Rounding to 53 and then to 24 bits is rounding to 24 at once for + - * / and the root (53 >= 2 * 24 + 2).
+    def model(*operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return rounded(operation(*(flushed(x).astype(np.float64) for x in operands)))
+
+    return model
+
+
+add = _in_float64(np.add)
+subtract = _in_float64(np.subtract)
+multiply = _in_float64(np.multiply)
+divide = _in_float64(np.divide)
+square_root = _in_float64(lambda x: np.sqrt(np.abs(x)))
+
+
+def from_fixed(whole: Array, fraction_bits: int) -> Array:
+    """int64 that stand for whole / 2^fraction_bits, rounded to float32 once."""
+    return (whole.astype(np.float32) * np.float32(2.0**-fraction_bits)).astype(np.float32)
+
+
+def scaled(values: Array, places: int) -> Array:
+    """float32 times 2^places."""
+    with np.errstate(over="ignore"):
+        return rounded(np.ldexp(flushed(values).astype(np.float64), places))

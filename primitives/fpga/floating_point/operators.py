@@ -1,0 +1,178 @@
+"""The operators of a stream unit, and how it computes the operations that have none of their own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from primitives.fpga.floating_point import arithmetic, functions, golden, logic
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.floating_point.words import Operator
+
+
+@dataclass(frozen=True)
+class OperatorRule:
+    """An operator.
+
+    Attributes:
+        make: the hardware.
+        golden: its model: float32 or bool arrays in and out.
+        latency: cycles from operands to result.
+    """
+
+    make: Callable[[], Operator]
+    golden: Callable[..., Array]
+    latency: int
+
+
+def _near_zero(name: str) -> OperatorRule:
+    return OperatorRule(
+        lambda: functions.NearZero(name), lambda x: functions.near_zero(name, x), functions.NearZero.latency
+    )
+
+
+def _logic(name: str) -> OperatorRule:
+    return OperatorRule(lambda: logic.Logic(name), logic.RULES[name].golden, logic.Logic.latency)
+
+
+OPERATORS: dict[str, OperatorRule] = {
+    "add": OperatorRule(arithmetic.Add, golden.add, arithmetic.Add.latency),
+    "sub": OperatorRule(lambda: arithmetic.Add(subtract=True), golden.subtract, arithmetic.Add.latency),
+    "mul": OperatorRule(arithmetic.Multiply, golden.multiply, arithmetic.Multiply.latency),
+    "div": OperatorRule(arithmetic.Divide, golden.divide, arithmetic.Divide.latency),
+    "sqrt": OperatorRule(arithmetic.SquareRoot, golden.square_root, arithmetic.SquareRoot.latency),
+    "exp": OperatorRule(functions.Exponential, functions.exponential, functions.Exponential.latency),
+    "log": OperatorRule(functions.Logarithm, functions.logarithm, functions.Logarithm.latency),
+    **{f"{name}_near_zero": _near_zero(name) for name in ("tanh", "expm1", "log1p")},
+    **{name: _logic(name) for name in logic.RULES},
+}
+
+
+class Step(NamedTuple):
+    """One step of a stream program.
+
+    Registers are numbered as in `primitives.learner.graph.Instruction`: the inputs, then a step's result each.
+
+    Attributes:
+        op: an operator, or "constant".
+        arguments: registers.
+        value: the constant.
+    """
+
+    op: str
+    arguments: tuple[int, ...] = ()
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class StreamProgram:
+    """What a stream unit computes of each element.
+
+    Attributes:
+        input_count: registers 0 to input_count - 1.
+        steps: in order.
+        results: the registers that it gives back.
+    """
+
+    input_count: int
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+
+    @property
+    def latency(self) -> int:
+        """Cycles from an element's inputs to its results."""
+        ready = self.ready_cycles()
+        return max((ready[register] for register in self.results), default=0)
+
+    def ready_cycles(self) -> list[int]:
+        """The cycle in which each register holds its value, after the inputs' cycle 0; constants are always there."""
+        ready = [0] * self.input_count
+        for step in self.steps:
+            if step.op == "constant":
+                ready.append(0)
+            else:
+                start = max(ready[argument] for argument in step.arguments)
+                ready.append(start + OPERATORS[step.op].latency)
+        return ready
+
+    def golden(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results of float32 or bool arrays that broadcast."""
+        registers = list(inputs)
+        for step in self.steps:
+            if step.op == "constant":
+                registers.append(np.asarray(step.value, np.float32))
+            else:
+                operands = [registers[argument] for argument in step.arguments]
+                registers.append(OPERATORS[step.op].golden(*operands))
+        return [registers[register] for register in self.results]
+
+
+class ProgramBuilder:
+    """Writes stream programs; knows the operations that are made of several operators."""
+
+    def __init__(self, input_count: int):
+        self._input_count = input_count
+        self._steps: list[Step] = []
+        self._constants: dict[float, int] = {}
+
+    def constant(self, value: float) -> int:
+        """A register that holds a number."""
+        value = float(np.float32(value))
+        if value not in self._constants:
+            self._constants[value] = self._append(Step("constant", value=value))
+        return self._constants[value]
+
+    def apply(self, op: str, *arguments: int) -> int:
+        """The register with the result of an operator or of an operation of `COMPOSED`.
+
+        Raises:
+            KeyError: there is no such operation.
+        """
+        if op in COMPOSED:
+            return COMPOSED[op](self, *arguments)
+        if op not in OPERATORS:
+            raise KeyError(op)
+        return self._append(Step(op, arguments))
+
+    def finished(self, results: Sequence[int]) -> StreamProgram:
+        """The program."""
+        return StreamProgram(self._input_count, tuple(self._steps), tuple(results))
+
+    def _append(self, step: Step) -> int:
+        self._steps.append(step)
+        return self._input_count + len(self._steps) - 1
+
+
+def _below(b: ProgramBuilder, x: int, limit: float) -> int:
+    return b.apply("lt", b.apply("abs", x), b.constant(limit))
+
+
+def _tanh(b: ProgramBuilder, x: int) -> int:
+    power = b.apply("exp", b.apply("add", x, x))
+    far = b.apply("sub", b.constant(1), b.apply("div", b.constant(2), b.apply("add", power, b.constant(1))))
+    return b.apply("where", _below(b, x, 1), b.apply("tanh_near_zero", x), far)
+
+
+def _expm1(b: ProgramBuilder, x: int) -> int:
+    far = b.apply("sub", b.apply("exp", x), b.constant(1))
+    return b.apply("where", _below(b, x, 1), b.apply("expm1_near_zero", x), far)
+
+
+def _log1p(b: ProgramBuilder, x: int) -> int:
+    far = b.apply("log", b.apply("add", x, b.constant(1)))
+    return b.apply("where", _below(b, x, 0.5), b.apply("log1p_near_zero", x), far)
+
+
+def _sigmoid(b: ProgramBuilder, x: int) -> int:
+    return b.apply("div", b.constant(1), b.apply("add", b.constant(1), b.apply("exp", b.apply("neg", x))))
+
+
+COMPOSED: dict[str, Callable[..., int]] = {
+    "tanh": _tanh,
+    "expm1": _expm1,
+    "log1p": _log1p,
+    "sigmoid": _sigmoid,
+    "reciprocal": lambda b, x: b.apply("div", b.constant(1), x),
+    "rsqrt": lambda b, x: b.apply("div", b.constant(1), b.apply("sqrt", x)),
+}

@@ -1,0 +1,91 @@
+"""The binary32 word as fields, and what several operators need: normalising, rounding, delaying."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+WORD_BITS = 32
+FRACTION_BITS = 23
+EXPONENT_BIAS = 127
+INFINITE_EXPONENT = 255
+
+
+# A binary32 number: fraction in the low bits, then exponent and sign.
+Float = data.StructLayout({"fraction": FRACTION_BITS, "exponent": 8, "sign": 1})
+
+
+class Operator(wiring.Component):
+    """A pipelined operator: takes operands and gives a result in every cycle, `latency` cycles apart.
+
+    Ports:
+        operands: In(count x 32), or of another shape where an operator says so.
+        result: Out(32), or of another shape.
+    """
+
+    latency: int
+
+    def __init__(self, count: int, *, operand: ShapeLike = WORD_BITS, result: ShapeLike = WORD_BITS):
+        super().__init__({"operands": In(data.ArrayLayout(operand, count)), "result": Out(result)})
+
+
+def is_zero(number: data.View) -> Value:
+    """Whether a number is zero; subnormal numbers are."""
+    return number.exponent == 0
+
+
+def significand(number: data.View) -> Value:
+    """The 24 bits of a number's significand, the hidden one included; 0 of zero."""
+    return Mux(is_zero(number), 0, Cat(number.fraction, Const(1, 1)))
+
+
+def registered(m: Module, value: Value, shape: object = None, name: str = "stage") -> Signal:
+    """The value one cycle later."""
+    register = Signal(Shape.cast(value.shape()) if shape is None else shape, name=name)
+    m.d.sync += register.eq(value)
+    return register
+
+
+def delayed(m: Module, value: Value, cycles: int) -> Value:
+    """The value some cycles later."""
+    for _ in range(cycles):
+        value = registered(m, value, name="delay")
+    return value
+
+
+def normalised(value: Value, width: int) -> tuple[Value, Value]:
+    """(value shifted left until its top bit is 1, the places shifted); of 0, 0 and width - 1 or less."""
+    places: list[Value] = []
+    step = 1 << (width - 1).bit_length() - 1
+    while step:
+        clear = value[width - step : width] == 0
+        value = Mux(clear, value << step, value)[:width]
+        places.append(clear)
+        step >>= 1
+    return value, Cat(*reversed(places))
+
+
+def packed(m: Module, sign: Value, exponent: Value, bits: Value, zero: Value) -> Value:
+    """A rounded binary32 word.
+
+    Args:
+        exponent: biased, signed, of the top bit of `bits`.
+        bits: the significand, its top bit 1, with 2 or more bits behind the 24; the lowest is sticky.
+        zero: the result is zero whatever the rest says.
+    """
+    extra = len(bits) - (FRACTION_BITS + 1)
+    half = bits[extra - 1]
+    sticky = bits[: extra - 1].any()
+    kept = bits[extra:]
+    up = half & (sticky | kept[0])
+    rounded = Signal(FRACTION_BITS + 2, name="rounded")
+    final_exponent = Signal(Shape.cast(exponent.shape()).width + 1, name="final_exponent")
+    signed_exponent = final_exponent.as_signed()
+    m.d.comb += [rounded.eq(kept + up), final_exponent.eq(exponent + rounded[-1])]
+    word = Signal(Float, name="word")
+    m.d.comb += word.sign.eq(sign)
+    with m.If(~zero & (signed_exponent >= INFINITE_EXPONENT)):
+        m.d.comb += word.exponent.eq(INFINITE_EXPONENT)
+    with m.Elif(~zero & (signed_exponent > 0)):
+        # A carry out of the fraction leaves zeros behind.
+        m.d.comb += [word.exponent.eq(final_exponent), word.fraction.eq(rounded[:FRACTION_BITS])]
+    return word.as_value()

@@ -1,0 +1,168 @@
+"""The reduction unit: sums and extremes of groups of float32 numbers, a word of several lanes a cycle.
+
+A floating-point adder of several cycles cannot add up a stream that brings a number in every cycle; MAP (IV-C4) meets
+the same in the sum tree, and takes fixed point, whose addition is one cycle. So does this unit: every number is scaled
+by a power of two that the group's largest magnitude gives, converted to `SUM_FORMAT`, and the sum is exact, whatever
+the order; it is rounded to float32 once. The scale comes with the stream: what wrote the tensor knew its largest
+exponent (`block_exponent`).
+"""
+
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.floating_point import golden
+from primitives.fpga.floating_point.convert import SCALE_BITS, FromFixed, Scale, ToFixed
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
+
+ITEM_BITS = 40
+SUM_BITS = 64  # room for 2^24 numbers
+OPERATIONS = ("sum", "max", "min")
+
+
+def block_exponent(values: Array) -> int:
+    """e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 where all are zero or there is none."""
+    largest = float(np.abs(golden.flushed(values)).max(initial=0))
+    return int(np.frexp(largest)[1]) - 1 if largest else 0
+
+
+def reduction_latency(operation: str, lanes: int) -> int:
+    """Cycles from a group's last word to its result."""
+    tree = (lanes - 1).bit_length()
+    if operation == "sum":
+        return Scale.latency + ToFixed.latency + tree + 1 + FromFixed.latency + Scale.latency
+    return tree + 1
+
+
+def reduce_golden(operation: str, groups: Array) -> Array:
+    """Golden model: (G, R) float32 to (G,); all groups have one scale."""
+    groups = golden.flushed(groups)
+    if operation == "max":
+        return groups.max(axis=1)
+    if operation == "min":
+        return groups.min(axis=1)
+    exponent = block_exponent(groups)
+    places = ITEM_BITS - 2 - exponent
+    whole = np.floor(np.ldexp(groups.astype(np.float64), places) + 0.5).astype(np.int64)
+    return golden.scaled(golden.from_fixed(whole.sum(axis=1), ITEM_BITS - 2), exponent)
+
+
+class ReduceUnit(wiring.Component):
+    """Reduces groups of a stream, one after the other; every lane of a word belongs to one group.
+
+    Args:
+        operation: "sum", "max" or "min".
+        lanes: numbers in a word, a power of two.
+
+    Ports:
+        items: In(stream): numbers (lanes x 32); count: how many of them are numbers, from lane 0 on, at least 1;
+            last: the group ends; scale: signed, what `block_exponent` gives for the tensor ("sum").
+        results: Out(stream of 32): one number a group.
+
+    Latency: `reduction_latency` cycles from a group's last word. It stands still while a result is not taken.
+    """
+
+    def __init__(self, operation: str, *, lanes: int):
+        if operation not in OPERATIONS:
+            raise ValueError(f"operation: found {operation!r}; allowed: {', '.join(OPERATIONS)}")
+        if lanes < 1 or lanes & (lanes - 1):
+            raise ValueError(f"lanes: found {lanes}; allowed: a power of two")
+        self.operation, self.lanes = operation, lanes
+        item = data.StructLayout(
+            {
+                "numbers": data.ArrayLayout(WORD_BITS, lanes),
+                "count": range(lanes + 1),
+                "last": 1,
+                "scale": signed(SCALE_BITS),
+            }
+        )
+        super().__init__({"items": In(stream.Signature(item)), "results": Out(stream.Signature(WORD_BITS))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        running = ~self.results.valid | self.results.ready
+        m.d.comb += self.items.ready.eq(running)
+        datapath = _Datapath(self.operation, self.lanes, self.items.payload.shape())
+        m.submodules.datapath = EnableInserter(running)(datapath)
+        m.d.comb += [
+            datapath.item.eq(self.items.payload),
+            datapath.valid.eq(self.items.valid),
+            self.results.payload.eq(datapath.result),
+            self.results.valid.eq(datapath.done),
+        ]
+        return m
+
+
+class _Datapath(wiring.Component):
+    def __init__(self, operation: str, lanes: int, item: Any):
+        self._operation, self._lanes = operation, lanes
+        super().__init__({"item": In(item), "valid": In(1), "result": Out(WORD_BITS), "done": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        values: list[Value]
+        if self._operation == "sum":
+            values, cycles = self._fixed(m)
+        else:
+            values, cycles = [_order(self.item.numbers[lane]) for lane in range(self._lanes)], 0
+        present = [delayed(m, self.item.count > lane, cycles) for lane in range(self._lanes)]
+        valid, last = (delayed(m, bit, cycles) for bit in (self.valid, self.item.last))
+        while len(values) > 1:
+            pairs = list(zip(values[::2], values[1::2], present[::2], present[1::2], strict=True))
+            values = [registered(m, self._joined(a, b, has_a, has_b)) for a, b, has_a, has_b in pairs]
+            present = [registered(m, has_a | has_b) for _, _, has_a, has_b in pairs]
+            valid, last = registered(m, valid), registered(m, last)
+            cycles += 1
+        width = SUM_BITS if self._operation == "sum" else WORD_BITS + 1
+        total, fresh, ended = Signal(signed(width)), Signal(init=1), Signal()
+        joined = self._joined(total, values[0], ~fresh, present[0])
+        m.d.sync += ended.eq(valid & last)
+        with m.If(valid):
+            m.d.sync += [total.eq(joined), fresh.eq(last)]
+        if self._operation != "sum":
+            m.d.comb += [self.result.eq(_word(total)), self.done.eq(ended)]
+            return m
+        m.submodules.convert = convert = FromFixed(bits=SUM_BITS, fraction_bits=ITEM_BITS - 2)
+        m.submodules.scale = scale = Scale()
+        m.d.comb += [
+            convert.operands[0].eq(total),
+            scale.operands[0].eq(convert.result),
+            scale.operands[1].eq(delayed(m, self.item.scale, cycles + 1 + FromFixed.latency)),
+            self.result.eq(scale.result),
+            self.done.eq(delayed(m, ended, FromFixed.latency + Scale.latency)),
+        ]
+        return m
+
+    def _fixed(self, m: Module) -> tuple[list[Value], int]:
+        values: list[Value] = []
+        for lane in range(self._lanes):
+            m.submodules[f"scale_{lane}"] = scale = Scale()
+            m.submodules[f"convert_{lane}"] = convert = ToFixed(bits=ITEM_BITS, fraction_bits=ITEM_BITS - 2)
+            m.d.comb += [
+                scale.operands[0].eq(self.item.numbers[lane]),
+                scale.operands[1].eq((-self.item.scale)[:WORD_BITS]),
+                convert.operands[0].eq(scale.result),
+            ]
+            values.append(convert.result.value)
+        return values, Scale.latency + ToFixed.latency
+
+    def _joined(self, a: Value, b: Value, has_a: Value, has_b: Value) -> Value:
+        if self._operation == "sum":
+            return Mux(has_a, a, 0) + Mux(has_b, b, 0)
+        b_wins = b > a if self._operation == "max" else b < a
+        return Mux(has_b & (~has_a | b_wins), b, a)
+
+
+def _order(word: Value) -> Value:
+    """A signed number in the order of the floats."""
+    magnitude = Mux(word[23:31] == 0, 0, word[:31])
+    return Mux(word[31], -magnitude, magnitude)
+
+
+def _word(order: Value) -> Value:
+    """The inverse of `_order`."""
+    return Mux(order < 0, (-order)[:31] | 1 << 31, order[:31])[:WORD_BITS]
