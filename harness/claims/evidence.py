@@ -22,10 +22,14 @@ def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
 
 
 def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those of a cell that the same run measured again ("name#2" follows "name")."""
+    """The rows without those of a cell that was measured again by the same revision on the same machine.
+
+    Again in the same run ("name#2" follows "name"), or in a later run, of another tier for instance.
+    """
     names = frame["cell"].str.split("#").str[0]
-    last = frame.groupby([frame["run"], names])["cell"].transform("last")
-    return frame[frame["cell"] == last]
+    measured = frame["run"].astype(str) + "/" + frame["cell"]
+    last = measured.groupby([frame["revision"], frame["fingerprint"], names]).transform("last")
+    return frame[measured == last]
 
 
 def records(frame: pd.DataFrame) -> list[Any]:

@@ -3,6 +3,7 @@
 Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -139,12 +140,12 @@ class Content:
     """Everything that the page shows.
 
     Attributes:
-        run: the run that it is about, the last of the store; None when the store has none.
+        run: the run that it is about, the last of its machine; None when the store has none.
         runs: every run of the store.
         reference: the committed run that it is shown beside; None where there is none.
         changes: the quantities that both have.
-        measurements: the rows of that run, the last attempt of each cell; the index labels are those of the
-            whole store's frame.
+        measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
+            attempt of each cell; the index labels are those of the whole store's frame.
     """
 
     run: RunRecord | None
@@ -161,6 +162,12 @@ class Content:
     noise: tuple[Number, ...]
     reference: "Reference | None" = None
     changes: tuple[Change, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """A file's name for its machine, which a stranger's fingerprint may not choose."""
+        name = self.run.fingerprint if self.run else ""
+        return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
 def optional_size(value: Any) -> int | None:
@@ -373,35 +380,62 @@ def changes(
         yield Change(d.key.workload, what, d.key.batch_size, old, new, ratio, d.verdict, d.reason)
 
 
-def read(path: Path, references: "Iterable[Reference]" = ()) -> Content:
-    """The content of a report on the last run of a store.
+def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
+    """The last run of each machine, the machine of the very last run first."""
+    last = {run.fingerprint: run for run in runs}
+    return sorted(last.values(), key=lambda run: run.id, reverse=True)
+
+
+def read_all(path: Path, references: "Iterable[Reference]" = ()) -> list[Content]:
+    """The content of a report on a store: one for each machine, that of the last run first.
 
     Args:
         path: the store.
-        references: committed runs; the one that fits best is shown beside it.
+        references: committed runs; the one that fits a machine's last run best is shown beside it.
 
     Raises:
         UserError: there is no such store, or it is none of this version.
     """
+    references = list(references)
     with Store.open(path, read_only=True) as store:
-        runs = tuple(store.runs())
-        frame = store.frame()
-        content = arrange(frame, runs)
-        reference = beside(runs[-1], references) if runs else None
-        if reference is None:
-            return content
-        mine = last_measurements(store, runs[-1].id)
-    same = reference.run.fingerprint == runs[-1].fingerprint
+        runs, frame = tuple(store.runs()), store.frame()
+        chosen = platforms(runs)
+        contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
+        return [_beside_reference(store, content, references) for content in contents]
+
+
+def read(path: Path, references: "Iterable[Reference]" = ()) -> Content:
+    """`read_all` of the machine of the last run alone."""
+    return read_all(path, references)[0]
+
+
+def _beside_reference(store: Store, content: Content, references: "Iterable[Reference]") -> Content:
+    run = content.run
+    reference = beside(run, references) if run else None
+    if run is None or reference is None:
+        return content
+    mine = [row for r in content.runs if _same_code(r, run) for row in last_measurements(store, r.id)]
+    same = reference.run.fingerprint == run.fingerprint
     why_not = "" if same else "the reference was measured on another machine"
     return replace(
         content, reference=reference, changes=tuple(changes(reference.measurements, mine, why_not))
     )
 
 
-def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...]) -> Content:
-    """The content of a report on the last of the runs, from the whole store's frame."""
-    run = runs[-1] if runs else None
-    mine = last_attempts(frame[frame["run"] == run.id]) if run else frame
+def _same_code(one: RunRecord, other: RunRecord) -> bool:
+    return (one.revision, one.fingerprint) == (other.revision, other.fingerprint)
+
+
+def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | None) -> Content:
+    """The content of a report on one run and the others, of other tiers, by the same code on the same machine.
+
+    Args:
+        frame: the whole store's frame.
+        runs: every run of the store.
+        run: the one that it is about; None where there is none.
+    """
+    together = [r.id for r in runs if run and _same_code(r, run)]
+    mine = last_attempts(frame[frame["run"].isin(together)])
     return Content(
         run=run,
         runs=runs,

@@ -9,7 +9,7 @@
 | `changes` | a quantity of the reference run and of this one |
 
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
-and `<name>_rows`.
+and `<name>_rows`. Where a store holds runs of several machines, `platforms/` has a folder for each of the others.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from harness.report.content import (
     Prediction,
     PrimitiveTime,
     TrainingResult,
-    read,
+    read_all,
 )
 from harness.report.files import write_atomically
 from harness.store import RunRecord, Store
@@ -183,14 +183,17 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
     for name in formats:
         if name not in FORMATS:
             raise UserError("command line", "--format", name, ", ".join(FORMATS))
-    content = read(store, reference.load())
+    first, *others = read_all(store, reference.load())
     with Store.open(store, read_only=True) as opened:
-        every = {"measurements": measurements(opened.frame())} | tables(content)
+        every = {"measurements": measurements(opened.frame())} | tables(first)
+    folders = [(folder, first, every)]
+    folders += [(folder / "platforms" / other.slug, other, tables(other)) for other in others]
     written = []
     for name in formats:
-        for path, save in FORMATS[name](content, every, folder):
-            write_atomically(path, save)
-            written.append(path)
+        for target, content, chosen in folders:
+            for path, save in FORMATS[name](content, chosen, target):
+                write_atomically(path, save)
+                written.append(path)
     return written
 
 

@@ -1,7 +1,10 @@
-"""The report as HTML files that need no server and no network: `index.html`, and a page for each claim."""
+"""The report as HTML files that need no server and no network: `index.html`, and a page for each claim.
+
+Runs of several machines in one store become one report, machine by machine.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -14,12 +17,13 @@ from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference
-from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, optional_size, read
+from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, optional_size, read_all
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.tiers import TIERS
 
 FOLDER = Path(__file__).parent / "templates"
+PLATFORMS = "platforms"  # folder of the other machines' pages
 
 
 def environment() -> jinja2.Environment:
@@ -65,6 +69,14 @@ def _grouped(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
     return groups
 
 
+def _counts(content: Content) -> Counter[Outcome]:
+    return Counter(v.finding.outcome for v in content.verdicts)
+
+
+def _processor(content: Content) -> str:
+    return next((fact.value for fact in content.facts if (fact.group, fact.name) == ("cpu", "model")), "–")
+
+
 def _shared(content: Content) -> dict[str, object]:
     """What every page shows: the run, the machine, the versions and the noise."""
     return {
@@ -75,11 +87,12 @@ def _shared(content: Content) -> dict[str, object]:
     }
 
 
-def render(content: Content) -> str:
-    """The first page.
+def render(content: Content, others: Sequence[Content] = ()) -> str:
+    """The first page of a machine.
 
     Args:
         content: what it says.
+        others: other machines of the store, whose pages it links to.
     """
     optimum_gap = from_text("MAP.optimum_gap")[0].value
     achieved = [p for p in content.predictions if p.achieved is not None]
@@ -90,7 +103,11 @@ def render(content: Content) -> str:
         .render(
             **_shared(content),
             outcomes=list(Outcome),
-            counts=Counter(v.finding.outcome for v in content.verdicts),
+            counts=_counts(content),
+            machines=[
+                (f"{PLATFORMS}/{other.slug}/index.html", other, _processor(other), _counts(other))
+                for other in others
+            ],
             marks=MARKS,
             provenances=list(Provenance),
             script=Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
@@ -122,7 +139,7 @@ def render_claims(content: Content) -> Iterator[tuple[str, str]]:
 
 
 def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
-    """Writes the report on the last run of a store.
+    """Writes the report on a store: on the machine of its last run, and in a folder each on the other machines.
 
     Args:
         store: the store.
@@ -134,10 +151,16 @@ def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
     Raises:
         UserError: there is no such store, or the folder cannot be written.
     """
-    content = read(store, reference.load())
+    first, *others = read_all(store, reference.load())
+    for content in others:
+        _write_platform(folder / PLATFORMS / content.slug, content)
+    return _write_platform(folder, first, others), first.verdicts
+
+
+def _write_platform(folder: Path, content: Content, others: Sequence[Content] = ()) -> Path:
     for key, page in render_claims(content):
         _write(folder / "claims" / f"{key}.html", page)
-    return _write(folder / "index.html", render(content)), content.verdicts
+    return _write(folder / "index.html", render(content, others))
 
 
 def _write(path: Path, page: str) -> Path:

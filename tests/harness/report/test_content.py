@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from harness.claims.evidence import last_attempts
-from harness.report import content
-from harness.report.content import Content, read
-from tests.harness.claims.rows import compared, frame_of
+from harness.report import content, export, site
+from harness.report.content import Content, read, read_all
+from harness.store import Store
+from tests.harness.claims.rows import compared, frame_of, profiled
 from tests.harness.report import sample
 
 
@@ -93,7 +94,7 @@ def test_noise_is_counted(made: Content) -> None:
 
 
 def test_an_empty_store_has_a_report(made: Content) -> None:
-    empty = content.arrange(made.measurements.iloc[:0], ())
+    empty = content.arrange(made.measurements.iloc[:0], (), None)
     assert empty.run is None
     assert not any([empty.predictions, empty.comparisons, empty.primitives, empty.curves, empty.gaps])
     assert empty.verdicts
@@ -105,3 +106,33 @@ def test_store_path_is_only_read(tmp_path: Path) -> None:
     before = store.read_bytes()
     read(store)
     assert store.read_bytes() == before
+
+
+def test_runs_of_other_tiers_by_the_same_code_count_too_and_later_attempts_win(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for tier, revision, cells in (("quick", "old", "ab"), ("quick", "new", "ab"), ("bench", "new", "bc")):
+            run = store.begin_run(tier, revision, sample.MACHINE)
+            for cell in cells:
+                run.finish(cell, [profiled("sum_tree.sample", 1.0)])
+    found = read(tmp_path / "store.sqlite").measurements
+    assert list(zip(found["tier"], found["cell"], strict=True)) == [
+        ("quick", "a"),
+        ("bench", "b"),
+        ("bench", "c"),
+    ]
+
+
+def test_each_machine_has_pages_and_tables_of_its_own(tmp_path: Path) -> None:
+    path = sample.write(tmp_path / "store.sqlite")
+    with Store.open(path) as store:
+        elsewhere = {"fingerprint": "../../server", "cpu": {"model": "Big CPU"}}
+        store.begin_run("quick", "r", elsewhere).finish("a", [profiled("sum_tree.sample", 1.0)])
+    first, other = read_all(path)
+    assert [len(c.measurements) > 1 for c in (first, other)] == [False, True]
+    page, _ = site.write(path, tmp_path / "report")
+    assert f'href="platforms/{other.slug}/index.html"' in page.read_text()
+    assert (tmp_path / "report" / "platforms" / other.slug / "claims" / "MAP-F13.html").is_file()
+    assert "Big CPU" in page.read_text()
+    written = export.write(path, tmp_path / "export", ["csv"])
+    assert tmp_path / "export" / "platforms" / other.slug / "verdicts.csv" in written
+    assert all(p.resolve().is_relative_to(tmp_path / "export") for p in written)
