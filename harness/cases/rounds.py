@@ -18,7 +18,7 @@ from harness.mapping import Mapping, Problem, Target
 from harness.mapping.base import REFERENCE
 from harness.measure import Case
 from harness.runtime.actor import Actor
-from harness.runtime.compose import Fusion, actor_of, columns_of, fusions, replay_of, storage_of
+from harness.runtime.compose import Fusion, actors_of, columns_of, fusions, replay_of, storage_of
 from harness.workload import Workload
 from primitives import sum_tree
 from primitives.fused import FusedSteps
@@ -81,7 +81,7 @@ def collect_case(
     def setup() -> tuple[Actor, Learner]:
         environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
         room = max(vector_steps, 2)  # the check takes two
-        actor = actor_of(workload, environment_seed, exploration_seed, fields, room, clip=clip)
+        actor = actors_of(workload, environment_seed, exploration_seed, fields, room, clip=clip).build()
         actor.environment_steps = LATE
         return actor, learner()
 

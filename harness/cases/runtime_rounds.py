@@ -30,6 +30,9 @@ class _Nothing:
         self._sample = Sample(np.zeros(1, np.int64), np.ones(1, np.float32), {})
         self._outcome = SimpleNamespace(td_errors=np.zeros(1), losses={"none": 0.0})
 
+    def build(self) -> "_Nothing":
+        return self
+
     def collect(self, *_: Any) -> dict[str, np.ndarray]:
         return self._transitions
 

@@ -41,6 +41,7 @@ class Actor:
         local_storage: vector steps that fit the local storage; each adds a row an environment.
         clip: the policy's continuous actions may lie outside [-1, 1]: clip what the environments get, and
             record what the policy said.
+        columns: the local storage's arrays, (local_storage * environments, ...) each; by default new ones.
 
     Attributes:
         environment_steps: taken so far, over all environments.
@@ -55,12 +56,15 @@ class Actor:
         local_storage: int,
         *,
         clip: bool = False,
+        columns: Mapping[str, npt.NDArray] | None = None,
     ) -> None:
         self._environments = list(environments)
         self._rng = rng
         self._steps_that_fit = local_storage
         rows = local_storage * len(self._environments)
-        self._columns = {name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()}
+        self._columns = columns or {
+            name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()
+        }
         specification = fields["observation"]
         self._observations = np.stack(
             [np.asarray(e.reset()[0], specification.dtype) for e in self._environments]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
@@ -13,7 +14,8 @@ import torch
 from harness import environments
 from harness.errors import UserError
 from harness.mapping import Mapping, Target
-from harness.runtime.actor import Actor
+from harness.runtime.actor_pool import ActorPlan, ActorPool
+from harness.runtime.actors import Actors, InlineActors, ThreadActors
 from harness.workload import Workload
 from primitives import algorithms, learner, sum_tree
 from primitives.algorithms import Algorithm
@@ -63,7 +65,7 @@ class Parts:
     """The parts of one training.
 
     Attributes:
-        actor: steps the environments.
+        actors: how to make what steps the environments.
         storage: the data, which `replay` manages.
         replay: priorities and sampling.
         learner: takes the gradient steps.
@@ -72,7 +74,7 @@ class Parts:
         steps: the fused gradient steps, where the whole step is fused.
     """
 
-    actor: Actor
+    actors: ActorPlan
     storage: TimedStorage
     replay: Replay
     learner: Learner
@@ -136,7 +138,7 @@ def compose(
     replay = replay_of(workload, mapping, storage, fusion)
     trainee = learner_of(workload, mapping, batch_size, learner_seed)
     return Parts(
-        actor=actor_of(workload, environment_seed, exploration_seed, storage.fields, local_storage),
+        actors=actors_of(workload, environment_seed, exploration_seed, storage.fields, local_storage),
         storage=storage,
         replay=replay,
         learner=trainee,
@@ -157,7 +159,7 @@ def check(workload: Workload, mapping: Mapping) -> None:
     _create(mapping, "learner", mapping.learner, learner.create, algorithm_of(workload), batch_size=1)
 
 
-def actor_of(
+def actors_of(
     workload: Workload,
     environment_seed: np.random.SeedSequence,
     exploration_seed: np.random.SeedSequence,
@@ -165,18 +167,41 @@ def actor_of(
     local_storage: int,
     *,
     clip: bool = False,
-) -> Actor:
+) -> ActorPlan:
     """The workload's environments and what steps them; see `Actor` for `fields` to `clip`."""
-    return Actor(
-        [
-            environments.make(workload.environment, int(seed >> 1))  # some take 31 bits at most
+    return ActorPlan(
+        tuple(
+            partial(environments.make, workload.environment, int(seed >> 1))  # some take 31 bits at most
             for seed in environment_seed.generate_state(workload.training.actors)
-        ],
-        np.random.default_rng(exploration_seed),
+        ),
+        exploration_seed,
         fields,
         local_storage,
-        clip=clip,
+        clip,
     )
+
+
+def start_actors(
+    workload: Workload, plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False
+) -> Actors:
+    """The actors of a plan, at work.
+
+    Args:
+        workload: to name in errors.
+        plan: what they step.
+        learner: whose policy they follow.
+        processes: to step the environments in, side by side; 0: in this process.
+        beside: without processes: in a thread beside the learner, not in turns with it.
+
+    Raises:
+        UserError: more processes than environments.
+    """
+    if not processes:
+        return (ThreadActors if beside else InlineActors)(plan.build(), learner)
+    if not 0 < processes <= len(plan.environments):
+        allowed = f"0 to training.actors, {len(plan.environments)}"
+        raise UserError(workload.name, "actor processes", processes, allowed)
+    return ActorPool(plan, learner, processes)
 
 
 def learner_of(

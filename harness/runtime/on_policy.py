@@ -9,7 +9,7 @@ import torch
 
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime.compose import Fusion, actor_of, columns_of, learner_of
+from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of, start_actors
 from harness.runtime.training import Progress, Training
 from harness.workload import Workload
 from primitives.algorithms.ppo import PPO, Rollout
@@ -17,7 +17,7 @@ from primitives.replay import FieldSpec
 
 
 class OnPolicyTraining:
-    """Iterations of sample generation and model update, in one thread: the same seed trains the same.
+    """Iterations of sample generation and model update: the same seed and processes train the same.
 
     N actors take T steps each with the present policy; K epochs of minibatches of M follow. Where the policy
     stops early, the other steps of the iteration update the value network alone (PPO 3.3). There is no
@@ -29,6 +29,7 @@ class OnPolicyTraining:
         batch_size: M; the workload's by default.
         seed: of everything random.
         threads: that PyTorch may use in this process.
+        processes: to step the environments in, side by side; 0: in this one, one after the other.
 
     Attributes:
         gradient_steps: taken so far.
@@ -49,8 +50,10 @@ class OnPolicyTraining:
         batch_size: int | None = None,
         seed: int = 0,
         threads: int = 1,
+        processes: int = 0,
     ) -> None:
-        torch.set_num_threads(threads)
+        # A small forward pass in `prepare` is all that PyTorch does beside another learner.
+        torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
         settings = workload.training
         size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
@@ -60,8 +63,9 @@ class OnPolicyTraining:
             raise UserError(workload.name, "batch_size", size, allowed)
         environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
-        self._actor = actor_of(workload, environment_seed, exploration_seed, fields, self._length, clip=True)
         self.learner = learner_of(workload, mapping, size, learner_seed)
+        plan = actors_of(workload, environment_seed, exploration_seed, fields, self._length, clip=True)
+        self._acting = start_actors(workload, plan, self.learner, processes)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._rng = np.random.default_rng(dealing_seed)
         self._prepare_s = self._learner_s = 0.0
@@ -71,7 +75,7 @@ class OnPolicyTraining:
     @property
     def environment_steps(self) -> int:
         """Taken so far, over all environments."""
-        return self._actor.environment_steps
+        return self._acting.environment_steps
 
     def warm_up(self) -> Progress:
         """One iteration: part of training, but not of its throughput."""
@@ -92,8 +96,8 @@ class OnPolicyTraining:
         return self._advance(ceil(gradient_steps / steps))
 
     def close(self) -> None:
-        """Close the environments."""
-        self._actor.close()
+        """End the actors' processes, where there are some, and close the environments."""
+        self._acting.close()
 
     def _advance(self, iterations: int) -> Progress:
         before_s, before_terms_s = perf_counter(), self._terms_s()
@@ -104,13 +108,14 @@ class OnPolicyTraining:
             gradient_steps=self.gradient_steps - before[0],
             environment_steps=self.environment_steps - before[1],
             wall_s=perf_counter() - before_s,
-            episodes=self._actor.take_episodes(),
+            episodes=self._acting.take_episodes(),
             terms_s={name: value - before_terms_s[name] for name, value in self._terms_s().items()},
             losses=self._losses,
         )
 
     def _iterate(self) -> None:
-        transitions = self._actor.collect(self._length, self.learner.explore)
+        self._acting.publish()
+        transitions = self._acting.collect(self._length)
         start_s = perf_counter()
         shape = (self._length, self._actors)
         by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}
@@ -128,8 +133,8 @@ class OnPolicyTraining:
 
     def _terms_s(self) -> dict[str, float]:
         return {
-            "environment": self._actor.environment_s,
-            "infer": self._actor.inference_s,
+            "environment": self._acting.environment_s,
+            "infer": self._acting.inference_s,
             "prepare": self._prepare_s,
             "learner": self._learner_s,
         }
@@ -142,7 +147,18 @@ def start(
     batch_size: int | None = None,
     seed: int = 0,
     threads: int = 1,
+    processes: int | None = None,
 ) -> Training | OnPolicyTraining:
-    """The training loop that a workload's algorithm needs, ready to run; the arguments are `Training`'s."""
-    loop = OnPolicyTraining if workload.algorithm.name == PPO.name else Training
-    return loop(workload, mapping, batch_size=batch_size, seed=seed, threads=threads)
+    """The training loop that a workload's algorithm needs, ready to run; the arguments are `Training`'s.
+
+    On-policy, where nothing else has work while the actors step, they get a process a thread by default.
+    """
+    if workload.algorithm.name != PPO.name:
+        return Training(
+            workload, mapping, batch_size=batch_size, seed=seed, threads=threads, processes=processes or 0
+        )
+    if processes is None:
+        processes = min(threads, workload.training.actors) if threads > 1 else 0
+    return OnPolicyTraining(
+        workload, mapping, batch_size=batch_size, seed=seed, threads=threads, processes=processes
+    )

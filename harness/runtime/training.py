@@ -11,13 +11,10 @@ import numpy.typing as npt
 import torch
 
 from harness.mapping import Mapping
-from harness.runtime.actor import Actor, Episode, Policy
-from harness.runtime.compose import Fusion, Parts, compose
-from harness.runtime.double_buffer import DoubleBufferedPolicy
-from harness.runtime.unit import Unit
+from harness.runtime.actor import Episode
+from harness.runtime.compose import Fusion, Parts, compose, start_actors
 from harness.workload import Workload
 from primitives.fused import FusedSteps
-from primitives.learner import Learner
 from primitives.replay.base import Sample
 
 WARM_UP_GRADIENT_STEPS = 50
@@ -84,16 +81,6 @@ def not_overwritten(
     return age >= inserted - inserted_then
 
 
-class _Overlapped:
-    """The actor as a unit of its own, with weights that it may read while the learner trains."""
-
-    def __init__(self, actor: Actor, learner: Learner) -> None:
-        self.policy = DoubleBufferedPolicy(learner)
-        self.unit: Unit[int, dict[str, npt.NDArray]] = Unit(
-            "actor", lambda vector_steps: actor.collect(vector_steps, self.policy)
-        )
-
-
 class Training:
     """Training of a workload on a mapping: the same seed gives the same training.
 
@@ -118,8 +105,9 @@ class Training:
         threads: that PyTorch may use in this process.
         presampled_batches: D; the workload's by default.
         fusion: which neighbours run as one call; by default as many as the mapping allows.
-        overlap: gradient steps of an iteration, at least, that the actor works beside; 0: it takes turns
-            with the learner, in one thread.
+        overlap: gradient steps of an iteration, at least, that the actors work beside; 0: they take turns
+            with the learner.
+        processes: to step the environments in, side by side; 0: in this one, one after the other.
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
 
@@ -143,6 +131,7 @@ class Training:
         presampled_batches: int | None = None,
         fusion: Fusion | None = None,
         overlap: int = 0,
+        processes: int = 0,
         parts: Parts | None = None,
     ) -> None:
         if overlap < 0:
@@ -168,7 +157,7 @@ class Training:
             presampled_batches=ahead,
             fusion=fusion,
         )
-        self._actor, self._storage, self.replay = parts.actor, parts.storage, parts.replay
+        self._storage, self.replay = parts.storage, parts.replay
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
         self._fused = parts.steps
@@ -180,12 +169,13 @@ class Training:
         self._losses: dict[str, float] = {}
         self.gradient_steps = 0
         self._inserted = 0
-        self._overlapped = _Overlapped(self._actor, self.learner) if overlap else None
+        self._overlap = overlap > 0
+        self._acting = start_actors(workload, parts.actors, self.learner, processes, beside=self._overlap)
 
     @property
     def environment_steps(self) -> int:
         """Taken so far, over all environments."""
-        return self._actor.environment_steps
+        return self._acting.environment_steps
 
     def warm_up(self) -> Progress:
         """Fill the replay to `learning_starts` with random actions, then take the first gradient steps.
@@ -196,7 +186,7 @@ class Training:
         before = self._counts()
         while self.environment_steps < self._learning_starts:
             missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
-            self._collect(min(missing, self._warm_up_steps), None)
+            self._collect(min(missing, self._warm_up_steps), explore=False)
         self._train(WARM_UP_GRADIENT_STEPS)
         return self._progress(before)
 
@@ -215,29 +205,27 @@ class Training:
         return self._progress(before)
 
     def close(self) -> None:
-        """End the actor's unit, where there is one, and close the environments."""
-        if self._overlapped:
-            self._overlapped.unit.close()
-        self._actor.close()
+        """End the actors' thread or processes, where there are some, and close the environments."""
+        self._acting.close()
 
     def _train(self, gradient_steps: int) -> None:
         until = self.gradient_steps + gradient_steps
         while self.gradient_steps < until:
-            if self._overlapped:
-                self._overlapped_iteration(self._overlapped)
+            if self._overlap:
+                self._overlapped_iteration()
             else:
-                self._collect(self._vector_steps, self.learner.explore)
+                self._acting.publish()
+                self._collect(self._vector_steps)
                 self._gradient_steps()
 
-    def _overlapped_iteration(self, overlapped: "_Overlapped") -> None:
-        overlapped.unit.submit(self._vector_steps)
+    def _overlapped_iteration(self) -> None:
+        self._acting.submit(self._vector_steps)
         self._gradient_steps()
-        overlapped.policy.publish()
-        self._insert(overlapped.unit.result())
-        overlapped.policy.swap()
+        self._acting.publish()
+        self._insert(self._acting.result())
 
-    def _collect(self, vector_steps: int, policy: Policy | None) -> None:
-        self._insert(self._actor.collect(vector_steps, policy))
+    def _collect(self, vector_steps: int, explore: bool = True) -> None:
+        self._insert(self._acting.collect(vector_steps, explore))
 
     def _insert(self, transitions: MappingABC[str, npt.NDArray]) -> None:
         start_s = perf_counter()
@@ -288,8 +276,8 @@ class Training:
 
     def _counts(self) -> _Counts:
         terms_s = {
-            "environment": self._actor.environment_s,
-            "infer": self._actor.inference_s,
+            "environment": self._acting.environment_s,
+            "infer": self._acting.inference_s,
             "insert": self._insert_s,
         }
         if self.fusion is Fusion.STEP:
@@ -306,7 +294,7 @@ class Training:
             gradient_steps=after.gradient_steps - before.gradient_steps,
             environment_steps=after.environment_steps - before.environment_steps,
             wall_s=after.now_s - before.now_s,
-            episodes=self._actor.take_episodes(),
+            episodes=self._acting.take_episodes(),
             terms_s={name: after.terms_s[name] - before.terms_s[name] for name in after.terms_s},
             losses=self._losses,
         )

@@ -71,10 +71,10 @@ def test_a_policy_that_has_moved_far_stops_for_the_rest_of_the_iteration():
 def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
     training = OnPolicyTraining(small(PENDULUM, initial_log_std=2.0), MAPPING)
     applied = []
-    for environment in training._actor._environments:
+    for environment in training._acting._actor._environments:
         step = environment.step
         environment.step = lambda action, step=step: (applied.append(action), step(action))[1]
-    drawn = training._actor.collect(32, training.learner.explore)["action"]
+    drawn = training._acting.collect(32)["action"]
     training.close()
     assert np.abs(drawn).max() > 3
     assert np.abs(applied).max() == 2  # Pendulum's bound
@@ -83,7 +83,7 @@ def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
 
 def test_truncation_is_told_apart_from_termination():
     training = OnPolicyTraining(small(PENDULUM, trajectory_length=200), MAPPING)
-    columns = training._actor.collect(200, training.learner.explore)
+    columns = training._acting.collect(200)
     training.close()
     assert columns["truncated"].sum() == 2  # Pendulum never terminates, and is cut after 200 steps
     assert not columns["terminated"].any()

@@ -1,0 +1,79 @@
+"""Named arrays in memory that several processes map.
+
+The memory is an anonymous file (`memfd_create`, Linux): it has no name that could be left behind, and the
+kernel takes it back with the last process that maps it, however that one ends.
+"""
+
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.storage import FieldSpec
+
+_ALIGNMENT_BYTES = 64  # a cache line: no two arrays share one
+
+
+class SharedArrays(Mapping[str, npt.NDArray]):
+    """A read-only mapping from names to arrays, whose elements every process may read and write.
+
+    Args:
+        fields: name, shape and dtype of each.
+        descriptor: of the memory that another process made for the same fields; by default new memory, all
+            zeros.
+
+    Attributes:
+        fields: as given.
+        descriptor: the open file, to be handed to a child process.
+    """
+
+    def __init__(self, fields: Mapping[str, FieldSpec], descriptor: int | None = None) -> None:
+        self.descriptor = -1
+        self.fields = dict(fields)
+        offsets, size_bytes = {}, 0
+        for name, field in self.fields.items():
+            offsets[name] = size_bytes
+            wanted = math.prod(field.shape) * np.dtype(field.dtype).itemsize
+            size_bytes += -(-wanted // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        if descriptor is None:
+            descriptor = os.memfd_create("placerl", os.MFD_CLOEXEC)
+            os.ftruncate(descriptor, max(size_bytes, 1))
+        self.descriptor = descriptor
+        memory = mmap.mmap(descriptor, max(size_bytes, 1))
+        self._arrays = {
+            name: np.ndarray(field.shape, field.dtype, memory, offsets[name])
+            for name, field in self.fields.items()
+        }
+
+    @classmethod
+    def like(cls, arrays: Mapping[str, npt.NDArray]) -> "SharedArrays":
+        """New arrays with the names, shapes, dtypes and elements of others."""
+        made = cls({name: FieldSpec(array.shape, array.dtype) for name, array in arrays.items()})
+        made.fill(arrays)
+        return made
+
+    def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
+        """Copy the elements of `arrays`, one of each name, into these."""
+        for name, array in self._arrays.items():
+            np.copyto(array, arrays[name])
+
+    def close(self) -> None:
+        """Close the file; arrays in use stay mapped. Again is nothing."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getitem__(self, name: str) -> npt.NDArray:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
