@@ -19,7 +19,7 @@ define sanitized
 
 endef
 
-.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads reproduce bench-learner learn lint format clean
+.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads bench-adapters reproduce bench-learner learn lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -73,23 +73,27 @@ baselines: install  ## build the environments of the baselines that train; one t
 
 # Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test.
 GPU_PYTHON ?= $(BIN)/python
+GPU_OUT = $(or $(OUT),results/gpu-check)
 .PHONY: gpu-check
 gpu-check:  ## every GPU test and benchmark, without a network; results in the folder OUT
 	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'
-	mkdir -p $(or $(OUT),results/gpu-check)
-	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(or $(OUT),results/gpu-check)/tests.xml
-	$(GPU_PYTHON) -P -m harness.benchmarks.bench_replay --peers --out $(or $(OUT),results/gpu-check)
+	mkdir -p $(GPU_OUT)
+	status=0; \
+	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml || status=1; \
+	$(GPU_PYTHON) -P -m harness.benchmarks.replay --peers --out $(GPU_OUT)/bench-replay --results $(GPU_OUT) || status=1; \
+	$(GPU_PYTHON) -P -m harness.benchmarks.learner > $(GPU_OUT)/bench-learner.txt || status=1; \
+	cat $(GPU_OUT)/bench-learner.txt; exit $$status
 
 .PHONY: bench-layouts
 bench-layouts: install  ## the native sum tree over fanouts, aligned and not (PAL VI-H); results in the folder OUT
-	$(BIN)/python -P -m harness.benchmarks.bench_layouts --out $(or $(OUT),results/bench-layouts)
+	$(BIN)/python -P -m harness.benchmarks.layouts --out $(or $(OUT),results/bench-layouts)
 
 .PHONY: bench-replay
 bench-replay: install  ## every sum tree beside other libraries' in one interleaved table; OUT=folder
-	$(BIN)/python -P -m harness.benchmarks.bench_replay --build --out $(or $(OUT),results/bench-replay)
+	$(BIN)/python -P -m harness.benchmarks.replay --build --out $(or $(OUT),results/bench-replay)
 
 bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
-	$(BIN)/python -P -m harness.benchmarks.bench_replay_threads --out $(or $(OUT),results/bench-replay-threads)
+	$(BIN)/python -P -m harness.benchmarks.replay_threads --out $(or $(OUT),results/bench-replay-threads)
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

@@ -90,12 +90,15 @@ class CudaSumTree(DeviceSumTree):
     def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: int) -> None:
         super().__init__(capacity, fanout, dtype, CudaDevice(device, np.dtype(dtype)))
         self._cuda: Any = self._device
-        self._scratch: dict[int, tuple[Any, Any]] = {}
+        self._scratch: dict[
+            int, tuple[Any, Any]
+        ] = {}  # by powers of two: graphs keep using what they captured
 
     def sample_on_device(self, uniform: Any, indices: Any, *, stream: int | None = None) -> None:
         """Draws leaves with probability P[i] / total. A total of 0 gives leaf 0: it cannot be seen from here.
 
-        The first call with a batch size allocates its scratch space: make one before capturing a graph.
+        The first call with a batch size allocates its scratch space, which sizes up to the next power of two share:
+        make one before capturing a graph, and order calls on several streams.
 
         Args:
             uniform: (B,) float64 on the device, uniform in [0, 1).
@@ -109,9 +112,10 @@ class CudaSumTree(DeviceSumTree):
         uniform = self._array("uniform", uniform, np.dtype(np.float64))
         indices = self._array("indices", indices, np.dtype(np.int64), len(uniform))
         count = len(uniform)
-        if count not in self._scratch:
-            self._scratch[count] = (self._cuda.zeros(count, self.dtype), self._cuda.zeros(count, self.dtype))
-        prefix, rounded_off = self._scratch[count]
+        size = 1 << (count - 1).bit_length()
+        if size not in self._scratch:
+            self._scratch[size] = (self._cuda.zeros(size, self.dtype), self._cuda.zeros(size, self.dtype))
+        prefix, rounded_off = self._scratch[size]
         with self._on(stream):
             self._cuda.launch("scale", count, uniform, self._values, prefix, rounded_off, np.int64(count))
             self._launch_find(prefix, rounded_off, indices, count)

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.benchmarks import bench_layouts
+from harness.benchmarks import layouts
 from harness.claims import experiments
 from harness.tree_layouts import TreeLayout, check
 
@@ -45,5 +45,5 @@ def test_a_wrong_tree_is_found_out(way: str) -> None:
 
 
 def test_the_ablation_and_the_experiments_share_the_check() -> None:
-    shared = [experiments.case(TreeLayout(10, 2), "tree"), *bench_layouts.cases("sample", 10, 4)]
+    shared = [experiments.case(TreeLayout(10, 2), "tree"), *layouts.cases("sample", 10, 4)]
     assert {case.check for case in shared} == {check}

@@ -99,3 +99,16 @@ def test_captured_in_a_cuda_graph(filled: tuple["cuda_backend.CudaSumTree", np.n
         assert (tree.get(drawn) == value).all()
     tree.raise_if_wrong()
     assert tree.total == pytest.approx(tree.get(np.arange(5000)).sum(dtype=np.float64), rel=1e-5)
+
+
+@pytest.mark.gpu
+def test_scratch_space_is_bounded(filled: tuple["cuda_backend.CudaSumTree", np.ndarray]) -> None:
+    import torch
+
+    tree, priorities = filled
+    for count in range(1, 301):
+        uniform = torch.rand(count, dtype=torch.float64, device="cuda")
+        indices = torch.full((count,), -1, dtype=torch.int64, device="cuda")
+        tree.sample_on_device(uniform, indices)
+        assert (priorities[indices.cpu().numpy()] > 0).all()
+    assert sorted(tree._scratch) == [1 << power for power in range(10)]
