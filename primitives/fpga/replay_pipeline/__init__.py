@@ -1,7 +1,19 @@
 """The replay pipeline: the sum tree in hardware (MAP IV-C4 and IV-D4, PRL 4.1.1)."""
 
-from primitives.fpga.replay_pipeline.golden import GoldenTree, Request, Response
-from primitives.fpga.replay_pipeline.layout import Form, Operation, TreeLayout
+from primitives.fpga.replay_pipeline.banked import BankedPipeline
+from primitives.fpga.replay_pipeline.golden import BankedGoldenTree, GoldenTree, Request, Response
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, TreeLayout
 from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
-__all__ = ["Form", "GoldenTree", "Operation", "ReplayPipeline", "Request", "Response", "TreeLayout"]
+__all__ = [
+    "BankedGoldenTree",
+    "BankedLayout",
+    "BankedPipeline",
+    "Form",
+    "GoldenTree",
+    "Operation",
+    "ReplayPipeline",
+    "Request",
+    "Response",
+    "TreeLayout",
+]

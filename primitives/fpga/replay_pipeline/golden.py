@@ -1,9 +1,9 @@
 """The golden model: a plain tree that does one request after another."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from primitives.fpga.replay_pipeline.layout import Operation, TreeLayout
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, TreeLayout
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GoldenTree:
         capacity: leaves that INSERT fills in turn.
     """
 
-    def __init__(self, layout: TreeLayout, capacity: int | None = None) -> None:
+    def __init__(self, layout: TreeLayout | BankedLayout, capacity: int | None = None) -> None:
         self.priorities = [0] * layout.leaves
         self._capacity = capacity or layout.leaves
         self._next = 0
@@ -64,3 +64,21 @@ class GoldenTree:
                 return leaf
             prefix -= priority
         raise AssertionError
+
+
+class BankedGoldenTree(GoldenTree):
+    """The same for sub-trees side by side: INSERT takes turns in the bank of the leaf that it names."""
+
+    def __init__(self, layout: BankedLayout) -> None:
+        super().__init__(layout)
+        self._bank_leaves = layout.bank.leaves
+        self._turns = [0] * layout.banks
+
+    def respond(self, request: Request) -> Response:
+        """What the hardware answers to `request` after all those taken before it."""
+        if request.operation is not Operation.INSERT:
+            return super().respond(request)
+        bank = request.leaf // self._bank_leaves
+        leaf = bank * self._bank_leaves + self._turns[bank]
+        self._turns[bank] = (self._turns[bank] + 1) % self._bank_leaves
+        return super().respond(replace(request, operation=Operation.UPDATE, leaf=leaf))  # type: ignore[arg-type]

@@ -156,3 +156,77 @@ class TreeLayout:
             digit = (paths >> (level * self.digit_bits)) & ((1 << self.digit_bits) - 1)
             leaf += digit * self.fanout**level
         return leaf
+
+
+@dataclass(frozen=True)
+class BankedLayout:
+    """A tree cut into sub-trees: bank b holds leaves [b * L, (b + 1) * L), L those of one bank.
+
+    A path is the bank's number above the path in the bank.
+
+    Attributes:
+        banks: S, 2 to 64.
+        bank: the tree of one bank.
+    """
+
+    banks: int
+    bank: TreeLayout
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.banks <= 64:
+            raise ValueError(f"banks: found {self.banks}; allowed: 2 to 64")
+        if self.total_bits > 63:
+            raise ValueError(
+                f"banks: found {self.banks}, {self.total_bits} bits at the root; allowed: at most 63"
+            )
+
+    @property
+    def leaves(self) -> int:
+        """S times the leaves of a bank."""
+        return self.banks * self.bank.leaves
+
+    @property
+    def bank_bits(self) -> int:
+        """Bits of a bank's number."""
+        return ceil_log2(self.banks)
+
+    @property
+    def path_bits(self) -> int:
+        """Bits of a path."""
+        return self.bank_bits + self.bank.path_bits
+
+    @property
+    def total_bits(self) -> int:
+        """Width of the sum of all priorities."""
+        return self.bank.total_bits + self.bank_bits
+
+    @property
+    def tag_bits(self) -> int:
+        """Width of the tag."""
+        return self.bank.tag_bits
+
+    def request(self) -> data.StructLayout:
+        """As `TreeLayout.request`, without `remembered`: the one who asked keeps the path and its bank."""
+        fields = {
+            "operation": Operation,
+            "tag": self.tag_bits,
+            "path": self.path_bits,
+            "value": self.total_bits,
+        }
+        return data.StructLayout(fields)
+
+    def response(self) -> data.StructLayout:
+        """As `TreeLayout.response`."""
+        return data.StructLayout(
+            {name: field.shape for name, field in self.bank.response()} | {"path": self.path_bits}
+        )
+
+    def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The paths of (N,) leaf indices."""
+        bank, leaf = np.divmod(leaves, self.bank.leaves)
+        return bank << self.bank.path_bits | self.bank.path_of(leaf)
+
+    def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The leaf indices of (N,) paths: the inverse of `path_of`."""
+        bank, path = np.divmod(paths, 1 << self.bank.path_bits)
+        return bank * self.bank.leaves + self.bank.leaf_of(path)

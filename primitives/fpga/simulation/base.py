@@ -1,7 +1,7 @@
 """What a simulation of a design does, whichever simulator is behind it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,14 @@ class Feed:
 
     words: NDArray[np.uint32]
     gaps: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Output streams that are to deliver `count` items together."""
+
+    names: tuple[str, ...]
+    count: int
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Simulation(ABC):
     def run(
         self,
         inputs: Mapping[str, Values],
-        expected: Mapping[str, int],
+        expected: Mapping[str | tuple[str, ...], int],
         *,
         gaps: Mapping[str, Sequence[int]] | None = None,
         ready: Mapping[str, Sequence[bool]] | None = None,
@@ -69,7 +77,8 @@ class Simulation(ABC):
 
         Args:
             inputs: for input streams, N values each.
-            expected: for output streams, how many items to wait for. Streams not named are not ready.
+            expected: for output streams, or tuples of them that deliver so many together, how many items to
+                wait for. Streams not named are not ready.
             gaps: for input streams, idle cycles before each of the N items is offered; 0 by default.
             ready: for output streams, in which cycles the consumer is ready: a pattern, repeated.
             limit_cycles: after so many cycles the design counts as stalled.
@@ -78,7 +87,12 @@ class Simulation(ABC):
             ValueError: a name is no stream of that direction, or lengths differ.
             SimulationStalledError: the limit was reached.
         """
-        for names, is_input in ((inputs, True), (expected, False), (gaps or {}, True), (ready or {}, False)):
+        groups = [
+            Group((names,) if isinstance(names, str) else tuple(names), count)
+            for names, count in expected.items()
+        ]
+        sinks = [name for group in groups for name in group.names]
+        for names, is_input in ((inputs, True), (sinks, False), (gaps or {}, True), (ready or {}, False)):
             self._check(names, is_input)
         feeds = {}
         for name, values in inputs.items():
@@ -89,10 +103,8 @@ class Simulation(ABC):
                 if idle.shape != (len(words),):
                     raise ValueError(f"gaps[{name!r}]: found shape {idle.shape}; allowed: ({len(words)},)")
             feeds[name] = Feed(words, idle)
-        patterns = {
-            name: np.ascontiguousarray((ready or {}).get(name, [True]), np.uint8) for name in expected
-        }
-        raw = self._run(feeds, dict(expected), patterns, limit_cycles)
+        patterns = {name: np.ascontiguousarray((ready or {}).get(name, [True]), np.uint8) for name in sinks}
+        raw = self._run(feeds, groups, patterns, limit_cycles)
         outputs = {name: unpack(self.ports[name].shape, words) for name, words in raw.outputs.items()}
         return Run(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
 
@@ -107,7 +119,7 @@ class Simulation(ABC):
         value = unpack(port.shape, self._read(name)[None])
         return {key: array[0] for key, array in value.items()} if isinstance(value, dict) else value[0]
 
-    def _check(self, names: Mapping[str, Any], is_input: bool) -> None:
+    def _check(self, names: Iterable[str], is_input: bool) -> None:
         streams = [p.name for p in self.ports.values() if p.is_stream and p.is_input == is_input]
         for name in names:
             if name not in streams:
@@ -128,7 +140,7 @@ class Simulation(ABC):
     def _run(
         self,
         feeds: dict[str, Feed],
-        expected: dict[str, int],
+        groups: list[Group],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:

@@ -96,9 +96,14 @@ struct Source {
     int64_t *cycles;     // out: when each item was taken
 };
 
+// Output streams that deliver `wanted` items together.
+struct Group {
+    int64_t wanted, delivered;
+};
+
 // One output stream.
 struct Sink {
-    int64_t port, count, delivered, words_per_item;
+    int64_t port, group, delivered, words_per_item;
     uint32_t *words;      // out
     const uint8_t *ready; // a pattern of `period` cycles
     int64_t period;
@@ -125,7 +130,7 @@ void placerl_step(void *model, int64_t cycles) {
 
 // Runs until every item is taken and delivered, or for `limit` cycles. Returns the cycles run.
 int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks, int sink_count,
-                    int64_t limit) {
+                    Group *groups, int group_count, int64_t limit) {
     auto &m = *static_cast<Model *>(model);
     auto waits = std::make_unique<int64_t[]>(source_count);
     for (int i = 0; i < source_count; ++i)
@@ -134,8 +139,8 @@ int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks,
         for (int i = 0; i < source_count; ++i)
             if (sources[i].taken < sources[i].count)
                 return true;
-        for (int i = 0; i < sink_count; ++i)
-            if (sinks[i].delivered < sinks[i].count)
+        for (int i = 0; i < group_count; ++i)
+            if (groups[i].delivered < groups[i].wanted)
                 return true;
         return false;
     };
@@ -150,7 +155,8 @@ int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks,
         }
         for (int i = 0; i < sink_count; ++i) {
             const Sink &s = sinks[i];
-            m.ports[s.port + 2].drive(s.delivered < s.count && s.ready[cycle % s.period]);
+            const Group &group = groups[s.group];
+            m.ports[s.port + 2].drive(group.delivered < group.wanted && s.ready[cycle % s.period]);
         }
         m.top.clk = 0;
         m.top.eval();
@@ -167,7 +173,10 @@ int64_t placerl_run(void *model, Source *sources, int source_count, Sink *sinks,
         }
         for (int i = 0; i < sink_count; ++i) {
             Sink &s = sinks[i];
-            if (m.ports[s.port + 1].high() && m.ports[s.port + 2].high()) {
+            Group &group = groups[s.group];
+            const bool transfer = m.ports[s.port + 1].high() && m.ports[s.port + 2].high();
+            if (transfer && group.delivered < group.wanted) {
+                ++group.delivered;
                 m.ports[s.port].get(s.words + s.delivered * s.words_per_item);
                 s.cycles[s.delivered++] = cycle;
             }

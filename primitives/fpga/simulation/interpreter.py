@@ -8,7 +8,7 @@ from amaranth import Value
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
 
 CLOCK_PERIOD_S = 1e-9  # any: results are in cycles
 PAUSE_S = 1e-15  # far below a period
@@ -73,13 +73,18 @@ class InterpretedSimulation(Simulation):
     def _run(
         self,
         feeds: dict[str, Feed],
-        expected: dict[str, int],
+        groups: list[Group],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:
-        sources = [_Source(self._stream(name), feed) for name, feed in feeds.items()]
-        sinks = [_Sink(self._stream(name), count, ready[name]) for name, count in expected.items()]
-        ends: list[_Source | _Sink] = [*sources, *sinks]
+        sources = {name: _Source(self._stream(name), feed) for name, feed in feeds.items()}
+        wanted = [_Wanted(group.count) for group in groups]
+        sinks = {
+            name: _Sink(self._stream(name), shared, ready[name])
+            for group, shared in zip(groups, wanted, strict=True)
+            for name in group.names
+        }
+        ends: list[_Source | _Sink] = [*sources.values(), *sinks.values()]
         cycles = 0
 
         async def job(context: Any) -> None:
@@ -96,18 +101,26 @@ class InterpretedSimulation(Simulation):
 
         self._do(job)
         if any(end.unfinished for end in ends):
-            raise SimulationStalledError(_stalled(feeds, sources, expected, sinks, limit_cycles))
+            progress = {
+                name: (len(source.cycles), len(feeds[name].words)) for name, source in sources.items()
+            }
+            done = {
+                group.names: (group.count - shared.left, group.count)
+                for group, shared in zip(groups, wanted, strict=True)
+            }
+            raise SimulationStalledError(
+                f"after {limit_cycles} cycles, transfers done and wanted: {progress}, {done}"
+            )
         return RawRun(
-            {
-                name: np.array(
-                    [_words(item, self.ports[name].word_count) for item in sink.items], np.uint32
-                ).reshape(-1, self.ports[name].word_count)
-                for name, sink in zip(expected, sinks, strict=True)
-            },
-            {name: np.array(source.cycles, np.int64) for name, source in zip(feeds, sources, strict=True)},
-            {name: np.array(sink.cycles, np.int64) for name, sink in zip(expected, sinks, strict=True)},
+            {name: self._packed(name, sink.items) for name, sink in sinks.items()},
+            {name: np.array(source.cycles, np.int64) for name, source in sources.items()},
+            {name: np.array(sink.cycles, np.int64) for name, sink in sinks.items()},
             cycles,
         )
+
+    def _packed(self, name: str, items: list[int]) -> NDArray[np.uint32]:
+        count = self.ports[name].word_count
+        return np.array([_words(item, count) for item in items], np.uint32).reshape(-1, count)
 
     def _stream(self, name: str) -> tuple[Value, Value, Value]:
         return (
@@ -149,44 +162,41 @@ class _Source:
         context.set(self._valid, 0)
 
 
+class _Wanted:
+    """How many items a group of output streams is yet to deliver."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+
 class _Sink:
     """Takes the items of one output stream."""
 
-    def __init__(self, stream: tuple[Value, Value, Value], count: int, pattern: NDArray[np.uint8]) -> None:
+    def __init__(
+        self, stream: tuple[Value, Value, Value], wanted: _Wanted, pattern: NDArray[np.uint8]
+    ) -> None:
         self._payload, self._valid, self._ready = stream
-        self._count = count
+        self._wanted = wanted
         self._pattern = pattern.tolist()
         self.items: list[int] = []
         self.cycles: list[int] = []
 
     @property
     def unfinished(self) -> bool:
-        return len(self.items) < self._count
+        return self._wanted.left > 0
 
     def drive(self, context: Any, cycle: int) -> None:
         ready = self.unfinished and self._pattern[cycle % len(self._pattern)]
         context.set(self._ready, int(bool(ready)))
 
     def transfer(self, context: Any, cycle: int) -> None:
-        if context.get(self._valid) and context.get(self._ready):
+        if self.unfinished and context.get(self._valid) and context.get(self._ready):
             self.items.append(context.get(self._payload))
             self.cycles.append(cycle)
+            self._wanted.left -= 1
 
     def stop(self, context: Any) -> None:
         context.set(self._ready, 0)
-
-
-def _stalled(
-    feeds: dict[str, Feed],
-    sources: list[_Source],
-    expected: dict[str, int],
-    sinks: list[_Sink],
-    limit_cycles: int,
-) -> str:
-    taken = {name: len(source.cycles) for name, source in zip(feeds, sources, strict=True)}
-    delivered = {name: len(sink.cycles) for name, sink in zip(expected, sinks, strict=True)}
-    offered = {name: len(feed.words) for name, feed in feeds.items()}
-    return f"after {limit_cycles} cycles: taken {taken} of {offered}, delivered {delivered} of {expected}"
 
 
 def _integer(words: NDArray[np.uint32]) -> int:

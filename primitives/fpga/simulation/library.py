@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga.simulation import verilator_build
-from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
 
 _words_p = ctypes.POINTER(ctypes.c_uint32)
 _int64_p = ctypes.POINTER(ctypes.c_int64)
@@ -31,12 +31,18 @@ class _Source(ctypes.Structure):
     )
 
 
+class _Group(ctypes.Structure):
+    """`Group` of harness.cpp."""
+
+    _fields_ = (("wanted", ctypes.c_int64), ("delivered", ctypes.c_int64))
+
+
 class _Sink(ctypes.Structure):
     """`Sink` of harness.cpp."""
 
     _fields_ = (
         ("port", ctypes.c_int64),
-        ("count", ctypes.c_int64),
+        ("group", ctypes.c_int64),
         ("delivered", ctypes.c_int64),
         ("words_per_item", ctypes.c_int64),
         ("words", _words_p),
@@ -60,6 +66,8 @@ def _load(path: Path) -> Any:
         ctypes.POINTER(_Source),
         ctypes.c_int,
         ctypes.POINTER(_Sink),
+        ctypes.c_int,
+        ctypes.POINTER(_Group),
         ctypes.c_int,
         ctypes.c_int64,
     ]
@@ -90,48 +98,61 @@ class CompiledSimulation(Simulation):
     def _run(
         self,
         feeds: dict[str, Feed],
-        expected: dict[str, int],
+        groups: list[Group],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:
+        group_of = {name: number for number, group in enumerate(groups) for name in group.names}
+        room = {name: groups[number].count for name, number in group_of.items()}
         taken = {name: np.zeros(len(feed.words), np.int64) for name, feed in feeds.items()}
-        delivered = {name: np.zeros(count, np.int64) for name, count in expected.items()}
+        delivered = {name: np.zeros(count, np.int64) for name, count in room.items()}
         words = {
-            name: np.zeros((count, self.ports[name].word_count), np.uint32)
-            for name, count in expected.items()
+            name: np.zeros((count, self.ports[name].word_count), np.uint32) for name, count in room.items()
         }
         sources = (_Source * len(feeds))(
             *(
                 _Source(
-                    self._numbers[name],
-                    *(len(feed.words), 0, feed.words.shape[1]),
-                    *(_pointer(feed.words, _words_p), _pointer(feed.gaps, _int64_p)),
-                    _pointer(taken[name], _int64_p),
+                    port=self._numbers[name],
+                    count=len(feed.words),
+                    words_per_item=feed.words.shape[1],
+                    words=_pointer(feed.words, _words_p),
+                    gaps=_pointer(feed.gaps, _int64_p),
+                    cycles=_pointer(taken[name], _int64_p),
                 )
                 for name, feed in feeds.items()
             )
         )
-        sinks = (_Sink * len(expected))(
+        sinks = (_Sink * len(room))(
             *(
                 _Sink(
-                    self._numbers[name],
-                    *(count, 0, self.ports[name].word_count),
-                    *(_pointer(words[name], _words_p), _pointer(ready[name], _uint8_p), len(ready[name])),
-                    _pointer(delivered[name], _int64_p),
+                    port=self._numbers[name],
+                    group=group_of[name],
+                    words_per_item=self.ports[name].word_count,
+                    words=_pointer(words[name], _words_p),
+                    ready=_pointer(ready[name], _uint8_p),
+                    period=len(ready[name]),
+                    cycles=_pointer(delivered[name], _int64_p),
                 )
-                for name, count in expected.items()
+                for name in room
             )
         )
+        wanted = (_Group * len(groups))(*(_Group(wanted=group.count) for group in groups))
         cycles = self._library.placerl_run(
-            self._model, sources, len(sources), sinks, len(sinks), limit_cycles
+            self._model, sources, len(sources), sinks, len(sinks), wanted, len(wanted), limit_cycles
         )
-        if any(s.taken < s.count for s in sources) or any(s.delivered < s.count for s in sinks):
+        if any(s.taken < s.count for s in sources) or any(g.delivered < g.wanted for g in wanted):
             progress = {name: (s.taken, s.count) for name, s in zip(feeds, sources, strict=True)}
-            progress |= {name: (s.delivered, s.count) for name, s in zip(expected, sinks, strict=True)}
+            done = {group.names: (g.delivered, g.wanted) for group, g in zip(groups, wanted, strict=True)}
             raise SimulationStalledError(
-                f"after {limit_cycles} cycles, transfers done and wanted: {progress}"
+                f"after {limit_cycles} cycles, transfers done and wanted: {progress}, {done}"
             )
-        return RawRun(words, taken, delivered, int(cycles))
+        counts = {name: sink.delivered for name, sink in zip(room, sinks, strict=True)}
+        return RawRun(
+            {name: words[name][:count] for name, count in counts.items()},
+            taken,
+            {name: delivered[name][:count] for name, count in counts.items()},
+            int(cycles),
+        )
 
 
 def _pointer(array: NDArray[Any], kind: Any) -> Any:

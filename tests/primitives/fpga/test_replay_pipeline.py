@@ -123,7 +123,7 @@ def test_the_path_of_a_sample_is_remembered_for_its_update(form: Form) -> None:
 
 
 @FORMS
-@pytest.mark.parametrize("fanout", [4, 5])
+@pytest.mark.parametrize("fanout", [4, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_larger_tree_in_verilator(form: Form, fanout: int) -> None:
     layout = TreeLayout(fanout=fanout, levels=4, leaf_bits=12, tag_bits=10)
     rng = np.random.default_rng(fanout)

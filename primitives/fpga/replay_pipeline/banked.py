@@ -1,0 +1,178 @@
+"""S sub-trees, each a pipeline with memories of its own, that answer S requests a cycle (MAP IV-C4)."""
+
+from typing import Any
+
+from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, is_write
+from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
+
+
+class BankedPipeline(wiring.Component):
+    """S lanes take requests, a crossbar brings each to the bank that holds its leaf, S banks answer.
+
+    The first levels of the tree, the sums of the S sub-trees, are registers that every lane reads. Leaf i is leaf
+    i modulo L of bank i / L, with L leaves a bank. INSERT names a bank and fills that bank's leaves in turn.
+
+    Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next request
+    is of the other kind waits; when none of this kind is offered, the phase changes. So every read meets
+    all writes taken before it and no later one, and the other way round. Requests that one lane brings to one bank
+    stay in order; writes of one leaf by several lanes within a phase may land in any order.
+    Lanes that offer reads without a gap can keep writers waiting, and the other way round.
+
+    Ports, for each i below S:
+        requests_i (in, stream of `BankedLayout.request`): lane i.
+        responses_i (out, stream of `BankedLayout.response`): of bank i; the tag says to which request.
+        last_leaf (in, path in a bank): in each bank, after this leaf INSERT starts again at leaf 0.
+        total (out, total_bits): the sum of all priorities, two cycles after the banks' own.
+    """
+
+    def __init__(self, layout: BankedLayout, form: Form = Form.WIDE) -> None:
+        self.layout, self.form = layout, form
+        ports: dict[str, Any] = {}
+        for bank in range(layout.banks):
+            ports[f"requests_{bank}"] = In(stream.Signature(layout.request()))
+            ports[f"responses_{bank}"] = Out(stream.Signature(layout.response()))
+        ports |= {"last_leaf": In(layout.bank.path_bits), "total": Out(layout.total_bits)}
+        super().__init__(ports)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        layout = self.layout
+        count = layout.banks
+        banks = [ReplayPipeline(layout.bank, self.form) for _ in range(count)]
+        for number, bank in enumerate(banks):
+            m.submodules[f"bank_{number}"] = bank
+            m.d.comb += bank.last_leaf.eq(self.last_leaf)
+
+        # The tree's top: the sum of the banks before each one. A cycle behind the banks.
+        sums = [Signal(layout.total_bits, name=f"sum_before_{i}") for i in range(count + 1)]
+        total_before: Any = Const(0)
+        for number, bank in enumerate(banks):
+            total_before = (total_before + bank.total)[: layout.total_bits]
+            m.d.sync += sums[number + 1].eq(total_before)
+        positive = [Signal(name=f"positive_{i}") for i in range(count)]
+        m.d.sync += [mark.eq(bank.total != 0) for mark, bank in zip(positive, banks, strict=True)]
+        m.d.comb += self.total.eq(sums[count])
+
+        lanes = [getattr(self, f"requests_{i}") for i in range(count)]
+        held = [Signal(layout.request(), name=f"held_{i}") for i in range(count)]
+        held_valid = Signal(count)
+        held_bank = [Signal(ceil_log2(count), name=f"held_bank_{i}") for i in range(count)]
+        granted = Signal(count)
+        phase = self._phase(m, lanes, banks, held_valid)
+
+        for number, lane in enumerate(lanes):
+            request = lane.payload
+            mine = is_write(request.operation) == phase.writing
+            m.d.comb += lane.ready.eq(phase.open & mine & (~held_valid[number] | granted[number]))
+            chosen, rest = self._route(m, request, sums, positive, number)
+            with m.If(lane.ready):
+                m.d.sync += [
+                    held_valid[number].eq(lane.valid),
+                    held[number].eq(request),
+                    held[number].value.eq(rest),
+                    held_bank[number].eq(chosen),
+                ]
+            with m.Elif(granted[number]):
+                m.d.sync += held_valid[number].eq(0)
+
+        turn = Signal(ceil_log2(count))
+        m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
+        grants = [
+            self._grant(m, number, bank, held, held_valid, held_bank, turn)
+            for number, bank in enumerate(banks)
+        ]
+        m.d.comb += granted.eq(Cat(Cat(grant[lane] for grant in grants).any() for lane in range(count)))
+
+        for number, bank in enumerate(banks):
+            out = getattr(self, f"responses_{number}")
+            found = bank.responses.payload
+            m.d.comb += [
+                out.valid.eq(bank.responses.valid),
+                bank.responses.ready.eq(out.ready),
+                *(out.payload[name].eq(found[name]) for name in ("operation", "tag", "value", "empty")),
+                out.payload.path.eq(Cat(found.path, Const(number, layout.bank_bits))),
+            ]
+        return m
+
+    def _phase(self, m: Module, lanes: list[Any], banks: list[Any], held_valid: Signal) -> Any:
+        """Which kind of request is taken now, and whether any is."""
+        writing, settled = Signal(), Signal(2)
+        reads = Cat(lane.valid & ~is_write(lane.payload.operation) for lane in lanes).any()
+        writes = Cat(lane.valid & is_write(lane.payload.operation) for lane in lanes).any()
+        this_kind, other_kind = Mux(writing, writes, reads), Mux(writing, reads, writes)
+        quiet = ~held_valid.any() & ~Cat(bank.unsettled for bank in banks).any()
+        # The sums that lanes read follow the banks' by one cycle.
+        m.d.sync += settled.eq(Cat(quiet, settled[0] & quiet))
+        is_open = Signal()
+        m.d.comb += is_open.eq(this_kind | ~other_kind)
+        with m.If(~is_open & quiet & settled.all()):
+            m.d.sync += writing.eq(~writing)
+        return _Phase(writing, is_open)
+
+    def _route(
+        self, m: Module, request: Any, sums: list[Signal], positive: list[Signal], lane: int
+    ) -> tuple[Any, Any]:
+        """The bank of a request, and its value there."""
+        layout = self.layout
+        sampled = request.operation == Operation.SAMPLE
+        bank = Signal(ceil_log2(layout.banks), name=f"bank_of_{lane}")
+        value = Signal(layout.total_bits, name=f"value_of_{lane}")
+        prefix = Signal(layout.total_bits, name=f"prefix_of_{lane}")
+        m.d.comb += prefix.eq(Mux(request.value < sums[-1], request.value, sums[-1] - 1))
+        with m.If(sampled):
+            m.d.comb += value.eq(prefix)
+            for number in range(1, layout.banks):
+                with m.If((sums[number] <= prefix) & positive[number]):
+                    m.d.comb += [bank.eq(number), value.eq(prefix - sums[number])]
+            with m.If(sums[-1] == 0):
+                m.d.comb += [bank.eq(0), value.eq(0)]
+        with m.Else():
+            m.d.comb += [bank.eq(request.path[layout.bank.path_bits :]), value.eq(request.value)]
+        return bank, value
+
+    def _grant(
+        self,
+        m: Module,
+        number: int,
+        bank: Any,
+        held: list[Any],
+        held_valid: Signal,
+        held_bank: list[Signal],
+        turn: Signal,
+    ) -> Signal:
+        """One bit a lane: the lane that `bank` takes a request from in this cycle, lanes taking turns."""
+        count = len(held)
+        wanted, later, grant = (
+            Signal(count, name=f"{name}_{number}") for name in ("wanted", "later", "grant")
+        )
+        m.d.comb += wanted.eq(Cat(held_valid[lane] & (held_bank[lane] == number) for lane in range(count)))
+        m.d.comb += later.eq(wanted & (((1 << count) - 1) << turn))
+        candidates = Mux(later.any(), later, wanted)
+        taken = Signal(count, name=f"taken_{number}")
+        m.d.comb += [
+            taken.eq(candidates & (~candidates + 1)),
+            grant.eq(Mux(bank.requests.ready, taken, 0)),
+            bank.requests.valid.eq(wanted.any()),
+        ]
+        request = bank.requests.payload
+        for lane in range(count):
+            with m.If(taken[lane]):
+                m.d.comb += [
+                    request.operation.eq(held[lane].operation),
+                    request.tag.eq(held[lane].tag),
+                    request.path.eq(held[lane].path[: self.layout.bank.path_bits]),
+                    request.value.eq(held[lane].value),
+                ]
+        return grant
+
+
+class _Phase:
+    """Signals: which kind of request is taken (`writing`), and whether any is (`open`)."""
+
+    def __init__(self, writing: Signal, is_open: Signal) -> None:
+        self.writing, self.open = writing, is_open
