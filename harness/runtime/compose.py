@@ -14,8 +14,10 @@ import torch
 from harness import environments
 from harness.errors import UserError
 from harness.mapping import Mapping, Target
+from harness.runtime import own_task
 from harness.runtime.actor_pool import ActorPlan, ActorPool
 from harness.runtime.actors import Actors, InlineActors, ThreadActors
+from harness.runtime.own_task import OwnTask
 from harness.workload import Workload
 from primitives import algorithms, learner, sum_tree
 from primitives.algorithms import Algorithm
@@ -32,6 +34,9 @@ from primitives.replay import (
 )
 from primitives.replay.base import Replay
 from primitives.replay.storage import transition_fields
+
+Task = Workload | OwnTask
+"""What can be trained: out of a workload's file, or a user's own."""
 
 
 class TimedStorage(Storage):
@@ -83,7 +88,7 @@ class Parts:
     steps: FusedSteps | None = None
 
 
-def fusions(workload: Workload, mapping: Mapping, presampled_batches: int) -> tuple[Fusion, ...]:
+def fusions(workload: Task, mapping: Mapping, presampled_batches: int) -> tuple[Fusion, ...]:
     """What can be fused in a mapping, the most last.
 
     Batches that are sampled ahead have left the replay before their gradient step: such steps cannot fuse.
@@ -97,7 +102,7 @@ def fusions(workload: Workload, mapping: Mapping, presampled_batches: int) -> tu
 
 
 def compose(
-    workload: Workload,
+    workload: Task,
     mapping: Mapping,
     *,
     batch_size: int,
@@ -148,7 +153,7 @@ def compose(
     )
 
 
-def check(workload: Workload, mapping: Mapping) -> None:
+def check(workload: Task, mapping: Mapping) -> None:
     """See that a mapping's parts can be made here, by making small ones: before anything starts or is stored.
 
     Raises:
@@ -160,7 +165,7 @@ def check(workload: Workload, mapping: Mapping) -> None:
 
 
 def actors_of(
-    workload: Workload,
+    workload: Task,
     environment_seed: np.random.SeedSequence,
     exploration_seed: np.random.SeedSequence,
     fields: MappingABC[str, FieldSpec],
@@ -168,10 +173,14 @@ def actors_of(
     *,
     clip: bool = False,
 ) -> ActorPlan:
-    """The workload's environments and what steps them; see `Actor` for `fields` to `clip`."""
+    """The task's environments and what steps them; see `Actor` for `fields` to `clip`."""
+    if isinstance(workload, OwnTask):
+        make = partial(own_task.seeded, workload.make_environment)
+    else:
+        make = partial(environments.make, workload.environment)
     return ActorPlan(
         tuple(
-            partial(environments.make, workload.environment, int(seed >> 1))  # some take 31 bits at most
+            partial(make, int(seed >> 1))  # some take 31 bits at most
             for seed in environment_seed.generate_state(workload.training.actors)
         ),
         exploration_seed,
@@ -182,7 +191,7 @@ def actors_of(
 
 
 def start_actors(
-    workload: Workload, plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False
+    workload: Task, plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False
 ) -> Actors:
     """The actors of a plan, at work.
 
@@ -204,9 +213,7 @@ def start_actors(
     return ActorPool(plan, learner, processes)
 
 
-def learner_of(
-    workload: Workload, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence
-) -> Learner:
+def learner_of(workload: Task, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence) -> Learner:
     """The learner of a mapping.
 
     Raises:
@@ -224,8 +231,10 @@ def learner_of(
     return made
 
 
-def algorithm_of(workload: Workload, dtype: torch.dtype = torch.float32) -> Algorithm:
-    """The workload's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
+    """The task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+    if isinstance(workload, OwnTask):
+        return workload.own_algorithm
     return algorithms.create(
         workload.algorithm.name,
         observation_shape=workload.environment.observation_shape,
@@ -237,8 +246,10 @@ def algorithm_of(workload: Workload, dtype: torch.dtype = torch.float32) -> Algo
     )
 
 
-def columns_of(workload: Workload) -> dict[str, FieldSpec]:
-    """The columns of the workload's transitions, as the data storage takes them; frames stay uint8."""
+def columns_of(workload: Task) -> dict[str, FieldSpec]:
+    """The columns of the task's transitions, as the data storage takes them; frames stay uint8."""
+    if isinstance(workload, OwnTask):
+        return workload.columns()
     environment = workload.environment
     pixels = len(environment.observation_shape) > 1
     observation = FieldSpec(environment.observation_shape, np.uint8 if pixels else np.float32)
@@ -252,13 +263,13 @@ def _check_storage(mapping: Mapping) -> None:
         raise UserError(mapping, "storage", mapping.storage, "cpu")
 
 
-def storage_of(workload: Workload, mapping: Mapping) -> TimedStorage:
+def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
     """The data storage of a mapping, empty; UserError where it cannot be."""
     _check_storage(mapping)
     return TimedStorage(workload.replay.capacity, columns_of(workload))
 
 
-def replay_of(workload: Workload, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
+def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
     """The replay of a mapping on an empty storage; UserError where its backend or device is not there."""
     settings = workload.replay
     if not settings.prioritized:

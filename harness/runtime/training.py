@@ -12,8 +12,7 @@ import torch
 
 from harness.mapping import Mapping
 from harness.runtime.actor import Episode
-from harness.runtime.compose import Fusion, Parts, compose, start_actors
-from harness.workload import Workload
+from harness.runtime.compose import Fusion, Parts, Task, compose, start_actors
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
 
@@ -122,7 +121,7 @@ class Training:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Task,
         mapping: Mapping,
         *,
         batch_size: int | None = None,

@@ -1,0 +1,132 @@
+"""A user's algorithm: a gradient step and a policy in plain PyTorch, as every learner here runs them.
+
+The step is a pure function with static shapes: `step(state, batch)` returns the new state and what else it
+tells, "td_error" (B,) among it and each loss (). The state is a dict, nested or not, of tensors.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.algorithms import base, checks, tree
+from primitives.algorithms.networks import Array, Network, Parameters
+from primitives.algorithms.updates import PURE
+
+Step = Callable[[Any, Any], tuple[Any, dict[str, Tensor]]]
+Act = Callable[[Any, Tensor], Tensor]
+
+
+def _missing(*_: Any) -> Any:
+    raise ValueError("step, act: found none; allowed: functions")
+
+
+@dataclass(frozen=True, eq=False)
+class OwnAlgorithm(base.Algorithm):
+    """An algorithm out of its parts. See the module's text for the step.
+
+    Attributes:
+        state: the state before training.
+        step: one gradient step.
+        policy: from state and observations (n, *observation_shape) to greedy actions, as `Algorithm.act`
+            gives them.
+        exploration: what actors add: the probability of a random action, [0, 1], where actions are discrete,
+            else the standard deviation of Gaussian noise, at least 0.
+    """
+
+    name: ClassVar[str] = "own"
+    action_kinds: ClassVar[tuple[str, ...]] = ("continuous", "discrete")
+
+    state: Any = None
+    step: Step = _missing
+    policy: Act = _missing
+    exploration: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an exploration out of range."""
+        checks.in_range("exploration", self.exploration, 0, 1 if self.discrete else math.inf)
+
+    def check(self) -> None:
+        """See that step and policy fit the state and the environment, on a batch of zeros.
+
+        Raises:
+            ValueError: outputs of other names or shapes than the module's text says.
+        """
+        shapes = {name: tuple(leaf.shape) for name, leaf in tree.flatten(self.state).items()}
+        size = 3
+        batch = {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype) in self.columns(size).items()}
+        new, told = self.step(self.initialise(torch.Generator()), batch)
+        found = {name: tuple(leaf.shape) for name, leaf in tree.flatten(new).items()}
+        if found != shapes:
+            raise ValueError(f"step: found a new state of {found}; allowed: that of the old, {shapes}")
+        outputs = {name: tuple(leaf.shape) for name, leaf in told.items()}
+        if outputs != dict.fromkeys(outputs, ()) | {"td_error": (size,)}:
+            raise ValueError(
+                f"step: found outputs {outputs} for {size} transitions; allowed: 'td_error' ({size},) and losses ()"
+            )
+        action = self.act(self.acting_parameters(self.state), batch["observation"])
+        allowed = self.columns(size)["action"]
+        if (tuple(action.shape), action.dtype) != allowed:
+            raise ValueError(
+                f"act: found {tuple(action.shape)} {action.dtype}; allowed: {allowed[0]} {allowed[1]}"
+            )
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """None that this project knows the layers of."""
+        return {}
+
+    def initialise(self, generator: torch.Generator) -> Any:
+        """A copy of the state before training: the same whatever the seed."""
+        return tree.map_tensors(lambda leaf: leaf.detach().clone(), self.state)
+
+    def columns(self, batch_size: int) -> dict[str, base.Column]:
+        """Transitions with importance weights."""
+        return self._transition_columns(batch_size)
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Nothing is drawn."""
+        return {}
+
+    def gradient_step(
+        self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
+    ) -> base.StepResult:
+        """The user's step; in place where the learner wants it so."""
+        new, told = self.step(state, dict(batch))
+        rest = dict(told)
+        td_error = rest.pop("td_error")
+        if self.updates is not PURE:
+            for old, leaf in zip(tree.flatten(state).values(), tree.flatten(new).values(), strict=True):
+                old.copy_(leaf)
+            new = state
+        return base.StepResult(new, rest, td_error)
+
+    def acting_parameters(self, state: Any) -> Parameters:
+        """The whole state: what the policy reads of it is not known."""
+        return tree.flatten(state)
+
+    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
+        """The user's policy."""
+        if isinstance(observation, np.ndarray):
+            tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in parameters.items()}
+            with torch.no_grad():
+                return self.act(tensors, torch.from_numpy(observation)).numpy()
+        return self.policy(tree.unflatten(self.state, parameters), observation)
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The policy's action, sometimes replaced by a random one, or with noise."""
+        action = self.act(parameters, observation)
+        if not self.discrete:
+            return base.with_noise(action, self.exploration, rng)
+        random = rng.random(len(action)) < self.exploration
+        return np.where(random, rng.integers(self.action_size, size=len(action)), action)

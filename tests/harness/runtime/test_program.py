@@ -1,0 +1,110 @@
+"""A user's own algorithm learns in the user's own environment, by the same lines on every mapping."""
+
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from harness.errors import UserError
+from harness.runtime.program import compose
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+class Sides(gymnasium.Env):
+    """Shows a number in [-1, 1]; says 1 for the action that names its sign, else 0. An episode takes 8 steps."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def _observation(self):
+        self.number = self.np_random.uniform(-1, 1)
+        return np.array([self.number], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 8
+        return self._observation(), {}
+
+    def step(self, action):
+        self.left -= 1
+        reward = float(action == (self.number > 0))
+        return self._observation(), reward, self.left == 0, False, {}
+
+
+def step(weights, batch):
+    def loss(weights):
+        value = batch["observation"] @ weights["slope"] + weights["bias"]
+        error = batch["reward"] - value.gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        return (batch["weight"] * error * error).mean(), error
+
+    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(weights)
+    new = {name: value - 0.05 * slope[name] for name, value in weights.items()}
+    return new, {"loss": cost, "td_error": error}
+
+
+def train(mapping, **runtime):
+    training = compose(Sides, FIRST, step, act, mapping=mapping, learning_starts=100, **runtime)
+    training.advance(1_000)
+    returns = [episode.episode_return for episode in training.advance(400).episodes]
+    training.close()
+    return training, returns
+
+
+@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-reference-cpu"])
+def test_it_learns_on_every_mapping(mapping):
+    training, returns = train(mapping, seed=1)
+    assert np.mean(returns) > 7  # at random 4; the best policy 7.6, for a twentieth of its actions is wrong
+    assert training.learner.parameters()["slope"][0, 1] > 0.2
+
+
+def test_both_mappings_train_the_same_up_to_rounding():
+    # Sampling follows priorities, so that one rounding may change a batch: the mean of the runs' weights agrees.
+    slopes = [train(mapping, seed=1)[0].learner.parameters()["slope"] for mapping in
+              ("native-native-cpu", "torch-native-cpu")]  # fmt: skip
+    np.testing.assert_allclose(*slopes, atol=0.1)
+
+
+def test_the_readme_program_has_at_most_20_lines():
+    (program,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+        if "compose(" in block
+    ]
+    assert sum(bool(line.strip()) for line in program.splitlines()) <= 20
+
+
+FIRST = {"slope": torch.zeros(1, 2), "bias": torch.zeros(2)}
+
+
+def act(weights, observation):
+    return (observation @ weights["slope"] + weights["bias"]).argmax(1)
+
+
+def told(**outputs):
+    return lambda weights, batch: (weights, outputs)
+
+
+@pytest.mark.parametrize(
+    ("step", "act", "message"),
+    [
+        (told(loss=torch.zeros(())), act, r"step: found outputs {'loss': \(\)} for 3 .*; allowed: 'td_error' \(3,\)"),
+        (told(td_error=torch.zeros(3), loss=torch.zeros(3)), act, r"step: found outputs .* losses \(\)"),
+        (lambda weights, batch: ({}, {}), act, "step: found a new state of {}; allowed: that of the old"),
+        (step, lambda weights, observation: observation, r"act: found \(3, 1\) torch.float32; allowed: \(3,\)"),
+    ],
+)  # fmt: skip
+def test_a_step_or_policy_that_returns_something_else_is_refused(step, act, message):
+    with pytest.raises(ValueError, match=message):
+        compose(Sides, FIRST, step, act, mapping="native-native-cpu")
+
+
+@pytest.mark.parametrize(
+    "mapping", ["native-native", "nothing-native-cpu", "native-nothing-cpu", "native-native-moon"]
+)
+def test_a_mapping_that_is_not_there_is_refused(mapping):
+    with pytest.raises(UserError, match=r"nothing|moon|native-native"):
+        train(mapping)
