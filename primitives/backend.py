@@ -1,7 +1,8 @@
 """Backends of a primitive: one module each, found by its name, which says itself whether it is available.
 
 A primitive's package (`primitives.sum_tree`, `primitives.learner`) names its backends. The module
-`<package>.<name>_backend` defines `unavailable_reason() -> str`, empty when the backend can be used here.
+`<package>.<name>_backend` defines `unavailable_reason() -> str`, empty when the backend can be used here, and
+`SIMULATED = True` where it simulates hardware.
 It must import on every machine: what may be missing is imported inside functions. (The suffix keeps a
 `torch.py` or `cuda.py` from shadowing the library of that name when its folder lands on `sys.path`.)
 """
@@ -23,11 +24,13 @@ class BackendStatus:
         name: the backend's name, as `create` takes it.
         available: whether it can be used here.
         reason: why not; empty when available.
+        simulated: its time is counted in clock cycles; how long a call takes here says nothing of it.
     """
 
     name: str
     available: bool
     reason: str
+    simulated: bool = False
 
 
 def _module(package: str, name: str) -> ModuleType:
@@ -36,8 +39,15 @@ def _module(package: str, name: str) -> ModuleType:
 
 def statuses(package: str, names: tuple[str, ...]) -> list[BackendStatus]:
     """The status of each named backend module of `package`, in the order given."""
-    reasons = [(name, _module(package, name).unavailable_reason()) for name in names]
-    return [BackendStatus(name, not reason, reason) for name, reason in reasons]
+    modules = {name: _module(package, name) for name in names}
+    return [
+        BackendStatus(name, not (reason := module.unavailable_reason()), reason, _is_simulated(module))
+        for name, module in modules.items()
+    ]
+
+
+def _is_simulated(module: ModuleType) -> bool:
+    return getattr(module, "SIMULATED", False)
 
 
 def load(package: str, names: tuple[str, ...], name: str) -> ModuleType:

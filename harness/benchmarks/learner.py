@@ -142,7 +142,7 @@ def sides(item: Workload, batch_size: int, *, compiled: bool) -> Iterator[Case[A
         make = partial(learner.create, algorithm, batch_size=batch_size, mode=mode)
         yield _case(names[mode], item, batch_size, make)
     for status in learner.backends():
-        if status.available and status.name not in ("torch", "reference"):
+        if status.available and not status.simulated and status.name not in ("torch", "reference"):
             make = partial(learner.create, algorithm, batch_size=batch_size, backend=status.name)
             yield _case(status.name, item, batch_size, make)
     if algorithm.name == "ddpg":

@@ -87,7 +87,7 @@ class Row:
 
 def own_rows() -> list[Row]:
     """The available backends, PyTorch's on CUDA too where it sees a device, NumPy in float32, and the A/A null."""
-    names = [status.name for status in sum_tree.backends() if status.available]
+    names = [status.name for status in sum_tree.backends() if status.available and not status.simulated]
     rows = [(name, Target(name).device, [name]) for name in names]
     if "flat" in names and _torch_sees_cuda():
         rows.append(("flat cuda", "cuda", ["flat", json.dumps({"device": "cuda"})]))

@@ -31,9 +31,9 @@ def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
 
 
 def learner_targets() -> list[Target]:
-    """Every backend and device that a learner can be mapped to here."""
-    statuses = [status for status in learner.backends() if status.available and status.name != REFERENCE]
-    return [Target(status.name) for status in statuses]
+    """Every backend and device that a learner can be mapped to here, and timed."""
+    statuses = [status for status in learner.backends() if status.available and not status.simulated]
+    return [Target(status.name) for status in statuses if status.name != REFERENCE]
 
 
 def expected_td_errors(

@@ -115,9 +115,8 @@ def _managers(workload: Workload) -> list[Target]:
     """Where replay management can run; uniform replay has none, and is told by the first name."""
     if not workload.replay.prioritized:
         return [NATIVE]
-    return [
-        Target(status.name) for status in sum_tree.backends() if status.available and status.name != REFERENCE
-    ]
+    statuses = [status for status in sum_tree.backends() if status.available and not status.simulated]
+    return [Target(status.name) for status in statuses if status.name != REFERENCE]
 
 
 def _filled(workload: Workload, target: Target, batch_size: int) -> Any:

@@ -19,7 +19,7 @@ CHECKED_LEAVES = 4096
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
     """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
     for status in sum_tree.backends():
-        if status.available:
+        if status.available and not status.simulated:
             target = Target(status.name)
             # One tree for the three: at a million leaves, making it takes longer than timing it.
             tree = cache(lambda backend=status.name: _filled_tree(workload, backend))

@@ -10,7 +10,7 @@ exponent (`block_exponent`).
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,7 +21,8 @@ from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
 
 ITEM_BITS = 40
 SUM_BITS = 64  # room for 2^24 numbers
-OPERATIONS = ("sum", "max", "min")
+OPERATIONS = ("sum", "max", "min", "argmax", "argmin")
+ORDER_BITS, POSITION_BITS = 32, 32
 
 
 def block_exponent(values: Array) -> int:
@@ -39,8 +40,10 @@ def reduction_latency(operation: str, lanes: int) -> int:
 
 
 def reduce_golden(operation: str, groups: Array) -> Array:
-    """Golden model: (G, R) float32 to (G,); all groups have one scale."""
+    """Golden model: (G, R) float32 to (G,) float32, or int64 positions; all groups have one scale."""
     groups = golden.flushed(groups)
+    if operation.startswith("arg"):
+        return {"argmax": np.argmax, "argmin": np.argmin}[operation](groups, axis=1)
     if operation == "max":
         return groups.max(axis=1)
     if operation == "min":
@@ -55,13 +58,13 @@ class ReduceUnit(wiring.Component):
     """Reduces groups of a stream, one after the other; every lane of a word belongs to one group.
 
     Args:
-        operation: "sum", "max" or "min".
+        operation: one of `OPERATIONS`; of an argument reduction, the position of the first extreme.
         lanes: numbers in a word, a power of two.
 
     Ports:
         items: In(stream): numbers (lanes x 32); count: how many of them are numbers, from lane 0 on, at least 1;
             last: the group ends; scale: signed, what `block_exponent` gives for the tensor ("sum").
-        results: Out(stream of 32): one number a group.
+        results: Out(stream of 32): one number or position a group.
 
     Latency: `reduction_latency` cycles from a group's last word. It stands still while a result is not taken.
     """
@@ -108,7 +111,7 @@ class _Datapath(wiring.Component):
         if self._operation == "sum":
             values, cycles = self._fixed(m)
         else:
-            values, cycles = [_order(self.item.numbers[lane]) for lane in range(self._lanes)], 0
+            values, cycles = self._placed(m), 0
         present = [delayed(m, self.item.count > lane, cycles) for lane in range(self._lanes)]
         valid, last = (delayed(m, bit, cycles) for bit in (self.valid, self.item.last))
         while len(values) > 1:
@@ -117,14 +120,16 @@ class _Datapath(wiring.Component):
             present = [registered(m, has_a | has_b) for _, _, has_a, has_b in pairs]
             valid, last = registered(m, valid), registered(m, last)
             cycles += 1
-        width = SUM_BITS if self._operation == "sum" else WORD_BITS + 1
-        total, fresh, ended = Signal(signed(width)), Signal(init=1), Signal()
+        shape = signed(SUM_BITS) if self._operation == "sum" else ORDER_BITS + POSITION_BITS
+        total, fresh, ended = Signal(shape), Signal(init=1), Signal()
         joined = self._joined(total, values[0], ~fresh, present[0])
         m.d.sync += ended.eq(valid & last)
         with m.If(valid):
             m.d.sync += [total.eq(joined), fresh.eq(last)]
         if self._operation != "sum":
-            m.d.comb += [self.result.eq(_word(total)), self.done.eq(ended)]
+            is_position = self._operation.startswith("arg")
+            result = total[ORDER_BITS:] if is_position else _word(total[:ORDER_BITS].as_signed())
+            m.d.comb += [self.result.eq(result), self.done.eq(ended)]
             return m
         m.submodules.convert = convert = FromFixed(bits=SUM_BITS, fraction_bits=ITEM_BITS - 2)
         m.submodules.scale = scale = Scale()
@@ -150,17 +155,28 @@ class _Datapath(wiring.Component):
             values.append(convert.result.value)
         return values, Scale.latency + ToFixed.latency
 
+    def _placed(self, m: Module) -> list[Value]:
+        """Each lane's number, as its order, with its position in the group."""
+        begin = Signal(POSITION_BITS)
+        with m.If(self.valid):
+            m.d.sync += begin.eq(Mux(self.item.last, 0, begin + self._lanes))
+        return [
+            Cat(_order(self.item.numbers[lane]), (begin + lane)[:POSITION_BITS])
+            for lane in range(self._lanes)
+        ]
+
     def _joined(self, a: Value, b: Value, has_a: Value, has_b: Value) -> Value:
         if self._operation == "sum":
             return Mux(has_a, a, 0) + Mux(has_b, b, 0)
-        b_wins = b > a if self._operation == "max" else b < a
+        a_order, b_order = a[:ORDER_BITS].as_signed(), b[:ORDER_BITS].as_signed()
+        b_wins = b_order > a_order if self._operation.endswith("max") else b_order < a_order
         return Mux(has_b & (~has_a | b_wins), b, a)
 
 
 def _order(word: Value) -> Value:
-    """A signed number in the order of the floats."""
+    """A signed number of `ORDER_BITS` bits in the order of the floats."""
     magnitude = Mux(word[23:31] == 0, 0, word[:31])
-    return Mux(word[31], -magnitude, magnitude)
+    return Mux(word[31], -magnitude, magnitude)[:ORDER_BITS]
 
 
 def _word(order: Value) -> Value:

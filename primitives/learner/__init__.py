@@ -9,7 +9,7 @@ from primitives.learner.base import Learner, StepOutcome
 from primitives.learner.graph import Graph, UnsupportedOperationError
 from primitives.learner.tracing import trace
 
-BACKENDS = ("torch", "native", "opencl", "reference")
+BACKENDS = ("torch", "native", "opencl", "fpga", "reference")
 
 __all__ = [
     "BackendStatus",

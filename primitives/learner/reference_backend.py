@@ -157,6 +157,10 @@ class ReferenceExecutable(Executable):
             for b in graph.buffers
         ]
 
+    def _execute(self, node: Node, inputs: list[Array]) -> list[Array]:
+        """The node's outputs."""
+        return execute_node(node, inputs)
+
     def state(self) -> dict[str, Array]:
         """Each state leaf."""
         return {name: self._state[name].reshape(b.shape) for name, b in self.state_buffers.items()}
@@ -177,7 +181,7 @@ class ReferenceExecutable(Executable):
         for position, value in self.checked_inputs(variant, inputs):
             arrays[position][...] = value.ravel()
         for node in graph.nodes:
-            results = execute_node(node, [located(view) for view in node.inputs])
+            results = self._execute(node, [located(view) for view in node.inputs])
             for view, result in zip(node.outputs, results, strict=True):
                 located(view)[...] = result
         return {name: located(view).copy() for name, view in graph.outputs.items()}

@@ -7,6 +7,7 @@ from primitives.fpga.floating_point.words import (
     EXPONENT_BIAS,
     FRACTION_BITS,
     INFINITE_EXPONENT,
+    WORD_BITS,
     Float,
     Operator,
     normalised,
@@ -88,6 +89,24 @@ class FromFixed(Operator):
         padding = max(0, FRACTION_BITS + 3 - bits)
         word = packed(m, sign, exponent, Cat(Const(0, padding), normal), magnitude == 0)
         m.d.sync += self.result.eq(word)
+        return m
+
+
+class FromInteger(Operator):
+    """The signed 32-bit number operands[0] (an index, a pixel) in float32."""
+
+    latency = FromFixed.latency
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.convert = convert = FromFixed(bits=WORD_BITS, fraction_bits=0)
+        m.d.comb += [
+            convert.operands[0].eq(self.operands[0].as_signed()),
+            self.result.eq(convert.result),
+        ]
         return m
 
 

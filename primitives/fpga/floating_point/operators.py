@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from primitives.fpga.floating_point import arithmetic, functions, golden, logic
+from primitives.fpga.floating_point import arithmetic, convert, functions, golden, logic
 from primitives.fpga.floating_point.golden import Array
 from primitives.fpga.floating_point.words import Operator
 
@@ -46,6 +46,9 @@ OPERATORS: dict[str, OperatorRule] = {
     "log": OperatorRule(functions.Logarithm, functions.logarithm, functions.Logarithm.latency),
     **{f"{name}_near_zero": _near_zero(name) for name in ("tanh", "expm1", "log1p")},
     **{name: _logic(name) for name in logic.RULES},
+    "from_integer": OperatorRule(
+        convert.FromInteger, lambda a: golden.from_fixed(a.astype(np.int64), 0), convert.FromInteger.latency
+    ),
 }
 
 

@@ -57,11 +57,12 @@ def test_a_unit_waits_for_its_consumer() -> None:
     np.testing.assert_array_equal(run.outputs["results"], payload(expected, 1))
 
 
-@pytest.mark.parametrize("operation", ["sum", "max", "min"])
+@pytest.mark.parametrize("operation", ["sum", "max", "min", "argmax", "argmin"])
 @pytest.mark.parametrize(("lanes", "size"), [(1, 3), (4, 10)])
 def test_reductions(operation: str, lanes: int, size: int) -> None:
     groups = awkward_words(np.random.default_rng(3), 5 * size).view(np.float32).reshape(5, size)
     groups = np.clip(groups, -1e30, 1e30)
+    groups[1, 0] = groups[1, 2]  # of equals, the first is the extreme
     words_a_group = -(-size // lanes)
     padded = np.zeros((5, words_a_group * lanes), np.float32)
     padded[:, :size] = groups
@@ -79,7 +80,8 @@ def test_reductions(operation: str, lanes: int, size: int) -> None:
         },
         {"results": 5},
     )
-    np.testing.assert_array_equal(run.outputs["results"], reduce_golden(operation, groups).view(np.uint32))
+    expected = reduce_golden(operation, groups)
+    np.testing.assert_array_equal(run.outputs["results"], expected.view(f"u{expected.itemsize}"))
     ends = words_a_group * np.arange(1, 6) - 1
     np.testing.assert_array_equal(run.output_cycles["results"], ends + reduction_latency(operation, lanes))
 

@@ -44,6 +44,8 @@ def test_the_hardware_gives_the_golden_models_bits(name: str) -> None:
     values = [word.view(np.float32) for word in words]
     if name in TRUTH_VALUES:
         values = [word.astype(bool) for word in words]
+    elif name == "from_integer":
+        values = [word.view(np.int32) for word in words]
     elif name == "where":
         values[0] = words[0].astype(bool)
     expected = OPERATORS[name].golden(*values)

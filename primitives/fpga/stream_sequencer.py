@@ -1,0 +1,74 @@
+"""The sequencer of a stream or reduction unit: it reads a tensor's words from memory, and knows when the last is done.
+
+Golden model: `sequence_cycles`.
+"""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+WORD_COUNT_BITS = 32
+LATENCY_BITS = 16
+MEMORY_CYCLES = 2  # the address is registered, and the memory answers a cycle later
+
+
+def sequence_cycles(words: int, latency: int) -> int:
+    """Cycles from the command taken to the completion given: a word a cycle, the memory, the unit, the write."""
+    return words + latency + MEMORY_CYCLES
+
+
+# A tensor to stream: its memory words, 1 or more; the unit's latency from its last word to its last result, in cycles.
+SequenceCommand = data.StructLayout({"words": WORD_COUNT_BITS, "latency": LATENCY_BITS})
+
+
+class State(enum.Enum):
+    """What the sequencer does."""
+
+    IDLE = 0
+    READ = 1
+    DRAIN = 2
+    DONE = 3
+
+
+class StreamSequencer(wiring.Component):
+    """One command at a time.
+
+    Ports:
+        commands: In(stream of SequenceCommand).
+        read: Out(1), address: Out(32): the word wanted from memory in this cycle; counts from 0.
+        done: Out(stream of 32): how many words were streamed, once the last result is written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "commands": In(stream.Signature(SequenceCommand)),
+                "read": Out(1),
+                "address": Out(WORD_COUNT_BITS),
+                "done": Out(stream.Signature(WORD_COUNT_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        state, command, waited = Signal(State), Signal(SequenceCommand), Signal(LATENCY_BITS)
+        m.d.comb += [self.commands.ready.eq(state == State.IDLE), self.done.valid.eq(state == State.DONE)]
+        m.d.comb += self.done.payload.eq(command.words)
+        m.d.sync += self.read.eq(0)
+        with m.Switch(state):
+            with m.Case(State.IDLE):
+                m.d.sync += [command.eq(self.commands.payload), self.address.eq(0), waited.eq(0)]
+                with m.If(self.commands.valid):
+                    m.d.sync += [state.eq(State.READ), self.read.eq(1)]
+            with m.Case(State.READ):
+                with m.If(self.address == command.words - 1):
+                    m.d.sync += state.eq(State.DRAIN)
+                with m.Else():
+                    m.d.sync += [self.address.eq(self.address + 1), self.read.eq(1)]
+            with m.Case(State.DRAIN):
+                m.d.sync += waited.eq(waited + 1)
+                with m.If(waited == command.latency):
+                    m.d.sync += state.eq(State.DONE)
+            with m.Case(State.DONE), m.If(self.done.ready):
+                m.d.sync += state.eq(State.IDLE)
+        return m

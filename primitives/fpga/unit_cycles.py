@@ -1,0 +1,126 @@
+"""Clock cycles of the learner's units, each distinct size simulated once and kept on disk under a hash of the RTL.
+
+Cycles depend on sizes alone, so a step that was seen before costs no simulation.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cache as remember
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from primitives.fpga import cache
+from primitives.fpga.cycles.gemm import best_dataflow
+from primitives.fpga.gemm_plan import GemmShape, blocks
+
+# The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
+_GEMM_SOURCES = (
+    *("compute_unit", "gemm_control", "gemm_core", "column_accumulator", "matrix_buffer", "result_buffer"),
+    *("processing_element", "systolic_array", "ram"),
+)
+_SEQUENCER_SOURCES = ("stream_sequencer",)
+
+
+@remember
+def rtl_key(sources: tuple[str, ...]) -> str:
+    """A hash of the sources of `primitives.fpga` named, and of the tool that turns them into hardware."""
+    files = (import_module(f"primitives.fpga.{name}").__file__ for name in sources)
+    return cache.key(version("amaranth"), *(Path(str(file)).read_text() for file in files))
+
+
+def _kept(sources: tuple[str, ...], sizes: tuple[Any, ...], simulate: Callable[[], int]) -> int:
+    name = f"cycles/{cache.key(rtl_key(sources), json.dumps(sizes))}.json"
+    path = cache.made(name, lambda path: _write(path, simulate()))
+    return int(json.loads(path.read_text()))
+
+
+def _write(path: Path, cycles: int) -> None:
+    path.write_text(json.dumps(cycles))
+
+
+class GemmUnit:
+    """The compute unit of the learner: a systolic core between its memories, simulated by Verilator.
+
+    A product that its memories do not hold is cut into parts along its first and its inner dimension, one after the
+    other.
+
+    Args:
+        side: P.
+        memory_blocks: how many P x P blocks the memories of each operand and of the product hold.
+        accumulator_depth: the most vectors of a stationary pass.
+    """
+
+    def __init__(self, *, side: int = 16, memory_blocks: int = 4096, accumulator_depth: int = 2048):
+        self.side, self.memory_blocks, self.accumulator_depth = side, memory_blocks, accumulator_depth
+        self._simulated: Any = None
+
+    @property
+    def simulated(self) -> Any:
+        """The simulation; built when it is first needed."""
+        if self._simulated is None:
+            self._simulated = import_module("primitives.fpga.unit_simulation").SimulatedUnit(
+                side=self.side,
+                operand_blocks=self.memory_blocks,
+                result_blocks=self.memory_blocks,
+                accumulator_depth=self.accumulator_depth,
+            )
+        return self._simulated
+
+    def parts(self, shape: GemmShape) -> Iterable[tuple[slice, slice, GemmShape]]:
+        """Rows and inner range of each part of a product, and its shape."""
+        side, capacity = self.side, self.memory_blocks
+        inner_blocks = max(1, capacity // blocks(shape.c, side))
+        inner = min(shape.b, inner_blocks * side, capacity * side)
+        row_blocks = max(1, capacity // max(blocks(inner, side), blocks(shape.c, side)))
+        rows = min(shape.a, row_blocks * side)
+        for row in range(0, shape.a, rows):
+            for start in range(0, shape.b, inner):
+                part = slice(row, min(row + rows, shape.a)), slice(start, min(start + inner, shape.b))
+                sizes = (part[0].stop - part[0].start, part[1].stop - part[1].start)
+                yield *part, GemmShape(sizes[0], sizes[1], shape.c)
+
+    def dataflow(self, part: GemmShape) -> str:
+        """The fastest dataflow that the accumulators have room for."""
+        best = best_dataflow(part, side=self.side)
+        vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
+        return best if vectors <= self.accumulator_depth else "NS"
+
+    def cycles(self, shape: GemmShape) -> int:
+        """Simulated cycles of a product of this shape."""
+        return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
+
+    def _part_cycles(self, part: GemmShape) -> int:
+        dataflow = self.dataflow(part)
+        sizes = (self.side, self.memory_blocks, self.accumulator_depth, part.a, part.b, part.c, dataflow)
+        return _kept(_GEMM_SOURCES, sizes, lambda: self.simulated.cycles(part, dataflow=dataflow))
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The exact product (M, N) int64 of integers (M, K) and (K, N), itself through the RTL."""
+        shape = GemmShape(a.shape[0], a.shape[1], b.shape[1])
+        product = np.zeros((shape.a, shape.c), np.int64)
+        for rows, inner, part in self.parts(shape):
+            outcome = self.simulated.multiply(a[rows, inner], b[inner], dataflow=self.dataflow(part))
+            product[rows] += outcome.product
+        return product
+
+
+@remember
+def _sequencer() -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.stream_sequencer import StreamSequencer
+
+    return simulation.compiled(StreamSequencer())
+
+
+def sequence_cycles(words: int, latency: int) -> int:
+    """Simulated cycles of a stream or reduction unit: `words` memory words through a unit of that latency."""
+
+    def simulate() -> int:
+        run = _sequencer().run({"commands": {"words": [words], "latency": [latency]}}, {"done": 1})
+        return int(run.output_cycles["done"][0] - run.input_cycles["commands"][0])
+
+    return _kept(_SEQUENCER_SOURCES, (words, latency), simulate)

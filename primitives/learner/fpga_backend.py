@@ -1,0 +1,136 @@
+"""The learner on an FPGA: the step graph on the units of `primitives.fpga`, bit for bit and cycle by cycle.
+
+A systolic core does every matrix product, on integers: operands are blocks of up to 32 bits with one exponent each
+(`primitives.fpga.block_fixed_point`), sums are exact in 64 bits. Stream and reduction units do the rest on float32
+numbers, a word of 16 a cycle (`fpga_jobs` has the table). The numbers come from the golden models, which the RTL's
+tests hold to the RTL bit by bit; with `exact=True` the operands of every product go through the simulated RTL itself.
+
+The cycles of a step depend on its shapes alone: `step_cycles` simulates the RTL for each distinct size once.
+
+MAP (Fig. 3) gives every layer a tensor unit of its own: that design is `primitives.fpga.learner_pipeline`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from primitives.algorithms import Algorithm, checks
+from primitives.learner.base import Learner
+from primitives.learner.executable import Array, require_supported
+from primitives.learner.graph import Graph, Node
+from primitives.learner.reference_backend import ReferenceExecutable
+
+SIMULATED = True
+DEVICES = ("u200", "u50")
+HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
+NODE_KINDS = (
+    *("elementwise", "matmul", "reduce", "argreduce"),
+    *("gather", "scatter_add", "im2col", "col2im"),
+)
+
+
+def unavailable_reason() -> str:
+    """Why the hardware cannot be simulated here; empty when it can."""
+    from primitives.fpga import simulation
+
+    return simulation.unavailable_reason()
+
+
+@dataclass(frozen=True)
+class NodeCycles:
+    """A node of a step with its clock cycles.
+
+    Attributes:
+        unit: "core", "stream", "reduction" or "layout".
+        kind: the node's.
+        shapes: of its inputs, or of its outputs where it has no inputs.
+        cycles: simulated.
+    """
+
+    unit: str
+    kind: str
+    shapes: tuple[tuple[int, ...], ...]
+    cycles: int
+
+
+class FpgaExecutable(ReferenceExecutable):
+    """Executes the step graph with the FPGA's numbers, and knows its cycles.
+
+    Attributes:
+        not_finite: numbers so far that were not finite when they came to the core or a reduction, and became 0.
+    """
+
+    def __init__(self, graphs: Mapping[str, Graph], *, side: int = 16, exact: bool = False) -> None:
+        """Assign the nodes to units; the state starts at zero.
+
+        Args:
+            graphs: each variant's graph.
+            side: P of the systolic core: 16 is PPO's design for MuJoCo on the same board (PPO VI).
+            exact: simulate every product's operands; thousands of times slower.
+
+        Raises:
+            UnsupportedOperationError: an operation or dtype that no unit has; names it and the user's line.
+        """
+        from primitives.fpga.unit_cycles import GemmUnit
+        from primitives.learner.fpga_jobs import job_of
+        from primitives.learner.fpga_programs import INPUT_DTYPES, OPERATIONS
+
+        for graph in graphs.values():
+            require_supported(
+                graph, "fpga", kinds=NODE_KINDS, operations=tuple(OPERATIONS), dtypes=INPUT_DTYPES
+            )
+        super().__init__(graphs)
+        self.not_finite = 0
+        self._core = GemmUnit(side=side)
+        self._jobs = {
+            id(node): job_of(node, [graph.buffers[v.buffer].dtype for v in node.inputs], self._core, exact)
+            for graph in graphs.values()
+            for node in graph.nodes
+        }
+
+    def _execute(self, node: Node, inputs: list[Array]) -> list[Array]:
+        outputs, not_finite = self._jobs[id(node)].execute(inputs)
+        self.not_finite += not_finite
+        return outputs
+
+    def node_cycles(self, variant: str) -> list[NodeCycles]:
+        """Each node of a variant's step with its cycles, in order; sizes that are new are simulated."""
+        rows = []
+        for node in self.graphs[variant].nodes:
+            job = self._jobs[id(node)]
+            shapes = tuple(view.shape for view in node.inputs or node.outputs)
+            rows.append(NodeCycles(job.unit, node.kind, shapes, job.cycles()))
+        return rows
+
+    def step_cycles(self, variant: str) -> int:
+        """Clock cycles of one gradient step: the units' sum, as they work one after another."""
+        return sum(row.cycles for row in self.node_cycles(variant))
+
+
+compile_graphs = FpgaExecutable
+
+
+def create(
+    algorithm: Algorithm, *, device: str = HOST, batch_size: int, seed: int = 0, **options: Any
+) -> Learner:
+    """A learner on the simulated FPGA; see `primitives.learner.create`.
+
+    Args:
+        device: one of `DEVICES`; the first where none is named.
+        options: `side` and `exact` of `FpgaExecutable`.
+
+    Raises:
+        ValueError: there is no such device.
+        UnsupportedOperationError: an operation that the FPGA has no unit for.
+    """
+    from primitives.learner.graph_learner import GraphLearner
+
+    checks.one_of("device", device, (*DEVICES, HOST))
+    return GraphLearner(
+        algorithm,
+        lambda graphs: FpgaExecutable(graphs, **options),
+        backend="fpga",
+        device=DEVICES[0] if device == HOST else device,
+        batch_size=batch_size,
+        seed=seed,
+    )
