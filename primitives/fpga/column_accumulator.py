@@ -2,17 +2,17 @@
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.processing_element import Control
+from primitives.fpga.ram import Ram
 
 
 class ColumnAccumulator(wiring.Component):
     """Adds up a column's sums over the passes of the inner dimension, vector by vector (PPO 3.2.2: the FIFOs).
 
     No latency: the total of a sum is there with the sum, for the memory is read a cycle ahead of it. The sums of a pass
-    are counted from its first; pass after pass must bring the same number, at least two cycles apart.
+    are counted from its first; pass after pass must bring the same number.
 
     Ports:
         control: In(Control), of the sum that comes in the next cycle.
@@ -28,22 +28,29 @@ class ColumnAccumulator(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        layout = data.ArrayLayout(signed(self.width), self.lanes)
-        m.submodules.memory = memory = Memory(shape=layout, depth=self.depth, init=[])
-        reader, writer = memory.read_port(), memory.write_port()
+        m.submodules.memory = memory = Ram(width=self.width * self.lanes, depth=self.depth)
         position = Signal(range(self.depth))
         arriving, current = self.control, Signal(Control)
-        m.d.comb += reader.addr.eq(Mux(arriving.first, 0, position))
-        m.d.comb += reader.en.eq(arriving.valid)
+        # A total that is written in the cycle in which it is read (passes of one vector) is not in the memory yet.
+        written, forward = Signal.like(memory.write_data), Signal()
+        layout = data.ArrayLayout(signed(self.width), self.lanes)
+        before = data.View(layout, Mux(forward, written, memory.read_data))
+        m.d.sync += [
+            written.eq(memory.write_data),
+            forward.eq(memory.write_enable & (memory.write_address == memory.read_address)),
+        ]
+        m.d.comb += [
+            memory.read_address.eq(Mux(arriving.first, 0, position)),
+            memory.read_enable.eq(arriving.valid),
+        ]
         with m.If(arriving.valid):
             m.d.sync += position.eq(Mux(arriving.first, 1, position + 1))
-        m.d.sync += [current.eq(arriving), writer.addr.eq(reader.addr)]
+        m.d.sync += [current.eq(arriving), memory.write_address.eq(memory.read_address)]
         for lane in range(self.lanes):
-            before = Mux(current.restart, 0, reader.data[lane])
-            m.d.comb += self.totals[lane].eq(before + self.sums[lane])
+            m.d.comb += self.totals[lane].eq(Mux(current.restart, 0, before[lane]) + self.sums[lane])
         m.d.comb += [
-            writer.data.eq(self.totals),
-            writer.en.eq(current.valid),
+            memory.write_data.eq(self.totals),
+            memory.write_enable.eq(current.valid),
             self.valid.eq(current.valid & current.last),
         ]
         return m

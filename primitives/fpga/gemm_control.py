@@ -10,6 +10,8 @@ C = A B, with A of size a x b (PPO: the weights) and B of size b x c (the inputs
 
 Passes follow each other without a gap. In a stationary pass the next block's P rows come in beside the vectors that
 stream, which takes P cycles: so a pass with fewer vectors waits, and the first block comes in before anything streams.
+With `block_load` every element has a memory of its own for the stationary operand: a block takes no time to come in,
+and every pass has just as many cycles as vectors, as PPO's Equation 5 counts.
 """
 
 from enum import IntEnum
@@ -74,10 +76,12 @@ class GemmController(wiring.Component):
         control: Out(Control), of the vector that enters the rows, in the cycle of its request.
         load, load_row: Out, the vector that enters the columns is that row of a stationary block.
         dataflow: Out(Dataflow), halves: Out(1), of the current command.
+
+    With `block_load`, the request for the stationary operand names a block, in the first cycle of its pass.
     """
 
-    def __init__(self, *, side: int):
-        self.side = side
+    def __init__(self, *, side: int, block_load: bool = False):
+        self.side, self.block_load = side, block_load
         super().__init__(
             {
                 "command": In(stream.Signature(GemmCommand)),
@@ -128,7 +132,8 @@ class GemmController(wiring.Component):
             wraps = inner == inner_blocks - 1
             return [inner.eq(Mux(wraps, 0, inner + 1)), outer.eq(outer + wraps)]
 
-        m.d.comb += command_ends.eq(pass_ends & streaming & ~loading & (stationary | is_last(outer, inner)))
+        in_turn = ~stationary | self.block_load  # passes need no load before
+        m.d.comb += command_ends.eq(pass_ends & streaming & ~loading & (~in_turn | is_last(outer, inner)))
         with m.If(active & self.ready):
             m.d.sync += [
                 step.eq(step + 1),
@@ -137,7 +142,7 @@ class GemmController(wiring.Component):
             ]
         with m.If(pass_ends):
             m.d.sync += [step.eq(0), offset.eq(0), block.eq(0)]
-            with m.If(stationary):
+            with m.If(~in_turn):
                 m.d.sync += [outer.eq(load_outer), inner.eq(load_inner), streaming.eq(1)]
                 m.d.sync += advance(load_outer, load_inner)
                 m.d.sync += loading.eq(loading & ~is_last(load_outer, load_inner))
@@ -153,8 +158,8 @@ class GemmController(wiring.Component):
         with m.If(self.command.valid & self.command.ready):
             fresh = (outer, inner, load_outer, load_inner, step, offset, block)
             m.d.sync += [command.eq(incoming), *(counter.eq(0) for counter in fresh)]
-            m.d.sync += streaming.eq(incoming.dataflow == Dataflow.NS)
-            m.d.sync += loading.eq(incoming.dataflow != Dataflow.NS)
+            streams_at_once = (incoming.dataflow == Dataflow.NS) | self.block_load
+            m.d.sync += [streaming.eq(streams_at_once), loading.eq(~streams_at_once)]
 
         m.d.comb += [
             self.control.valid.eq(stream_now & self.ready),
@@ -174,6 +179,8 @@ class GemmController(wiring.Component):
                 port.offset.eq(at),
             ]
 
+        if self.block_load:
+            load_now, load_outer, load_inner = stream_now & (step == 0), outer, inner
         with m.Switch(command.dataflow):
             with m.Case(Dataflow.NS):
                 m.d.comb += request(self.a, stream_now, Axis.COLUMN, outer, block, offset)

@@ -28,6 +28,8 @@ class GemmCore(wiring.Component):
         accumulator_width: bits of a sum.
         accumulator_depth: the most vectors that a stationary command may stream (c of WS, a of IS).
         configurable: elements with FIX's configurable datapath: two sums each.
+        block_load: every element has a memory of its own for the stationary operand (P x P banks, PPO Fig. 6), read
+            along with the vectors; otherwise blocks come in from above, a row a cycle.
 
     Ports:
         command: In(stream of GemmCommand).
@@ -40,6 +42,8 @@ class GemmCore(wiring.Component):
         column_sums: Out(P x lanes x signed(accumulator_width)).
         column_done: Out(P), which of these are finished in this cycle. WS: column i gives row i of a block row of C,
             left to right. IS: column j gives column j of a block column of C, top to bottom.
+        weights: In(P x P x signed(width)), row by row (`block_load` only): element (i, j) of the block asked for in
+            cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class GemmCore(wiring.Component):
         accumulator_width: int = 64,
         accumulator_depth: int = 1024,
         configurable: bool = False,
+        block_load: bool = False,
     ):
         self.side, self.width, self.accumulator_width = side, width, accumulator_width
         self.accumulator_depth, self.configurable = accumulator_depth, configurable
+        self.block_load = block_load
         self.lanes = 2 if configurable else 1
         vector = data.ArrayLayout(signed(width), side)
         sums = data.ArrayLayout(signed(accumulator_width), self.lanes)
@@ -70,19 +76,23 @@ class GemmCore(wiring.Component):
                 "tile_done": Out(side * side),
                 "column_sums": Out(data.ArrayLayout(sums, side)),
                 "column_done": Out(side),
+                **({"weights": In(data.ArrayLayout(signed(width), side * side))} if block_load else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         side = self.side
-        m.submodules.controller = controller = GemmController(side=side)
+        m.submodules.controller = controller = GemmController(side=side, block_load=self.block_load)
         m.submodules.array = array = SystolicArray(
             side=side,
             width=self.width,
             accumulator_width=self.accumulator_width,
             configurable=self.configurable,
+            block_load=self.block_load,
         )
+        if self.block_load:
+            m.d.comb += array.weights.eq(self.weights)
         wiring.connect(m, wiring.flipped(self.command), controller.command)
         m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
 

@@ -58,6 +58,26 @@ def requested(request: Any, matrix: Integers, side: int) -> list[int]:
     return matrix[row + request.offset, column : column + side].tolist()
 
 
+def requested_block(request: Any, matrix: Integers, side: int) -> Integers:
+    """The block of a padded `matrix` that a `VectorRequest` names."""
+    row, column = request.block_row * side, request.block_column * side
+    return matrix[row : row + side, column : column + side]
+
+
+class WeightWave:
+    """The memories beside the elements (`block_load`): word (i, j) is there i + j cycles after word (0, 0)."""
+
+    def __init__(self, side: int):
+        self._blocks: list[Integers | None] = [None] * (2 * side - 1)
+        self._side = side
+
+    def after(self, block: Integers | None) -> list[int]:
+        """The words of all elements, row by row, in the cycle after `block` was asked for; 0 where none is due."""
+        self._blocks = [block, *self._blocks[:-1]]
+        places = ((i, j, self._blocks[i + j]) for i in range(self._side) for j in range(self._side))
+        return [0 if due is None else int(due[i, j]) for i, j, due in places]
+
+
 class SumCollector:
     """Puts the sums of products where they belong, in the order in which the core gives them."""
 
@@ -115,6 +135,7 @@ class SimulatedGemm:
     Args:
         side: P. width: bits of an operand. accumulator_width: bits of a sum, at most 64.
         accumulator_depth: the most vectors of a stationary pass. configurable: allows `halves`.
+        block_load: a stationary block comes in at once, not row by row.
     """
 
     def __init__(
@@ -125,6 +146,7 @@ class SimulatedGemm:
         accumulator_width: int = 64,
         accumulator_depth: int = 1024,
         configurable: bool = False,
+        block_load: bool = False,
     ):
         self.core = GemmCore(
             side=side,
@@ -132,6 +154,7 @@ class SimulatedGemm:
             accumulator_width=accumulator_width,
             accumulator_depth=accumulator_depth,
             configurable=configurable,
+            block_load=block_load,
         )
         self._plans: list[GemmPlan] = []
         self._outcome: GemmOutcomes | None = None
@@ -193,6 +216,7 @@ class SimulatedGemm:
         plan = waiting[0]
         ctx.set(core.ready, 1)
         cycle, first, last = 0, None, 0
+        weights = WeightWave(core.side)
         while first is None or not ctx.get(core.idle):
             if waiting:
                 ctx.set(core.command.payload, command_fields(waiting[0]))
@@ -209,6 +233,11 @@ class SimulatedGemm:
                 plan = waiting.pop(0)
             await ctx.tick()
             cycle += 1
+            if core.block_load and asked.dataflow != "NS":
+                ws = asked.dataflow == "WS"
+                request, matrix = (a, asked.a) if ws else (b, asked.b)
+                block = requested_block(request, matrix, core.side) if request.valid else None
+                ctx.set(core.weights, weights.after(block.T if ws and block is not None else block))
             ctx.set(core.a_data, requested(a, asked.a, core.side) if a.valid else [0] * core.side)
             ctx.set(core.b_data, requested(b, asked.b, core.side) if b.valid else [0] * core.side)
         self._outcome = GemmOutcomes(collector.products(), last - first)

@@ -12,6 +12,7 @@ Several matrices share the banks, each from its own `base` (Fig. 7).
 The golden model is NumPy's indexing: a row or a column of the block.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
@@ -64,48 +65,37 @@ class _MatrixBuffer(wiring.Component):
         return block
 
 
-def blocked_banks(
-    m: Module, *, side: int, width: int, depth: int, request: Any, block: Any, vector: Any
-) -> list[list[Ram]]:
-    """P x P banks whose read side answers `request` for `block` on `vector`, a cycle later; writing is the caller's."""
-    offset, axis = Signal(range(side)), Signal()
+def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vector: Any) -> None:
+    """Puts the row or column of the banks' `words` that `request` named a cycle ago on `vector`."""
+    offset, axis = Signal(range(len(words))), Signal()
     with m.If(request.valid):
         m.d.sync += [offset.eq(request.offset), axis.eq(request.axis)]
-    banks = [[Ram(width=width, depth=depth) for _ in range(side)] for _ in range(side)]
-    for i, row in enumerate(banks):
-        for j, bank in enumerate(row):
-            m.submodules[f"bank_{i}_{j}"] = bank
-            here = request.offset == Mux(request.axis == Axis.ROW, i, j)
-            m.d.comb += [bank.read_enable.eq(request.valid & here), bank.read_address.eq(block)]
-    for k in range(side):
-        row_word = Array(banks[i][k].read_data for i in range(side))[offset]
-        column_word = Array(banks[k][j].read_data for j in range(side))[offset]
-        m.d.comb += vector[k].eq(Mux(axis == Axis.ROW, row_word, column_word))
-    return banks
+    for k in range(len(words)):
+        row_word = Array(row[k] for row in words)[offset]
+        m.d.comb += vector[k].eq(Mux(axis == Axis.ROW, row_word, Array(words[k])[offset]))
 
 
 class BlockedBuffer(_MatrixBuffer):
-    """The blocked layout: `ready` is always 1."""
+    """The blocked layout: `ready` is always 1.
+
+    Banks of one row are written together, and all are read at one address: a row of them is one memory, P words wide.
+    """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.d.comb += self.ready.eq(1)
-        banks = blocked_banks(
-            m,
-            side=self.side,
-            width=self.width,
-            depth=self.blocks,
-            request=self.request,
-            block=self._block(m),
-            vector=self.data,
-        )
-        for i, row in enumerate(banks):
-            for j, bank in enumerate(row):
-                m.d.comb += [
-                    bank.write_enable.eq(self.write_enable & (self.write_row == i)),
-                    bank.write_address.eq(self.write_block),
-                    bank.write_data.eq(self.write_data[j]),
-                ]
+        block, words = self._block(m), []
+        for i in range(self.side):
+            m.submodules[f"banks_{i}"] = banks = Ram(width=self.width * self.side, depth=self.blocks)
+            m.d.comb += [
+                banks.read_enable.eq(self.request.valid),
+                banks.read_address.eq(block),
+                banks.write_enable.eq(self.write_enable & (self.write_row == i)),
+                banks.write_address.eq(self.write_block),
+                banks.write_data.eq(self.write_data),
+            ]
+            words.append([banks.read_data.word_select(j, self.width) for j in range(self.side)])
+        select_vector(m, self.request, words, self.data)
         return m
 
 

@@ -94,10 +94,14 @@ class ProcessingElement(wiring.Component):
         sum_in: In(lanes x signed(accumulator_width)), from above (stationary).
         sum: Out(lanes x signed(accumulator_width)), wraps modulo 2**accumulator_width.
         done: Out(1), `sum` is a finished dot product (non-stationary).
+        weight_in: In(signed(width)), the weight of the pass that is `first` in this cycle (`block_load` only: weights
+            come from a memory of this element instead of from above).
     """
 
-    def __init__(self, *, width: int, accumulator_width: int, configurable: bool = False):
-        self.width = width
+    def __init__(
+        self, *, width: int, accumulator_width: int, configurable: bool = False, block_load: bool = False
+    ):
+        self.width, self.block_load = width, block_load
         self.lanes = 2 if configurable else 1
         sums = data.ArrayLayout(signed(accumulator_width), self.lanes)
         super().__init__(
@@ -113,6 +117,7 @@ class ProcessingElement(wiring.Component):
                 "sum_in": In(sums),
                 "sum": Out(sums),
                 "done": Out(1),
+                **({"weight_in": In(signed(width))} if block_load else {}),
             }
         )
 
@@ -126,10 +131,13 @@ class ProcessingElement(wiring.Component):
             self.done.eq(control.valid & control.last & ~self.stationary),
         ]
         # Two weights: one in use, one that waits for the next pass.
-        waiting = Signal(signed(self.width))
         weight = Signal(signed(self.width))
-        with m.If(control.load):
-            m.d.sync += waiting.eq(self.top_in)
+        if self.block_load:
+            waiting = self.weight_in
+        else:
+            waiting = Signal(signed(self.width))
+            with m.If(control.load):
+                m.d.sync += waiting.eq(self.top_in)
         with m.If(control.valid & control.first):
             m.d.sync += weight.eq(waiting)
         operand = Signal(signed(self.width))

@@ -31,13 +31,23 @@ class SystolicArray(wiring.Component):
         done: Out(P * P), which of them are finished dot products (non-stationary).
         column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the
             last row of `sums`, are there one cycle later (stationary).
+        weights: In(P x P x signed(width)), row by row (`block_load` only): word (i, j) of the pass whose first vector
+            entered in cycle t is there in cycle t + i + j.
     """
 
-    def __init__(self, *, side: int, width: int, accumulator_width: int, configurable: bool = False):
+    def __init__(
+        self,
+        *,
+        side: int,
+        width: int,
+        accumulator_width: int,
+        configurable: bool = False,
+        block_load: bool = False,
+    ):
         if side < 2:
             raise ValueError(f"side: found {side}; allowed: 2 or more")
         self.side, self.width, self.accumulator_width = side, width, accumulator_width
-        self.configurable = configurable
+        self.configurable, self.block_load = configurable, block_load
         lanes = data.ArrayLayout(signed(accumulator_width), 2 if configurable else 1)
         super().__init__(
             {
@@ -51,6 +61,7 @@ class SystolicArray(wiring.Component):
                 "sums": Out(data.ArrayLayout(lanes, side * side)),
                 "done": Out(side * side),
                 "column_control": Out(data.ArrayLayout(Control, side)),
+                **({"weights": In(data.ArrayLayout(signed(width), side * side))} if block_load else {}),
             }
         )
 
@@ -60,7 +71,10 @@ class SystolicArray(wiring.Component):
         elements = [
             [
                 ProcessingElement(
-                    width=self.width, accumulator_width=self.accumulator_width, configurable=self.configurable
+                    width=self.width,
+                    accumulator_width=self.accumulator_width,
+                    configurable=self.configurable,
+                    block_load=self.block_load,
                 )
                 for _ in range(side)
             ]
@@ -71,6 +85,8 @@ class SystolicArray(wiring.Component):
                 m.submodules[f"element_{i}_{j}"] = element
                 m.d.comb += [element.stationary.eq(self.stationary), element.halves.eq(self.halves)]
                 m.d.comb += self.sums[i * side + j].eq(element.sum)
+                if self.block_load:
+                    m.d.comb += element.weight_in.eq(self.weights[i * side + j])
                 if j:
                     m.d.comb += element.left_in.eq(row[j - 1].left_out)
                     m.d.comb += element.control_in.eq(row[j - 1].control_out)

@@ -9,6 +9,7 @@ from typing import Any
 
 from primitives.fpga import cache
 from primitives.fpga.ram import RAM_MODULE, RAM_VERILOG, ExportPlatform
+from primitives.fpga.verilog_modules import MERGED, merged
 
 
 def _rtlil(design: Any, name: str) -> str:
@@ -34,8 +35,8 @@ def export(design: Any, name: str = "top") -> str:
     def convert(path: Any) -> None:
         from amaranth.back.verilog import _convert_rtlil_text
 
-        path.write_text(_convert_rtlil_text(rtlil, strip_internal_attrs=True))
+        path.write_text(merged(_convert_rtlil_text(rtlil, strip_internal_attrs=True)))
 
-    path = cache.made(f"verilog/{cache.key(rtlil, *tools)}.v", convert)
+    path = cache.made(f"verilog/{cache.key(rtlil, MERGED, *tools)}.v", convert)
     text = path.read_text()
     return text + RAM_VERILOG if RAM_MODULE in text else text

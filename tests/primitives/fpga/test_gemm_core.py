@@ -17,9 +17,14 @@ sizes = st.integers(1, 8)
 
 
 @cache
-def core(side: int, configurable: bool = False) -> SimulatedGemm:
+def core(side: int, configurable: bool = False, block_load: bool = False) -> SimulatedGemm:
     return SimulatedGemm(
-        side=side, width=WIDTH, accumulator_width=20, accumulator_depth=8, configurable=configurable
+        side=side,
+        width=WIDTH,
+        accumulator_width=20,
+        accumulator_depth=8,
+        configurable=configurable,
+        block_load=block_load,
     )
 
 
@@ -41,6 +46,17 @@ def test_product_and_cycles(side: int, dataflow: str, a: int, b: int, c: int, se
     outcome = core(side).multiply(left, right, dataflow=dataflow)
     np.testing.assert_array_equal(outcome.product, left @ right)
     assert outcome.cycles == model.core_cycles(GemmShape(a, b, c), side=side, dataflow=dataflow)
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@settings(max_examples=8, deadline=None)
+@given(a=sizes, b=sizes, c=sizes, seed=st.integers(0, 2**32))
+def test_blocks_that_come_in_at_once(dataflow: str, a: int, b: int, c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = matrix(rng, a, b), matrix(rng, b, c)
+    outcome = core(3, block_load=True).multiply(left, right, dataflow=dataflow)
+    np.testing.assert_array_equal(outcome.product, left @ right)
+    assert outcome.cycles == model.ppo_cycles(GemmShape(a, b, c), side=3, dataflow=dataflow) - 1
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)

@@ -1,0 +1,145 @@
+"""Cycles of one PPO iteration on PPOAccel: Equations 6 to 8 over either model of a product, without communication.
+
+`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. Every product is charged
+by `product_cycles`: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from primitives.fpga.cycles import gemm
+from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape, blocks
+
+ProductCycles = Callable[..., int]  # (shape, *, side, dataflow)
+PROCESSES = ("FW", "BW", "WU")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Hyper-parameters of one iteration (PPO 2.1).
+
+    Attributes:
+        agents: N, in parallel. steps: T, of each. minibatch: M samples. epochs: K.
+    """
+
+    agents: int
+    steps: int
+    minibatch: int
+    epochs: int
+
+    @property
+    def samples(self) -> int:
+        return self.agents * self.steps
+
+    @property
+    def updates(self) -> int:
+        """Mini-batch updates of one iteration; a last one that is not full counts as one."""
+        return self.epochs * blocks(self.samples, self.minibatch)
+
+
+def shapes(layers: Sequence[Layer], process: str, batch: int) -> list[GemmShape]:
+    """The products of one process, layer by layer (Equation 6); BW does not go into the first layer's inputs."""
+    match process:
+        case "FW":
+            return [layer.forward(batch) for layer in layers]
+        case "BW":
+            return [layer.backward(batch) for layer in layers[:0:-1]]
+        case "WU":
+            return [layer.weight_gradient(batch) for layer in layers]
+    raise ValueError(f"process: found {process!r}; allowed: {', '.join(PROCESSES)}")
+
+
+def process_cycles(
+    layers: Sequence[Layer],
+    process: str,
+    batch: int,
+    *,
+    side: int,
+    dataflow: str,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> int:
+    """Cycles of FW, BW or WU of one batch in one dataflow (Equation 6)."""
+    return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
+
+
+def best_dataflows(
+    layers: Sequence[Layer],
+    batch: int,
+    *,
+    side: int,
+    processes: Sequence[str] = PROCESSES,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> dict[str, str]:
+    """For each process the one dataflow for all its layers with the fewest cycles (PPO 4); NS where it is one."""
+    return {
+        process: min(
+            DATAFLOWS,
+            key=lambda dataflow, process=process: process_cycles(  # type: ignore[misc]
+                layers, process, batch, side=side, dataflow=dataflow, product_cycles=product_cycles
+            ),
+        )
+        for process in processes
+    }
+
+
+@dataclass(frozen=True)
+class IterationCycles:
+    """Cycles of one iteration on one compute unit: inferences (Equation 7) and training (Equation 8)."""
+
+    inference: int
+    training: int
+
+    @property
+    def total(self) -> int:
+        return self.inference + self.training
+
+
+def iteration_cycles(
+    layers: Sequence[Layer],
+    iteration: Iteration,
+    *,
+    side: int,
+    dataflow: str | None = None,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> IterationCycles:
+    """Cycles of one iteration with one dataflow for everything, or, where it is None, the best for each process."""
+
+    def cycles(process: str, batch: int) -> int:
+        chosen = dataflow
+        if chosen is None:
+            chosen = best_dataflows(
+                layers, batch, side=side, processes=(process,), product_cycles=product_cycles
+            )[process]
+        return process_cycles(
+            layers, process, batch, side=side, dataflow=chosen, product_cycles=product_cycles
+        )
+
+    update = sum(cycles(process, iteration.minibatch) for process in PROCESSES)
+    return IterationCycles(cycles("FW", iteration.agents) * iteration.steps, update * iteration.updates)
+
+
+@dataclass(frozen=True)
+class DataflowGain:
+    """What a choice of dataflow saves against NS for everything (PPO Fig. 12, 13), as ratios - 1."""
+
+    inference: float
+    training: float
+    total: float
+
+
+def dataflow_gain(
+    layers: Sequence[Layer],
+    iteration: Iteration,
+    *,
+    side: int,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> DataflowGain:
+    """The gain of the best dataflows over NS; never negative, for NS is among them."""
+    fixed = iteration_cycles(layers, iteration, side=side, dataflow="NS", product_cycles=product_cycles)
+    best = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles)
+    return DataflowGain(
+        fixed.inference / best.inference - 1,
+        fixed.training / best.training - 1,
+        fixed.total / best.total - 1,
+    )

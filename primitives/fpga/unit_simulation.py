@@ -1,0 +1,146 @@
+"""Matrix products on a compute unit, in either simulator: the operands through the memories, the product out of them.
+
+    unit = SimulatedUnit(side=16)                  # Verilator: seconds to build once, then kept
+    outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm_simulation.SimulatedGemm.multiply`
+    outcome.product, outcome.cycles, outcome.stalls
+
+Cycles run from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
+reading the result back are not counted.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga import simulation
+from primitives.fpga.compute_unit import ComputeUnit
+from primitives.fpga.gemm_core import GemmCore
+from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks, vectors
+from primitives.fpga.gemm_simulation import command_fields
+
+
+@dataclass(frozen=True)
+class UnitOutcome:
+    """A product (M, N) int64, the clock cycles it took, and of those the stalls for an operand."""
+
+    product: Integers
+    cycles: int
+    stalls: int
+
+
+class SimulatedUnit:
+    """A compute unit, simulated.
+
+    Args:
+        side: P. width: bits of an operand. accumulator_width: bits of a sum, at most 64.
+        accumulator_depth: the most vectors of a stationary pass.
+        operand_blocks, result_blocks: how many P x P blocks the memories of A and B, and of C, hold.
+        layout: of the memory of A, `blocked` or `plain`.
+        configurable: allows `halves`.
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+    """
+
+    def __init__(
+        self,
+        *,
+        side: int,
+        width: int = 32,
+        accumulator_width: int = 64,
+        accumulator_depth: int = 1024,
+        operand_blocks: int = 1024,
+        result_blocks: int = 1024,
+        layout: str = "blocked",
+        configurable: bool = False,
+        engine: str = "compiled",
+    ):
+        engines = {"compiled": simulation.compiled, "interpreted": simulation.interpreted}
+        if engine not in engines:
+            raise ValueError(f"engine: found {engine!r}; allowed: {', '.join(engines)}")
+        self.core = GemmCore(
+            side=side,
+            width=width,
+            accumulator_width=accumulator_width,
+            accumulator_depth=accumulator_depth,
+            configurable=configurable,
+        )
+        self.unit = ComputeUnit(
+            core=self.core, operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
+        )
+        self._simulation = engines[engine](self.unit)
+
+    def multiply(
+        self,
+        a: NDArray[np.integer],
+        b: NDArray[np.integer],
+        *,
+        dataflow: str = "NS",
+        halves: bool = False,
+        transposed_a: bool = False,
+    ) -> UnitOutcome:
+        """A B through the RTL; with `transposed_a`, A lies in its memory as its transpose.
+
+        Raises:
+            ValueError: operands, dataflow or sizes that the unit does not take.
+        """
+        core = self.core
+        if halves and not core.configurable:
+            raise ValueError("halves: found True; allowed: False, for the core is not configurable")
+        plan = GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
+        self._check(plan)
+        stored_a = plan.a.T if transposed_a else plan.a
+        self._load(stored_a, to_b=0)
+        self._load(plan.b, to_b=1)
+        gemm = {name: np.array([int(value)]) for name, value in command_fields(plan).items()}
+        command = {
+            "gemm": gemm,
+            "pitch_a": np.array([stored_a.shape[1] // core.side]),
+            "pitch_b": np.array([plan.b.shape[1] // core.side]),
+            "transposed_a": np.array([int(transposed_a)]),
+        }
+        run = self._simulation.run({"commands": command}, {"finished": 1})
+        finished = run.outputs["finished"]
+        product = plan.product(self._result(plan))
+        return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
+
+    def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
+        """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
+        a, b = np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
+        return self.multiply(a, b, dataflow=dataflow, halves=halves).cycles
+
+    def _check(self, plan: GemmPlan) -> None:
+        unit, words, side = self.unit, plan.words, plan.side
+        streamed = vectors(words, plan.dataflow)
+        if plan.dataflow != "NS" and streamed > self.core.accumulator_depth:
+            raise ValueError(
+                f"{plan.dataflow}: found {streamed} vectors a pass; allowed: {self.core.accumulator_depth}"
+            )
+        c_blocks = blocks(words.a, side) * blocks(words.c, side)
+        for name, found, allowed in (
+            ("a", plan.a.size // side**2, unit.operand_blocks),
+            ("b", plan.b.size // side**2, unit.operand_blocks),
+            ("product", c_blocks, unit.result_blocks),
+        ):
+            if found > allowed:
+                raise ValueError(f"{name}: found {found} blocks of {side} x {side}; allowed: {allowed}")
+
+    def _load(self, matrix: Integers, *, to_b: int) -> None:
+        side = self.core.side
+        rows, pitch = matrix.shape[0], matrix.shape[1] // side
+        row, column = np.divmod(np.arange(rows * pitch), pitch)
+        writes = {
+            "to_b": np.full(rows * pitch, to_b),
+            "block": row // side * pitch + column,
+            "row": row % side,
+            "words": matrix.reshape(rows * pitch, side),
+        }
+        self._simulation.run({"writes": writes}, {})
+
+    def _result(self, plan: GemmPlan) -> Integers:
+        """The sums, (words.a, words.c, lanes)."""
+        side, words, lanes = plan.side, plan.words, self.core.lanes
+        pitch = blocks(words.c, side)
+        row, column = np.divmod(np.arange(words.a * pitch), pitch)
+        reads = {"block": row // side * pitch + column, "row": row % side}
+        rows = self._simulation.run({"reads": reads}, {"rows": len(row)}).outputs["rows"]
+        return rows.reshape(words.a, pitch * side, lanes)[:, : words.c]
