@@ -95,6 +95,9 @@ bench-replay: install  ## every sum tree beside other libraries' in one interlea
 bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
 	$(BIN)/python -P -m harness.benchmarks.replay_threads --out $(or $(OUT),results/bench-replay-threads)
 
+bench-adapters: install  ## training in other libraries with this project's replay and with their own (PAL Fig. 11)
+	$(BIN)/python -P -m harness.benchmarks.adapters --out $(or $(OUT),results/bench-adapters)
+
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl reproduce --tier $(TIER)

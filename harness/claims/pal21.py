@@ -7,7 +7,7 @@ import pandas as pd
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
-from harness.claims.pal_replay import NEEDS_LOCKS, two_locks
+from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, plugged_in, two_locks
 from harness.comparison import FEWEST_PAIRS, lower_quartile
 from harness.provenance import Provenance
 
@@ -196,7 +196,8 @@ CLAIMS = (
         "VI-F, Fig. 11",
         "The replay buffer plugged into other libraries speeds them up",
         from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high"),
-        "training in tianshou and PFRL timed with this replay buffer and with their own, as stored rows",
+        NEEDS_ADAPTERS,
+        plugged_in,
     ),
     Claim(
         "PAL-F12",

@@ -4,11 +4,13 @@ from typing import Any
 
 import pandas as pd
 
+from harness import adapters
 from harness.claims.base import Finding, Outcome
-from harness.claims.evidence import Paired, detail, paired, records, select
+from harness.claims.evidence import Paired, detail, number, paired, records, select
 from harness.claims.number import from_text
 from harness.threaded_replay import BINARY, EXPERIMENT, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS
 
+NEEDS_ADAPTERS = "`make bench-adapters`: training in other libraries with this replay and with their own"
 NEEDS_LOCKS = (
     "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
 )
@@ -75,6 +77,31 @@ def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
 def _scaling(size: int, rows: Turns, sharing: str, threads: int) -> Paired:
     name = f"batch size {size}: {threads} threads over 1, {sharing}"
     return paired(name, rows[sharing, threads, False], None, rows[sharing, 1, False])
+
+
+def plugged_in(frame: pd.DataFrame) -> Finding:
+    """PAL Fig. 11: training in other libraries with this project's replay in the place of their own."""
+    at_least, _ = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+    last = {row.workload: row for row in rows}
+    ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
+    counted = {name: row for name, row in last.items() if detail(row, "own_is_prioritised")}
+    if not counted:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_ADAPTERS)
+    verdicts = [detail(row, "verdict") for row in counted.values()]
+    faster, slower = verdicts.count("faster"), verdicts.count("slower")
+    explanation = (
+        f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with this "
+        f"project's and {slower} slower, all of acting and learning included."
+    )
+    if len(last) > len(counted):
+        explanation += (
+            " Stable-Baselines3 has a uniform replay alone, which does less: its gain does not count."
+        )
+    if faster == len(counted):
+        as_published = all(row.low >= at_least.value for row in counted.values())
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
 
 
 def _count(comparisons: list[Paired], verdict: str) -> int:

@@ -1,24 +1,29 @@
-"""Trains PFRL with this project's sum tree; --rounds N times it against PFRL's own prioritised replay."""
+"""PFRL with its own prioritised replay and with this project's sum tree in it."""
 
-from collections.abc import Callable
+from importlib.metadata import version
 
 import gymnasium
 import numpy as np
 import pfrl
 import torch
-from interleaved import interleaved, options, report
 from pfrl import agents, explorers, q_functions, replay_buffers
 
 from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
 
-CAPACITY = 50_000
+VERSION = f"pfrl {version('pfrl')}"
+NOTE = "of its agents only DQN and its descendants take a prioritised replay: none for continuous actions"
+ALGORITHMS = ("dqn",)
 LEARNING_STARTS = 500
+SETTINGS = {"alpha": 0.6, "beta0": 0.4, "betasteps": 50_000, "num_steps": 1}
 
 
 class Training:
     """Double DQN on CartPole-v1, advanced by environment steps, one gradient step for each."""
 
-    def __init__(self, replay: replay_buffers.PrioritizedReplayBuffer) -> None:
+    def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
+        torch.set_num_threads(1)
+        kind = PrioritizedReplayBuffer if ours else replay_buffers.PrioritizedReplayBuffer
+        self.replay = kind(capacity, **SETTINGS)
         pfrl.utils.set_random_seed(3)
         self.environment = gymnasium.make("CartPole-v1")
         self.environment.action_space.seed(3)
@@ -28,7 +33,7 @@ class Training:
         self.agent = agents.DoubleDQN(
             q_function,
             torch.optim.Adam(q_function.parameters(), lr=1e-3),
-            replay,
+            self.replay,
             gamma=0.99,
             explorer=explorers.ConstantEpsilonGreedy(0.1, self.environment.action_space.sample),
             replay_start_size=LEARNING_STARTS,
@@ -62,42 +67,18 @@ class Training:
                     total += reward
         return total / 5
 
-
-def advancing(training: Training) -> Callable[[], int]:
-    return lambda: training.advance(400)
-
-
-def main() -> None:
-    arguments = options(__doc__, ("dqn",))
-    torch.set_num_threads(1)
-    settings = {"alpha": 0.6, "beta0": 0.4, "betasteps": 50_000, "num_steps": 1}
-    replay = PrioritizedReplayBuffer(CAPACITY, **settings)
-    training = Training(replay)
-    before = training.evaluate()
-    training.advance(arguments.steps)
-    after = training.evaluate()
-    beta = replay.beta
-    sampled = replay.sample(256)
-    weights = np.array([steps[0]["weight"] for steps in sampled])
-    priorities = replay.memory.tree.get(replay.memory._sampled)
-    np.testing.assert_allclose(weights, (priorities / priorities.min()) ** -beta, rtol=1e-5)
-    result = {
-        "algorithm": "pfrl dqn",
-        "gradient_steps": training.agent.optim_t,
-        "return_before": before,
-        "return_after": after,
-        "items": len(replay),
-        "distinct_priorities": len(np.unique(replay.memory.tree.get(np.arange(len(replay))))),
-        "least_weight": weights.min(),
-        "largest_weight": weights.max(),
-    }
-    rates = {}
-    if arguments.rounds:
-        own = Training(replay_buffers.PrioritizedReplayBuffer(CAPACITY, **settings))
-        own.advance(arguments.steps)
-        rates = interleaved({"own": advancing(own), "ours": advancing(training)}, arguments.rounds)
-    report(result, rates)
+    def facts(self) -> dict[str, float]:
+        beta = self.replay.beta
+        weights = np.array([steps[0]["weight"] for steps in self.replay.sample(256)])
+        tree = self.replay.memory.tree
+        priorities = tree.get(self.replay.memory._sampled)
+        np.testing.assert_allclose(weights, (priorities / priorities.min()) ** -beta, rtol=1e-5)
+        return {
+            "items": len(self.replay),
+            "distinct_priorities": len(np.unique(tree.get(np.arange(len(self.replay))))),
+            "least_weight": float(weights.min()),
+            "largest_weight": float(weights.max()),
+        }
 
 
-if __name__ == "__main__":
-    main()
+create = Training

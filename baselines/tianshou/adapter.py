@@ -1,11 +1,10 @@
-"""Trains tianshou with this project's sum tree; --rounds N times it against tianshou's own prioritised replay."""
+"""tianshou with its own prioritised replay and with this project's sum tree in it."""
 
-from collections.abc import Callable
+from importlib.metadata import version
 
 import gymnasium
 import numpy as np
 import torch
-from interleaved import interleaved, options, report
 from tianshou import data
 from tianshou.algorithm import DDPG, DQN
 from tianshou.algorithm.modelfree.ddpg import ContinuousDeterministicPolicy
@@ -20,9 +19,11 @@ from tianshou.utils.torch_utils import policy_within_training_step
 
 from primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
 
+VERSION = f"tianshou {version('tianshou')}"
+NOTE = ""
 BATCH_SIZE = 64
 ENVIRONMENTS = 4
-CAPACITY = 50_000
+SETTINGS = {"buffer_num": ENVIRONMENTS, "alpha": 0.6, "beta": 0.4}
 
 
 def made_dqn(environment: gymnasium.Env) -> DQN:
@@ -51,21 +52,23 @@ def made_ddpg(environment: gymnasium.Env) -> DDPG:
     return DDPG(policy=policy, policy_optim=rate, critic=critic, critic_optim=rate)
 
 
-MADE = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1")}
+ALGORITHMS = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1")}
 
 
 class Training:
     """An algorithm, its environments and its buffer, advanced by environment steps."""
 
-    def __init__(self, algorithm: str, buffer: data.PrioritizedVectorReplayBuffer) -> None:
-        made, name = MADE[algorithm]
+    def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
+        torch.set_num_threads(1)
+        made, name = ALGORITHMS[algorithm]
         torch.manual_seed(3)
         np.random.seed(3)  # noqa: NPY002 (the only source that tianshou knows)
         self.algorithm = made(gymnasium.make(name))
-        self.buffer = buffer
+        kind = PrioritizedVectorReplayBuffer if ours else data.PrioritizedVectorReplayBuffer
+        self.buffer = kind(capacity, **SETTINGS)
         environments = DummyVectorEnv([lambda: gymnasium.make(name) for _ in range(ENVIRONMENTS)])
         environments.seed(3)
-        self.collector = Collector(self.algorithm, environments, buffer, exploration_noise=True)
+        self.collector = Collector(self.algorithm, environments, self.buffer, exploration_noise=True)
         self.test_collector = Collector(self.algorithm, DummyVectorEnv([lambda: gymnasium.make(name)]))
         self.collector.reset()
         self.collector.collect(n_step=500 * ENVIRONMENTS, random=True)
@@ -86,47 +89,17 @@ class Training:
         self.test_collector.reset()
         return float(self.test_collector.collect(n_episode=5).returns.mean())
 
-
-def advancing(training: Training) -> Callable[[], int]:
-    return lambda: training.advance(400)
-
-
-def main() -> None:
-    arguments = options(__doc__, tuple(MADE))
-    torch.set_num_threads(1)
-    settings = {"buffer_num": ENVIRONMENTS, "alpha": 0.6, "beta": 0.4}
-    training = Training(arguments.algorithm, PrioritizedVectorReplayBuffer(CAPACITY, **settings))
-    before = training.evaluate()
-    training.advance(arguments.steps)
-    after = training.evaluate()
-    buffer = training.buffer
-    batch, indices = buffer.sample(256)
-    priorities = buffer.weight[buffer.sample_indices(0)]
-    expected = priorities_weights(buffer.weight[indices])
-    np.testing.assert_allclose(batch.weight, expected, rtol=1e-6)
-    result = {
-        "algorithm": f"tianshou {arguments.algorithm}",
-        "gradient_steps": training.gradient_steps,
-        "return_before": before,
-        "return_after": after,
-        "items": len(buffer),
-        "distinct_priorities": len(np.unique(priorities)),
-        "least_weight": float(batch.weight.min()),
-        "largest_weight": float(batch.weight.max()),
-    }
-    rates = {}
-    if arguments.rounds:
-        own = Training(arguments.algorithm, data.PrioritizedVectorReplayBuffer(CAPACITY, **settings))
-        own.advance(arguments.steps)
-        sides = {"own": advancing(own), "ours": advancing(training)}
-        rates = interleaved(sides, arguments.rounds)
-    report(result, rates)
+    def facts(self) -> dict[str, float]:
+        weight = self.buffer.weight
+        batch, indices = self.buffer.sample(256)
+        priorities = weight[indices]
+        np.testing.assert_allclose(batch.weight, (priorities / priorities.min()) ** -0.4, rtol=1e-6)
+        return {
+            "items": len(self.buffer),
+            "distinct_priorities": len(np.unique(weight[self.buffer.sample_indices(0)])),
+            "least_weight": float(batch.weight.min()),
+            "largest_weight": float(batch.weight.max()),
+        }
 
 
-def priorities_weights(priorities: np.ndarray) -> np.ndarray:
-    """Importance weights at beta 0.4 by their definition, normalised by the batch's largest."""
-    return (priorities / priorities.min()) ** -0.4
-
-
-if __name__ == "__main__":
-    main()
+create = Training

@@ -1,0 +1,73 @@
+"""Trains in one library with its own replay or with this project's, in an environment of the library's own.
+
+    PYTHONPATH=<a folder that holds primitives> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
+        baselines/<name>/adapter.py
+
+`adapter.py` defines ALGORITHMS, VERSION, NOTE and `create(algorithm, ours, capacity)`: a training with
+`advance(environment_steps)`, which answers the gradient steps it took, `evaluate()`, a mean episode return, and, with
+this project's replay, `facts()` about its content.
+
+One JSON line a job on standard input, one JSON line an answer on standard output:
+{"algorithm": ..., "replay": "own" | "ours", "capacity": n} makes a training and answers {"version": ..., "note": ...};
+{"environment_steps": n} answers {"gradient_steps": ..., "wall_s": seconds of those steps, acting included};
+{"evaluate": true} answers {"return": ...}; {"facts": true} answers what is said above. {"error": ...} where that
+cannot be done.
+"""
+
+import gc
+import importlib.util
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+
+def load(path):
+    """The module at `path`."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    spec = importlib.util.spec_from_file_location("adapter", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer_to(job, module, training):
+    """The answer to a job on a training."""
+    if "environment_steps" in job:
+        gc.collect()
+        start_s = time.perf_counter()
+        gradient_steps = training.advance(job["environment_steps"])
+        return {"gradient_steps": gradient_steps, "wall_s": time.perf_counter() - start_s}
+    if "evaluate" in job:
+        return {"return": float(training.evaluate())}
+    return training.facts()
+
+
+def main():
+    """Answers jobs until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints belongs on standard error
+    module = training = None
+    for line in sys.stdin:
+        try:
+            job = json.loads(line)
+            module = module or load(sys.argv[1])
+            if "algorithm" in job:
+                if job["algorithm"] not in module.ALGORITHMS:
+                    raise ValueError(
+                        f"algorithm: found {job['algorithm']}; allowed: {', '.join(module.ALGORITHMS)}"
+                    )
+                training = module.create(job["algorithm"], job["replay"] == "ours", job["capacity"])
+                answer = {"version": module.VERSION, "note": module.NOTE}
+            else:
+                answer = answer_to(job, module, training)
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
