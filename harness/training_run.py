@@ -39,8 +39,9 @@ def train(
         threads: that the learner may use.
 
     Returns:
-        Rows of suite `run`: gradient steps and environment steps per second (a sample a stretch of about half
-        a second, warm-up excluded) and the returns of all episodes that ended.
+        Rows of suite `run`, simulated where a part of the mapping is: gradient steps and environment steps per
+        second (a sample a stretch of about half a second, warm-up excluded) and the returns of all episodes
+        that ended.
     """
     training = start(workload, mapping, batch_size=batch_size, seed=seed, threads=threads)
     try:
@@ -61,7 +62,7 @@ def train(
         "terms_s": _terms_a_gradient_step(stretches),
     }
     rows = [
-        _throughput(workload, mapping, batch_size, quantity, samples, details)
+        _throughput(workload, mapping, batch_size, quantity, samples, details, training.provenance)
         for quantity, samples in (
             ("gradient_steps_per_s", [stretch.gradient_steps / stretch.wall_s for stretch in stretches]),
             (
@@ -85,7 +86,7 @@ def train(
                 batch_size=batch_size,
                 quantity="episode_return",
                 unit="1",
-                provenance=Provenance.MEASURED,
+                provenance=training.provenance,
                 value=value,
                 low=low,
                 high=high,
@@ -102,9 +103,11 @@ def _stretches(training: Training | OnPolicyTraining, seconds: float, report: Re
     begin_s = time.perf_counter()
     while (elapsed_s := time.perf_counter() - begin_s) < seconds:
         report(elapsed_s, seconds, "training")
+        stretch_begin_s = time.perf_counter()
         stretch = training.advance(gradient_steps)
         stretches.append(stretch)
-        gradient_steps = max(1, round(STRETCH_S * stretch.gradient_steps / stretch.wall_s))
+        took_s = time.perf_counter() - stretch_begin_s  # in virtual time not `stretch.wall_s`
+        gradient_steps = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
     return stretches[1:] or stretches  # the first, of a single step, only sizes the rest
 
 
@@ -121,6 +124,7 @@ def _throughput(
     quantity: str,
     samples: list[float],
     details: dict[str, object],
+    provenance: Provenance,
 ) -> Measurement:
     value, low, high = _median(samples)
     return Measurement(
@@ -132,7 +136,7 @@ def _throughput(
         batch_size=batch_size,
         quantity=quantity,
         unit="1/s",
-        provenance=Provenance.MEASURED,
+        provenance=provenance,
         value=value,
         low=low,
         high=high,

@@ -23,7 +23,7 @@ class _Nothing:
     """An actor, storage, replay, learner and fused steps that do nothing."""
 
     environment_steps, environment_s, inference_s, gather_s = 0, 0.0, 0.0, 0.0
-    capacity = 1
+    capacity, nbytes = 1, 0
 
     def __init__(self, rows: int) -> None:
         self._transitions = {"reward": np.zeros(rows)}

@@ -259,8 +259,11 @@ def columns_of(workload: Task) -> dict[str, FieldSpec]:
 
 
 def _check_storage(mapping: Mapping) -> None:
-    if str(mapping.storage) != "cpu":
-        raise UserError(mapping, "storage", mapping.storage, "cpu")
+    allowed = ["cpu"]
+    if mapping.rmm.backend == "fpga":  # simulated: the data lies here, its time is that of the board's memory
+        allowed.append(str(mapping.rmm))
+    if str(mapping.storage) not in allowed:
+        raise UserError(mapping, "storage", mapping.storage, " or ".join(allowed))
 
 
 def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:

@@ -1,16 +1,19 @@
 """The training loop of algorithms that learn from their own latest samples alone (PPO 2.1)."""
 
-from math import ceil
-from time import perf_counter
+from collections.abc import Callable
+from math import ceil, prod
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.mapping.base import Platform
 from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of, start_actors
-from harness.runtime.training import Progress, Training
+from harness.runtime.run_time import HOST, LEARNER, time_of
+from harness.runtime.training import Progress, Training, links_of_map
 from harness.workload import Workload
 from primitives.algorithms.ppo import PPO, Rollout
 from primitives.replay import FieldSpec
@@ -30,11 +33,13 @@ class OnPolicyTraining:
         seed: of everything random.
         threads: that PyTorch may use in this process.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
+        platform: tells the speed of links to simulated devices.
 
     Attributes:
         gradient_steps: taken so far.
         learner: the learner at work.
         fusion: nothing is fused here.
+        provenance: of the seconds that it tells; see `Training`.
 
     Raises:
         UserError: mapping, batch size and workload do not fit together, or something is not installed.
@@ -51,6 +56,7 @@ class OnPolicyTraining:
         seed: int = 0,
         threads: int = 1,
         processes: int = 0,
+        platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         # A small forward pass in `prepare` is all that PyTorch does beside another learner.
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
@@ -68,7 +74,11 @@ class OnPolicyTraining:
         self._acting = start_actors(workload, plan, self.learner, processes)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._rng = np.random.default_rng(dealing_seed)
-        self._prepare_s = self._learner_s = 0.0
+        self._time = time_of(mapping, self.learner, None, platform)
+        self.provenance = self._time.provenance
+        self._batch_bytes = size * sum(
+            prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
+        )
         self._losses: dict[str, float] = {}
         self.gradient_steps = 0
 
@@ -100,14 +110,14 @@ class OnPolicyTraining:
         self._acting.close()
 
     def _advance(self, iterations: int) -> Progress:
-        before_s, before_terms_s = perf_counter(), self._terms_s()
+        before_s, before_terms_s = self._time.now_s(), self._terms_s()
         before = self.gradient_steps, self.environment_steps
         for _ in range(iterations):
             self._iterate()
         return Progress(
             gradient_steps=self.gradient_steps - before[0],
             environment_steps=self.environment_steps - before[1],
-            wall_s=perf_counter() - before_s,
+            wall_s=self._time.now_s() - before_s,
             episodes=self._acting.take_episodes(),
             terms_s={name: value - before_terms_s[name] for name, value in self._terms_s().items()},
             losses=self._losses,
@@ -116,27 +126,34 @@ class OnPolicyTraining:
     def _iterate(self) -> None:
         self._acting.publish()
         transitions = self._acting.collect(self._length)
-        start_s = perf_counter()
         shape = (self._length, self._actors)
         by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}
-        samples = self._algorithm.prepare(self.learner.parameters(), Rollout(**by_step))
-        prepared_s = perf_counter()
-        self._prepare_s += prepared_s - start_s
-        variant = "full"
-        for batch in self._algorithm.minibatches(samples, self.learner.batch_size, self._rng):
-            losses = self.learner.step(batch, variant=variant).losses
-            self._losses = self._losses | losses
+        rollout, parameters = Rollout(**by_step), self.learner.parameters()
+        samples = self._time.call(HOST, "prepare", lambda: self._algorithm.prepare(parameters, rollout)).value
+        self._variant = "full"
+        minibatches = self._algorithm.minibatches(samples, self.learner.batch_size, self._rng)
+        steps = (
+            self._length * self._actors // self.learner.batch_size * self._algorithm.hyperparameters.epochs
+        )
+        for _ in range(steps):
+            made = self._time.call(
+                LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, self._batch_bytes
+            )
+            self._time.wait(made.ready_s)  # whether to stop early hangs on it
             self.gradient_steps += 1
-            if self._algorithm.early_stop(losses):
-                variant = "value"
-        self._learner_s += perf_counter() - prepared_s
+
+    def _step(self, batch: dict[str, npt.NDArray]) -> None:
+        losses = self.learner.step(batch, variant=self._variant).losses
+        self._losses = self._losses | losses
+        if self._algorithm.early_stop(losses):
+            self._variant = "value"
 
     def _terms_s(self) -> dict[str, float]:
         return {
             "environment": self._acting.environment_s,
             "infer": self._acting.inference_s,
-            "prepare": self._prepare_s,
-            "learner": self._learner_s,
+            "prepare": self._time.terms_s["prepare"],
+            "learner": self._time.terms_s["learner"],
         }
 
 

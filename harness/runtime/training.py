@@ -1,18 +1,25 @@
 """The training loop: actors step, the replay fills, the learner takes gradient steps."""
 
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from math import ceil, gcd
-from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from harness import platform_model
+from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.mapping.base import Platform
 from harness.runtime.actor import Episode
+from harness.runtime.actor_pool import ActorPlan
+from harness.runtime.actors import Actors, InlineActors
 from harness.runtime.compose import Fusion, Parts, Task, compose, start_actors
+from harness.runtime.run_time import HOST, LEARNER, RMM, STORAGE, VirtualTime, time_of
+from harness.runtime.virtual_actors import VirtualActors
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
 
@@ -55,10 +62,11 @@ class _Counts:
 
 @dataclass(frozen=True)
 class _Presampled:
-    """A batch that waits for its gradient step, and how many items the replay had taken before it."""
+    """A batch that waits for its gradient step, how many items the replay had taken before it, and when it is there."""
 
     sample: Sample
     items_inserted: int
+    ready_s: float
 
 
 def not_overwritten(
@@ -78,6 +86,11 @@ def not_overwritten(
     # The row that was written last has age 0.
     age = (inserted - 1 - indices) % capacity
     return age >= inserted - inserted_then
+
+
+def links_of_map() -> Platform:
+    """MAP's platform, whose board the simulated FPGA is: its links are those of a simulated run."""
+    return platform_model.load("map-tpds23")
 
 
 class Training:
@@ -109,11 +122,14 @@ class Training:
         processes: to step the environments in, side by side; 0: in this one, one after the other.
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
+        platform: tells the speed of links to simulated devices.
 
     Attributes:
         gradient_steps, environment_steps: taken so far.
         replay, learner: the parts at work.
         fusion: what is fused.
+        provenance: of the seconds that it tells: simulated, where a part runs on a simulated device, in virtual
+            time (`harness.runtime.run_time`).
 
     Raises:
         UserError: mapping, batch size and workload do not fit together, or something is not installed.
@@ -132,6 +148,7 @@ class Training:
         overlap: int = 0,
         processes: int = 0,
         parts: Parts | None = None,
+        platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         if overlap < 0:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
@@ -160,16 +177,24 @@ class Training:
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
         self._fused = parts.steps
+        self._time = time_of(mapping, self.learner, self.replay, platform)
+        self.provenance = self._time.provenance
+        self._items_bytes = self._batch_size * self._storage.nbytes // self._storage.capacity
+        device = mapping.storage.device
+        # A storage on a simulated device is as fast as its memory; one on the host is measured.
+        self._gather_s = (
+            0.0 if device == "cpu" else self._items_bytes / platform().bytes_per_s(device, device)
+        )
         self._presampled: deque[_Presampled] = deque()
         self._spare: list[Sample] = []
         self._ahead = ahead
         self._actors = settings.actors
-        self._insert_s = self._sample_s = self._learner_s = self._update_s = self._step_s = 0.0
         self._losses: dict[str, float] = {}
         self.gradient_steps = 0
         self._inserted = 0
+        self._learnt_s = 0.0  # when the learner's weights are there
         self._overlap = overlap > 0
-        self._acting = start_actors(workload, parts.actors, self.learner, processes, beside=self._overlap)
+        self._acting = self._started_actors(workload, parts.actors, processes)
 
     @property
     def environment_steps(self) -> int:
@@ -213,24 +238,37 @@ class Training:
             if self._overlap:
                 self._overlapped_iteration()
             else:
-                self._acting.publish()
+                self._publish()
                 self._collect(self._vector_steps)
                 self._gradient_steps()
 
     def _overlapped_iteration(self) -> None:
         self._acting.submit(self._vector_steps)
         self._gradient_steps()
-        self._acting.publish()
+        self._publish()
         self._insert(self._acting.result())
+
+    def _publish(self) -> None:
+        self._time.wait(self._learnt_s)
+        self._acting.publish()
 
     def _collect(self, vector_steps: int, explore: bool = True) -> None:
         self._insert(self._acting.collect(vector_steps, explore))
 
+    def _started_actors(self, workload: Task, plan: ActorPlan, processes: int) -> Actors:
+        if not isinstance(self._time, VirtualTime):
+            return start_actors(workload, plan, self.learner, processes, beside=self._overlap)
+        if processes:
+            raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
+        return (
+            VirtualActors(plan.build(), self.learner, self._time)
+            if self._overlap
+            else InlineActors(plan.build(), self.learner)
+        )
+
     def _insert(self, transitions: MappingABC[str, npt.NDArray]) -> None:
-        start_s = perf_counter()
-        self.replay.insert(transitions)
+        self._time.call(RMM, "insert", lambda: self.replay.insert(transitions))
         self._inserted += len(transitions["reward"])
-        self._insert_s += perf_counter() - start_s
 
     def _gradient_steps(self) -> None:
         if self._fused is not None:
@@ -240,33 +278,47 @@ class Training:
             self._gradient_step()
 
     def _gradient_step(self) -> None:
-        start_s = perf_counter()
-        gathered_s = self._storage.gather_s
         while len(self._presampled) <= self._ahead:
-            sample = self._sample()
-            self._presampled.append(_Presampled(sample, self._inserted))
+            self._presampled.append(self._sampled())
         next_up = self._presampled.popleft()
         sample = next_up.sample
-        sampled_s = perf_counter()
-        outcome = self.learner.step(sample.batch, sample.weights)
-        learnt_s = perf_counter()
-        indices, td_errors = sample.indices, outcome.td_errors
+        learnt = self._time.call(
+            LEARNER,
+            "learner",
+            lambda: self.learner.step(sample.batch, sample.weights),
+            next_up.ready_s,
+            self._items_bytes,
+        )
+        self._learnt_s = learnt.ready_s
+        indices, td_errors = sample.indices, learnt.value.td_errors
         if self._ahead:
             kept = not_overwritten(indices, self._storage.capacity, self._inserted, next_up.items_inserted)
             indices, td_errors = indices[kept], td_errors[kept]
-        self.replay.update_priorities(indices, td_errors)
+        self._time.call(
+            RMM,
+            "update",
+            lambda: self.replay.update_priorities(indices, td_errors),
+            learnt.ready_s,
+            indices.nbytes + td_errors.nbytes,
+        )
         self._spare.append(sample)
-        self._sample_s += sampled_s - start_s - (self._storage.gather_s - gathered_s)
-        self._learner_s += learnt_s - sampled_s
-        self._update_s += perf_counter() - learnt_s
-        self._losses = outcome.losses
+        self._losses = learnt.value.losses
         self.gradient_steps += 1
 
     def _fused_steps(self, fused: FusedSteps) -> None:
-        start_s = perf_counter()
-        self._losses = fused.run(self._gradient_steps_a_round, self._rng)
-        self._step_s += perf_counter() - start_s
-        self.gradient_steps += self._gradient_steps_a_round
+        steps = self._gradient_steps_a_round
+        self._losses = self._time.call(HOST, "step", lambda: fused.run(steps, self._rng)).value
+        self.gradient_steps += steps
+
+    def _sampled(self) -> _Presampled:
+        gathered_s = self._storage.gather_s
+        made = self._time.call(RMM, "sample", self._sample)
+        ready_s = made.ready_s
+        if self._time.is_simulated(RMM):
+            # The storage is a unit of its own (MAP Table II), and gathering no part of the tree's cycles.
+            gather_s = self._gather_s or self._storage.gather_s - gathered_s
+            ready_s = self._time.charge(STORAGE, "gather", gather_s, made.ready_s)
+        return _Presampled(made.value, self._inserted, ready_s)
 
     def _sample(self) -> Sample:
         # Into the arrays of a batch that has been trained on, where there is one.
@@ -274,20 +326,25 @@ class Training:
         return self.replay.sample(self._batch_size, self._rng, out=out)
 
     def _counts(self) -> _Counts:
+        spent_s = self._time.terms_s
         terms_s = {
             "environment": self._acting.environment_s,
             "infer": self._acting.inference_s,
-            "insert": self._insert_s,
+            "insert": spent_s["insert"],
         }
         if self.fusion is Fusion.STEP:
-            terms_s["step"] = self._step_s
+            terms_s["step"] = spent_s["step"]
         else:
-            terms_s |= {"sample": self._sample_s, "learner": self._learner_s, "update": self._update_s}
-        if self.fusion is Fusion.NONE:
+            terms_s |= {name: spent_s[name] for name in ("sample", "learner", "update")}
+        if self._time.is_simulated(RMM):
+            terms_s["gather"] = spent_s["gather"]
+        elif self.fusion is Fusion.NONE:
             terms_s["gather"] = self._storage.gather_s
-        return _Counts(perf_counter(), self.gradient_steps, self.environment_steps, terms_s)
+            terms_s["sample"] -= self._storage.gather_s  # which happened inside it
+        return _Counts(self._time.now_s(), self.gradient_steps, self.environment_steps, terms_s)
 
     def _progress(self, before: _Counts) -> Progress:
+        self._time.drain()
         after = self._counts()
         return Progress(
             gradient_steps=after.gradient_steps - before.gradient_steps,

@@ -1,0 +1,193 @@
+"""The time that a training takes: the machine's own, or a virtual one where part of the machine is simulated.
+
+The training loop makes every call through `call`, which names the unit that does the work, the term that its time
+is counted in, and when its inputs are ready. Under `RealTime` that is the call itself. Under `VirtualTime` the same
+calls compute the same data, but the clock is a discrete-event one:
+
+- each simulated device, and each unit that runs beside the host, serves its calls in the order in which they are
+  made: a call starts when it has been made, its inputs are there, and the unit is free;
+- on a simulated device it takes the seconds that the device tells (its clock cycles) and what its links need to
+  bring its inputs; the seconds that the simulation needs are taken out of the clock;
+- on the host it takes as long as it takes, and waits for its inputs first.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from collections.abc import Mapping as MappingABC
+from time import perf_counter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from harness.mapping import Mapping
+from harness.mapping.base import Platform
+from harness.provenance import Provenance
+
+Value = TypeVar("Value")
+HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
+
+
+class Made(NamedTuple, Generic[Value]):
+    """What a call returned, and when it is there, in seconds of the run's time."""
+
+    value: Value
+    ready_s: float
+
+
+class RealTime:
+    """Wall clock.
+
+    Attributes:
+        provenance: of the seconds.
+        terms_s: seconds spent so far, by term.
+    """
+
+    provenance = Provenance.MEASURED
+
+    def __init__(self) -> None:
+        self.terms_s: defaultdict[str, float] = defaultdict(float)
+
+    def now_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return perf_counter()
+
+    def call(
+        self, unit: str, term: str, work: Callable[[], Value], after_s: float = 0.0, input_bytes: int = 0
+    ) -> Made[Value]:
+        """Do some work.
+
+        Args:
+            unit: that does it: a key of the simulated devices, `ACTORS`, or else the host.
+            term: that its seconds are counted in.
+            work: what to do.
+            after_s: when its inputs are ready.
+            input_bytes: that its inputs have to bring over a link, where the unit is on a device.
+        """
+        start_s = perf_counter()
+        value = work()
+        end_s = perf_counter()
+        self.terms_s[term] += end_s - start_s
+        return Made(value, end_s)
+
+    def is_simulated(self, unit: str) -> bool:
+        """Whether a unit works in virtual time."""
+        return False
+
+    def charge(self, server: str, term: str, seconds: float, after_s: float) -> float:
+        """Count work that was done inside a call but belongs to another unit; when it is ready."""
+        return after_s
+
+    def wait(self, ready_s: float) -> None:
+        """Let the host go on no sooner than when something is ready."""
+
+    def drain(self) -> None:
+        """Let the host go on no sooner than when every unit is free."""
+
+
+class Device(NamedTuple):
+    """A simulated unit.
+
+    Attributes:
+        simulated_s: tells the seconds that it has worked so far, by its own clock.
+        bytes_per_s: of the link over which its inputs come.
+        name: of the device; units of one device work one after the other.
+    """
+
+    simulated_s: Callable[[], float]
+    bytes_per_s: float
+    name: str
+
+
+class VirtualTime(RealTime):
+    """A discrete-event clock; see the module's text.
+
+    Args:
+        devices: the simulated units, by the names that `call` uses.
+    """
+
+    provenance = Provenance.SIMULATED
+
+    def __init__(self, devices: MappingABC[str, Device]) -> None:
+        super().__init__()
+        self._devices = dict(devices)
+        self._ahead_s = 0.0  # of the wall clock: less what simulating took, and more what was waited for
+        self._free_s: defaultdict[str, float] = defaultdict(float)
+
+    def is_simulated(self, unit: str) -> bool:
+        """See `RealTime.is_simulated`."""
+        return unit in self._devices
+
+    def now_s(self) -> float:
+        """Seconds of virtual time."""
+        return perf_counter() + self._ahead_s
+
+    def call(
+        self, unit: str, term: str, work: Callable[[], Value], after_s: float = 0.0, input_bytes: int = 0
+    ) -> Made[Value]:
+        """See `RealTime.call`."""
+        device = self._devices.get(unit)
+        if device is None and unit != ACTORS:
+            self.wait(after_s)
+            return super().call(unit, term, work)
+        made_s, start_s = self.now_s(), perf_counter()
+        before_s = device.simulated_s() if device else 0.0
+        value = work()
+        if device:
+            took_s = device.simulated_s() - before_s
+            if not took_s > 0:
+                raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
+            took_s += input_bytes / device.bytes_per_s
+        else:
+            took_s = perf_counter() - start_s
+        self._ahead_s = made_s - perf_counter()  # the host has only made the call
+        return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
+
+    def charge(self, server: str, term: str, seconds: float, after_s: float) -> float:
+        """See `RealTime.charge`: the server does it once its inputs are there and it is free."""
+        end_s = max(after_s, self._free_s[server]) + seconds
+        self._free_s[server] = end_s
+        self.terms_s[term] += seconds
+        return end_s
+
+    def wait(self, ready_s: float) -> None:
+        """See `RealTime.wait`."""
+        self._ahead_s += max(0.0, ready_s - self.now_s())
+
+    def drain(self) -> None:
+        """See `RealTime.drain`."""
+        self.wait(max(self._free_s.values(), default=0.0))
+
+
+def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], Platform]) -> RealTime:
+    """The time of a training: virtual as soon as one of its parts is simulated.
+
+    Args:
+        mapping: names the devices.
+        learner, replay: the parts at work.
+        platform: tells how fast links are, where that is needed.
+
+    Raises:
+        UserError: the platform does not know a link that the mapping needs.
+    """
+    sources = {
+        LEARNER: (learner, mapping.learner, mapping.storage),
+        RMM: (replay, mapping.rmm, mapping.learner),
+    }
+    devices = {}
+    for unit, (part, target, source) in sources.items():
+        if told := simulated_s(part):
+            speed = platform().bytes_per_s(source.device, target.device)
+            devices[unit] = Device(told, speed, target.device)
+    return VirtualTime(devices) if devices else RealTime()
+
+
+def simulated_s(part: Any) -> Callable[[], float] | None:
+    """How to ask a part for the seconds that its simulated device has worked so far; None where it has none.
+
+    A part tells them as `simulated_s`, or as `cycles` at `clock_hz`; a replay's are its tree's, a learner's its
+    executable's.
+    """
+    for owner in (part, getattr(part, "tree", None), getattr(part, "executable", None)):
+        if hasattr(owner, "simulated_s"):
+            return lambda owner=owner: float(owner.simulated_s)  # type: ignore[misc]
+        if hasattr(owner, "cycles") and hasattr(owner, "clock_hz"):
+            return lambda owner=owner: owner.cycles / owner.clock_hz  # type: ignore[misc]
+    return None

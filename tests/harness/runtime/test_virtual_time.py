@@ -1,0 +1,159 @@
+"""With a simulated device the same units train the same, under a clock that counts the device's own seconds.
+
+The fake devices tell so many seconds a call that what the host measures beside them is nothing.
+"""
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.provenance import Provenance
+from harness.runtime.compose import Fusion, compose
+from harness.runtime.run_time import LEARNER, Device, VirtualTime, simulated_s
+from harness.runtime.training import Training
+
+NATIVE = Mapping.parse("native-native-cpu")
+INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
+
+
+class Links:
+    """A platform whose links take no time."""
+
+    def bytes_per_s(self, source, target):
+        return 1e300
+
+
+def simulate(part, **seconds):
+    """Have a part tell simulated seconds for calls of its methods."""
+    part.simulated_s = 0.0
+    for name, call_s in seconds.items():
+        method = getattr(part, name)
+
+        def timed(*arguments, method=method, call_s=call_s, **options):
+            part.simulated_s += call_s
+            return method(*arguments, **options)
+
+        setattr(part, name, timed)
+
+
+def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=2, **options):
+    parts = compose(
+        the_workload,
+        NATIVE,
+        batch_size=8,
+        seed=1,
+        local_storage=256,
+        presampled_batches=ahead,
+        fusion=Fusion.NONE,
+    )
+    if learner:
+        simulate(parts.learner, step=LEARN_S)
+    if rmm:
+        simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
+    made = Training(the_workload, NATIVE, presampled_batches=ahead, parts=parts, platform=links, **options)
+    devices = made._time._devices
+    for number, name in enumerate(devices):
+        devices[name] = devices[name]._replace(name=f"board {number % boards}")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ahead", "step_s"),
+    [(0, INSERT_S + SAMPLE_S + LEARN_S + UPDATE_S), (1, LEARN_S), (5, LEARN_S)],
+)
+def test_batches_sampled_ahead_hide_the_replay_behind_the_learner(short, ahead, step_s):
+    made = training(short("cartpole-dqn"), ahead)
+    made.warm_up()
+    progress = made.advance(40)
+    assert made.provenance is Provenance.SIMULATED
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=3e-3)  # and the last update
+    assert progress.terms_s["learner"] == pytest.approx(40 * LEARN_S)
+    assert progress.terms_s["sample"] == pytest.approx(40 * SAMPLE_S)
+    made.close()
+
+
+def test_units_of_one_device_work_one_after_the_other(short):
+    made = training(short("cartpole-dqn"), ahead=1, boards=1)
+    made.warm_up()
+    progress = made.advance(40)
+    whole_s = INSERT_S + SAMPLE_S + LEARN_S + UPDATE_S
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(whole_s, rel=1e-3)
+    made.close()
+
+
+def test_the_host_waits_for_a_simulated_learner(short):
+    made = training(short("cartpole-dqn"), rmm=False)
+    made.warm_up()
+    progress = made.advance(10)
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(LEARN_S, rel=1e-3)
+    made.close()
+
+
+def test_transfers_take_the_links_time(short):
+    class Slow(Links):
+        def bytes_per_s(self, source, target):
+            return 1e-6
+
+    made = training(short("cartpole-dqn"), links=Slow, rmm=False)
+    made.warm_up()
+    batch_bytes = 8 * made._storage.nbytes // 500
+    progress = made.advance(10)
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(LEARN_S + batch_bytes / 1e-6, rel=1e-3)
+    made.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"ahead": 3}, {"overlap": 4}])
+def test_it_trains_as_the_real_run_does(short, options):
+    virtual = training(short("cartpole-dqn"), **options)
+    arguments = {"presampled_batches": options.get("ahead", 0), "overlap": options.get("overlap", 0)}
+    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, fusion=Fusion.NONE, **arguments)
+    for made in (virtual, real):
+        made.advance(60)
+        made.close()
+    assert real.provenance is Provenance.MEASURED
+    assert virtual.environment_steps == real.environment_steps
+    for name, value in virtual.learner.parameters().items():
+        np.testing.assert_array_equal(value, real.learner.parameters()[name])
+
+
+def test_the_clock_stands_still_while_a_device_is_simulated():
+    told = [0.0]
+
+    def work():
+        told[0] += 1e6
+        return "done"
+
+    time = VirtualTime({LEARNER: Device(lambda: told[0], 1e300, "fpga")})
+    before_s = time.now_s()
+    made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
+    assert made.value == "done"
+    assert made.ready_s == pytest.approx(before_s + 6e6)
+    assert time.now_s() < before_s + 1e6  # the host has only made the call
+    time.drain()
+    assert time.now_s() == pytest.approx(before_s + 6e6)
+
+
+def test_a_device_that_tells_no_time_is_an_error():
+    time = VirtualTime({LEARNER: Device(lambda: 0.0, 1.0, "fpga")})
+    with pytest.raises(RuntimeError, match="learner: device fpga told 0 s"):
+        time.call(LEARNER, "learner", lambda: None)
+
+
+def test_cycles_are_seconds_at_the_clock():
+    class Tree:
+        cycles, clock_hz = 600, 300e6
+
+    class Replay:
+        tree = Tree()
+
+    told = simulated_s(Replay())
+    assert told() == pytest.approx(2e-6)
+    Tree.cycles = 1200
+    assert told() == pytest.approx(4e-6)
+    assert simulated_s(object()) is None
+
+
+def test_processes_are_refused_in_virtual_time(short):
+    with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
+        training(short("cartpole-dqn"), processes=1)
