@@ -25,11 +25,15 @@ class Cell:
         key: what identifies it within a run, such as `profile/hopper-ddpg/256`.
         estimate_s: expected duration in seconds, for the plan and the bar.
         measure: does the work and returns its rows.
+        chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
+        baselines: whose environments it needs.
     """
 
     key: str
     estimate_s: float
     measure: Callable[[Run, Report], list[Measurement]]
+    chain: str = ""
+    baselines: tuple[str, ...] = ()
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
@@ -38,7 +42,7 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return profiling.profile(item, batch_size, tier.profile_s, report)
 
-    return Cell(f"profile/{item.name}/{batch_size}", tier.profile_s, measure)
+    return Cell(f"profile/{item.name}/{batch_size}", tier.profile_s, measure, item.name)
 
 
 def prediction_cell(item: Workload, batch_size: int) -> Cell:
@@ -48,7 +52,7 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
         table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
         return predicting.measurements(item, batch_size, table, platform_model.this_machine())
 
-    return Cell(f"prediction/{item.name}/{batch_size}", 0, measure)
+    return Cell(f"prediction/{item.name}/{batch_size}", 0, measure, item.name)
 
 
 def run_cell(
@@ -61,7 +65,7 @@ def run_cell(
         return training_run.train(item, chosen, batch_size, seed, seconds, report)
 
     under = f"/{mapping}" if mapping else ""
-    return Cell(f"run/{item.name}/{batch_size}/seed{seed}{under}", seconds, measure)
+    return Cell(f"run/{item.name}/{batch_size}/seed{seed}{under}", seconds, measure, item.name)
 
 
 def compare_cell(item: Workload, baseline: str, tier: Tier) -> Cell:
@@ -71,7 +75,7 @@ def compare_cell(item: Workload, baseline: str, tier: Tier) -> Cell:
         mapping = chosen_mapping(run, item, item.training.batch_size)
         return compare.compare(item, mapping, [baseline], budget_s=tier.compare_s, progress=report)
 
-    return Cell(f"compare/{item.name}/{baseline}", tier.compare_s, measure)
+    return Cell(f"compare/{item.name}/{baseline}", tier.compare_s, measure, item.name, (baseline,))
 
 
 def claim_cell(key: str, tier: Tier) -> Cell:
@@ -108,8 +112,7 @@ def plan(tier: Tier) -> list[Cell]:
 
 def finished(run: Run, cell: Cell) -> bool:
     """Whether the run holds the cell; one that raised nothing but errors is due again."""
-    name = _last_attempt(run, cell)
-    return name is not None and any(row.status != "failed" for row in run.measurements(cell=name))
+    return any(row.status != "failed" for row in rows_of(run, cell))
 
 
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
@@ -128,15 +131,26 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
                 rows = cell.measure(run, inner)
             except Exception as error:  # one broken cell must not cost the others; it is stored and shown
                 rows = [failure(cell, error)]
-            run.finish(_next_attempt(run, cell), rows)
+            store_rows(run, cell, rows)
     report(total_s, total_s, "done")
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
     """Measure a cell, whether or not the run holds it, and store it; errors are the caller's."""
     rows = cell.measure(run, report)
-    run.finish(_next_attempt(run, cell), rows)
+    store_rows(run, cell, rows)
     return rows
+
+
+def store_rows(run: Run, cell: Cell, rows: list[Measurement]) -> None:
+    """Commits the rows of a cell that was just measured, as its next attempt."""
+    run.finish(_next_attempt(run, cell), rows)
+
+
+def rows_of(run: Run, cell: Cell) -> list[Measurement]:
+    """The rows of a cell's last attempt; none where there was none."""
+    name = _last_attempt(run, cell)
+    return [] if name is None else run.measurements(cell=name)
 
 
 def _attempts(cell: Cell) -> Iterator[str]:

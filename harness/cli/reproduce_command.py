@@ -1,13 +1,18 @@
 """`placerl reproduce`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness import reproduce, tiers
 from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, write_report
+from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, store_path, write_report
+from harness.errors import UserError
 from harness.progress import bar
+from harness.reproduce import Cell
+from harness.store import Store
+from harness.tiers import Tier
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -16,12 +21,25 @@ def reproduce_command(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", help="Spread the cells over a Ray cluster: its address, or `local`."),
+    ] = None,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Measure, map, run and compare every workload of a tier; write the report; print the verdicts."""
     tier = tiers.tier(tier_name)
     cells = reproduce.plan(tier)
+    failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
+    write_report(results, as_json)
+    if failed:
+        typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
+        raise typer.Exit(1)
+
+
+def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
+    """Measures on this machine; the keys of the cells that failed."""
     opened = begin(results, tier, fresh)
     waiting = [cell for cell in cells if not reproduce.finished(opened, cell)]
     minutes = sum(cell.estimate_s for cell in waiting) / 60
@@ -32,7 +50,17 @@ def reproduce_command(
     )
     with bar("reproduce") as report:
         reproduce.execute(opened, cells, report)
-    write_report(results, as_json)
-    if failed := [cell.key for cell in cells if not reproduce.finished(opened, cell)]:
-        typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
-        raise typer.Exit(1)
+    return [cell.key for cell in cells if not reproduce.finished(opened, cell)]
+
+
+def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
+    """Measures on the machines of a Ray cluster; the keys of the cells that failed."""
+    try:
+        from harness.cluster import cells as on_cluster
+    except ModuleNotFoundError as error:
+        found = f"{address!r}, but {error.name} is not installed"
+        raise UserError(
+            "command line", "--ray", found, "with the extra 'cluster': pip install 'placerl[cluster]'"
+        ) from None
+    with on_cluster.connected(address), Store.open(store_path(results)) as store, bar("reproduce") as report:
+        return on_cluster.execute(store, tier, cells, report, fresh=fresh)
