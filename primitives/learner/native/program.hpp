@@ -53,7 +53,8 @@ class Executor {
             run(operation);
     }
 
-    // Seconds of each operation, the least of `steps` steps: noise only adds. The clock's own time is in them.
+    // Seconds of each operation, the least of `steps` steps: noise only adds. The clock's own time is in
+    // them.
     std::vector<double> profile(const Program &program, int steps) const {
         using Clock = std::chrono::steady_clock;
         std::vector<double> seconds(program.operations.size(), HUGE_VAL);
