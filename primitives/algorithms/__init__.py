@@ -38,6 +38,7 @@ def create(
     hyperparameters: Hyperparameters | Mapping[str, Any] | None = None,
     action_kind: str | None = None,
     dtype: torch.dtype = torch.float32,
+    n_step: bool = False,
 ) -> Algorithm:
     """An algorithm for an environment's shapes.
 
@@ -49,6 +50,7 @@ def create(
         hyperparameters: by name; those left out keep the algorithm's defaults.
         action_kind: "continuous" or "discrete"; by default the (first) one that the algorithm is for.
         dtype: float32 or float64.
+        n_step: whether batches hold n-step transitions, with their column `discount`; not for PPO.
 
     Raises:
         ValueError: an unknown name or a value out of range; it names the argument and what is allowed.
@@ -60,6 +62,8 @@ def create(
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype: found {dtype}; allowed: torch.float32, torch.float64")
     algorithm, settings = _ALGORITHMS[name]
+    if n_step and name == "ppo":
+        raise ValueError("n_step: found True; allowed: False for ppo, which has no replay")
     action_kind = action_kind or algorithm.action_kinds[0]
     checks.one_of(f"action_kind for {name}", action_kind, algorithm.action_kinds)
     made = algorithm(
@@ -69,6 +73,7 @@ def create(
         hyperparameters=settings.of(hyperparameters),
         dtype=dtype,
         action_kind=action_kind,
+        n_step=n_step,
     )
     _ = made.networks  # an observation that the network cannot take is an error here, not at the first step
     return made

@@ -74,6 +74,8 @@ class Algorithm(ABC):
         dtype: float32 or float64, of parameters and batch.
         updates: how gradients, Adam and Polyak averaging are done.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
+        n_step: batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column `discount` stands in
+            the place of gamma.
     """
 
     name: ClassVar[str]
@@ -86,6 +88,7 @@ class Algorithm(ABC):
     dtype: torch.dtype = torch.float32
     updates: Updates = PURE
     action_kind: str = ""
+    n_step: bool = False
 
     @property
     def discrete(self) -> bool:
@@ -174,6 +177,7 @@ class Algorithm(ABC):
             "reward": scalar,
             "next_observation": observation,
             "terminated": scalar,
+            **({"discount": scalar} if self.n_step else {}),
             "weight": scalar,
         }
 

@@ -19,6 +19,7 @@ Batch of B transitions:
 | action | (B, A) | float | [-1, 1]: scaled to the environment's bounds outside |
 | reward | (B,) | float | the environment's |
 | terminated | (B,) | float | 0 or 1 |
+| discount | (B,) | float | gamma^m of n-step returns, in the place of gamma; only with `n_step` |
 | weight | (B,) | float | importance weight, (0, 1] |
 """
 
@@ -124,7 +125,8 @@ class DDPG(base.Algorithm):
             following = batch["next_observation"]
             next_pair = torch.cat([following, actor(state.target_actor, following)], 1)
             next_value = critic(state.target_critic, next_pair).squeeze(1)
-            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            discount = batch.get("discount", settings.gamma)
+            target = batch["reward"] + discount * (1 - batch["terminated"]) * next_value
             taken = torch.cat([batch["observation"], batch["action"]], 1)
             td_error = target - critic(parameters, taken).squeeze(1)
             return (batch["weight"] * td_error * td_error).mean(), td_error

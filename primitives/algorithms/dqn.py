@@ -18,6 +18,7 @@ Batch of B transitions:
 | action | (B,) | int64 | [0, action_size) |
 | reward | (B,) | float | the environment's |
 | terminated | (B,) | float | 0 or 1 |
+| discount | (B,) | float | gamma^m of n-step returns, in the place of gamma; only with `n_step` |
 | weight | (B,) | float | importance weight, (0, 1] |
 """
 
@@ -134,7 +135,8 @@ class DQN(base.Algorithm):
                 next_value = next_values.gather(1, greedy).squeeze(1)
             else:
                 next_value = next_values.amax(1)
-            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            discount = batch.get("discount", settings.gamma)
+            target = batch["reward"] + discount * (1 - batch["terminated"]) * next_value
             values = q(parameters, batch["observation"])
             value = values.gather(1, batch["action"].unsqueeze(1)).squeeze(1)
             td_error = target - value

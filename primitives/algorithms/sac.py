@@ -24,6 +24,7 @@ Batch of B transitions, as DDPG's:
 | action | (B, A) | float | [-1, 1]: scaled to the environment's bounds outside |
 | reward | (B,) | float | the environment's |
 | terminated | (B,) | float | 0 or 1 |
+| discount | (B,) | float | gamma^m of n-step returns, in the place of gamma; only with `n_step` |
 | weight | (B,) | float | importance weight, (0, 1] |
 
 Draws: `noise` and `next_noise`, (B, A) float, standard normal: n for the actions b and a'.
@@ -180,7 +181,8 @@ class SAC(base.Algorithm):
             next_action, next_log_probability = self.sample(state.actor, following, batch["next_noise"])
             next_value = torch.minimum(*self._values(state.target_critics, following, next_action))
             soft_value = next_value - alpha * next_log_probability
-            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * soft_value
+            discount = batch.get("discount", settings.gamma)
+            target = batch["reward"] + discount * (1 - batch["terminated"]) * soft_value
             first, second = self._values(parameters, batch["observation"], batch["action"])
             squares = 0.5 * ((target - first) ** 2 + (target - second) ** 2)
             return (batch["weight"] * squares).mean(), target - (first + second) / 2

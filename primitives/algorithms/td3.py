@@ -20,6 +20,7 @@ Batch of B transitions, as DDPG's:
 | action | (B, A) | float | [-1, 1]: scaled to the environment's bounds outside |
 | reward | (B,) | float | the environment's |
 | terminated | (B,) | float | 0 or 1 |
+| discount | (B,) | float | gamma^m of n-step returns, in the place of gamma; only with `n_step` |
 | weight | (B,) | float | importance weight, (0, 1] |
 
 Draws: `target_noise` (B, A) float, standard normal.
@@ -157,7 +158,8 @@ class TD3(base.Algorithm):
             noise = (settings.target_noise * batch["target_noise"]).clamp(-clip, clip)
             next_action = (self.actor(state.target_actor, following) + noise).clamp(-1, 1)
             next_value = torch.minimum(*self._values(state.target_critics, following, next_action))
-            target = batch["reward"] + settings.gamma * (1 - batch["terminated"]) * next_value
+            discount = batch.get("discount", settings.gamma)
+            target = batch["reward"] + discount * (1 - batch["terminated"]) * next_value
             first, second = self._values(parameters, batch["observation"], batch["action"])
             squares = (target - first) ** 2 + (target - second) ** 2
             return (batch["weight"] * squares).mean(), target - (first + second) / 2

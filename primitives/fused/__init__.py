@@ -28,7 +28,7 @@ class FusedSteps:
     Raises:
         TypeError: a learner of another backend.
         ValueError: the replay lacks a column that the learner reads, holds it in another shape or dtype, or holds
-            n-step transitions.
+            n-step transitions that its algorithm does not read.
     """
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
@@ -38,7 +38,7 @@ class FusedSteps:
 
         if not isinstance(learner, GraphLearner) or not isinstance(learner.executable, NativeExecutable):
             raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")
-        refuse_discounts(replay.storage.columns)
+        refuse_discounts(replay.storage.columns, learner.algorithm)
         self._replay, self._learner, self._executable = replay, learner, learner.executable
         self._draws: list[str] = []
         graphs = self._executable.graphs

@@ -38,15 +38,16 @@ def all_finite(array: np.ndarray) -> bool:
     return math.isfinite(total) or bool(np.isfinite(array).all())
 
 
-def refuse_discounts(columns: Container[str]) -> None:
-    """Refuse n-step transitions: every algorithm here discounts its bootstrap by one step's gamma.
+def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
+    """Refuse n-step transitions where the algorithm discounts its bootstrap by one step's gamma.
 
     Raises:
-        ValueError: there is a column `discount`.
+        ValueError: there is a column `discount` that the algorithm does not read.
     """
-    if "discount" in columns:
+    if "discount" in columns and not algorithm.n_step:
         raise ValueError(
-            "batch: found column 'discount', of n-step returns; allowed: transitions of one step"
+            "batch: found column 'discount', of n-step returns; allowed: transitions of one step, "
+            "or an algorithm made with n_step=True"
         )
 
 
@@ -93,7 +94,8 @@ class Learner(ABC):
 
         Args:
             batch: each column of `algorithm.columns(batch_size)` but `weight`, with its shape and dtype;
-                `terminated` may be bool. Other columns are ignored, but for `discount`, which is refused.
+                `terminated` may be bool. Other columns are ignored, but for `discount`, which an
+                algorithm without `n_step` refuses.
             weights: (B,) importance weights, at least 0; all 1 when left out.
             variant: the kind of step; by default the one that `algorithm.variant` names for this step.
 
@@ -173,7 +175,7 @@ class Learner(ABC):
     def _checked(self, batch: Mapping[str, np.ndarray], weights: np.ndarray | None) -> dict[str, np.ndarray]:
         if weights is not None and "weight" not in self._columns:
             raise ValueError(f"weights: found some; allowed: none for {self.algorithm.name}")
-        refuse_discounts(batch)
+        refuse_discounts(batch, self.algorithm)
         checked = {}
         for name, (shape, dtype) in self._columns.items():
             if name == "weight":

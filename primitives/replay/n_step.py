@@ -16,10 +16,11 @@ class NStepReturns:
         terminated       whether step t+m-1 terminated the episode
         discount         gamma^m
 
-    with m = n, or fewer when the episode ends first; a learner's target is
-    `reward + (1 - terminated) * discount * value(next_observation)`. No return reaches over the end of an
-    episode. A truncated episode ended for a reason outside the environment, so its last transitions still
-    take the value of their next observation (terminated is False); those of a terminated one do not.
+    with m = n, or fewer when the episode ends first; the target of a learner whose algorithm was made with
+    `n_step=True` is `reward + (1 - terminated) * discount * value(next_observation)`. No return reaches
+    over the end of an episode. A truncated episode ended for a reason outside the environment, so its last
+    transitions still take the value of their next observation (terminated is False); those of a terminated
+    one do not.
 
     The sum is Sutton and Barto's n-step return (Reinforcement Learning, 2nd edition, equation 7.1).
     """
