@@ -102,8 +102,8 @@ reproduce: install  ## run the main job and write the report; TIER=quick|standar
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl reproduce --tier $(TIER)
 
-bench-learner: install  ## gradient steps per second of every learner, beside PyTorch at its best
-	$(BIN)/python -P -m harness.benchmarks.learner
+bench-learner: install  ## gradient steps of every learner, beside PyTorch at its best, SB3 and RLtools; OUT=folder
+	$(BIN)/python -P -m harness.benchmarks.bench_learner --build --out $(or $(OUT),results/bench-learner)
 
 learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

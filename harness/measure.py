@@ -56,6 +56,8 @@ class Case(Generic[S]):
         call: what is timed.
         synchronise: waits until the device has done all that was asked of it.
         close: gives back what `setup` took.
+        block: where the clock is elsewhere, as in another process: makes a number of calls, each with fresh
+            arguments, and returns the seconds they took. `inputs` and `call` are not used then.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Case(Generic[S]):
     call: Callable[[S, Any], Any]
     synchronise: Callable[[], None] = lambda: None
     close: Callable[[S], None] = lambda _: None
+    block: Callable[[S, int], float] | None = None
 
 
 NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)
@@ -220,6 +223,8 @@ class _Runner:
 
     def block(self) -> float:
         """Seconds of one block of calls, each with fresh arguments."""
+        if self.case.block:
+            return self.case.block(self.state, self.calls)
         state, call = self.state, self.case.call
         arguments = [self.case.inputs(state, self.rng) for _ in range(self.calls)]
         collects = gc.isenabled()

@@ -1,0 +1,62 @@
+"""Times one system's gradient steps for the learner's bench, in an environment of its own.
+
+    baselines/<name>/.venv/bin/python baselines/learner_worker.py baselines/<name>/learner.py
+
+`learner.py` defines `create(workload, batch_size, threads)`: a learner with `time_steps(count)`, the seconds of that
+many gradient steps (PPO: updates), and `checksum()`, a number that changes when its parameters do; `VERSION` names the
+library and `NOTE` says what a step does beside.
+
+One JSON line a job on standard input, one JSON line an answer on standard output:
+{"workload": {...}, "batch_size": B, "threads": n} makes a learner, checks that it learns, and answers
+{"version": ..., "note": ...}; {"calls": n} answers {"wall_s": seconds}. {"error": ...} where that cannot be done.
+"""
+
+import gc
+import importlib.util
+import json
+import math
+import os
+import sys
+
+
+def load(path):
+    """The module at `path`."""
+    spec = importlib.util.spec_from_file_location("timed_learner", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(learner):
+    """Raises `AssertionError` unless steps change the parameters, and keep them finite."""
+    before = learner.checksum()
+    learner.time_steps(2)
+    after = learner.checksum()
+    assert math.isfinite(after), "its parameters are not finite"
+    assert before != after, "its steps change nothing"
+
+
+def main():
+    """Answers jobs until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints belongs on standard error
+    module = learner = None
+    for line in sys.stdin:
+        try:
+            job = json.loads(line)
+            if "calls" in job:
+                gc.disable()
+                answer = {"wall_s": learner.time_steps(job["calls"])}
+                gc.enable()
+            else:
+                module = module or load(sys.argv[1])
+                learner = module.create(job["workload"], job["batch_size"], job["threads"])
+                check(learner)
+                answer = {"version": module.VERSION, "note": module.NOTE}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
