@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from harness.claims import accelerator_cycles
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
@@ -124,6 +125,14 @@ CLAIMS = (
             "FIX.accelerator_efficiency_gain",
         ),
         f"{ACCELERATOR}, a CUDA device, watts of both",
+    ),
+    Claim(
+        "FIX-F10-rate",
+        "VI-C, Fig. 10",
+        "The accelerator's throughput is the same at every batch size, its elements nearly all in use",
+        from_text("FIX.accelerator_ips", "FIX.utilisation"),
+        "nothing",
+        accelerator_cycles.fixar_throughput,
     ),
     Claim(
         "FIX-T1",

@@ -1,0 +1,95 @@
+"""What PPO's optimisations gain in throughput: Fig. 14 (blocked layout) and Fig. 15 (load balancing).
+
+A gain in throughput needs the time of the host beside the accelerator's. The paper does not give it; the published
+inferences a second (Table 2) give the time of a whole iteration, and the models here that of the accelerator: cycles
+saved, over the published iteration. Nothing is fitted to the published gains.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from primitives.fpga.cycles import gemm
+from primitives.fpga.cycles.balance import training_cycles
+from primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
+from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.cycles.ppo import Iteration, ProductCycles, iteration_cycles, shapes
+from primitives.fpga.gemm_plan import GemmShape, blocks
+
+
+def transposed_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
+    """The matrices that an update reads across their layout: weights in BW, activations in WU, as A of a product."""
+    weights = [GemmShape(layer.weights // layer.outputs, layer.outputs, batch) for layer in layers[1:]]
+    activations = shapes(layers, "WU", batch)
+    return [*weights, *activations]
+
+
+def update_stalls(layers: Sequence[Layer], batch: int, *, side: int, dataflow: str | None = None) -> int:
+    """Cycles that one mini-batch update waits for the plain layout: PPO's, or the RTL's in a dataflow."""
+    operands = transposed_operands(layers, batch)
+    if dataflow is None:
+        return sum(ppo_stalls(shape, side=side) for shape in operands)
+    return sum(plain_stalls(shape, side=side, dataflow=dataflow) for shape in operands)
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A published throughput of the whole platform.
+
+    Attributes:
+        samples_per_s: IPS of PPO Table 2, with the optimisation that is in question.
+        clock_hz: of the accelerator.
+    """
+
+    samples_per_s: float
+    clock_hz: float
+
+    def gain(self, iteration: Iteration, saved_cycles: float) -> float:
+        """The ratio - 1 of this throughput to that of an iteration that takes `saved_cycles` more."""
+        iteration_s = iteration.samples / self.samples_per_s
+        return saved_cycles / self.clock_hz / iteration_s
+
+
+def layout_gain(
+    layers: Sequence[Layer],
+    iteration: Iteration,
+    published: Throughput,
+    *,
+    side: int,
+    dataflow: str | None = None,
+) -> float:
+    """The gain in throughput of the blocked layout (Fig. 14), as a ratio - 1."""
+    stalls = update_stalls(layers, iteration.minibatch, side=side, dataflow=dataflow)
+    return published.gain(iteration, stalls * iteration.updates)
+
+
+def accelerator_layout_gain(layers: Sequence[Layer], iteration: Iteration, *, side: int) -> float:
+    """The same where the accelerator were all: no host, no transfers. No published gain can be above it."""
+    stalls = update_stalls(layers, iteration.minibatch, side=side) * iteration.updates
+    return stalls / iteration_cycles(layers, iteration, side=side).total
+
+
+def balance_gain(
+    policy: Sequence[Layer],
+    value: Sequence[Layer],
+    iteration: Iteration,
+    published: Throughput,
+    *,
+    policy_epochs: int,
+    side: int,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> float:
+    """The gain in throughput of load balancing when the policy stops after `policy_epochs` (Fig. 15)."""
+    epoch_updates = blocks(iteration.samples, iteration.minibatch)
+    saved = {}
+    for balanced in (False, True):
+        saved[balanced] = training_cycles(
+            policy,
+            value,
+            policy_updates=policy_epochs * epoch_updates,
+            value_updates=iteration.updates,
+            minibatch=iteration.minibatch,
+            side=side,
+            balanced=balanced,
+            product_cycles=product_cycles,
+        )
+    return published.gain(iteration, saved[False] - saved[True])
