@@ -58,6 +58,7 @@ class Case(Generic[S]):
         close: gives back what `setup` took.
         block: where the clock is elsewhere, as in another process: makes a number of calls, each with fresh
             arguments, and returns the seconds they took. `inputs` and `call` are not used then.
+        parts: of a case that is timed in parts: the seconds of each part since it was last asked.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Case(Generic[S]):
     synchronise: Callable[[], None] = lambda: None
     close: Callable[[S], None] = lambda _: None
     block: Callable[[S, int], float] | None = None
+    parts: Callable[[S], dict[str, float]] | None = None
 
 
 NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)
@@ -85,6 +87,7 @@ class Protocol:
         warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
             The first round is always measured.
+        lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
         largest_block: most calls of a block, at least 1; their arguments are in memory together.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
         cores: cores to pin this process to; None: as it is.
@@ -97,6 +100,7 @@ class Protocol:
     warm_up_s: float = 20e-3
     warm_up_calls: int = 3
     budget_s: float | None = None
+    lead_in_calls: int = 0
     largest_block: int = 4096
     noise_limit: float = NOISE_LIMIT
     cores: tuple[int, ...] | None = None
@@ -105,7 +109,13 @@ class Protocol:
 
     def __post_init__(self) -> None:
         """Raises ValueError for a value out of range."""
-        for name, low in (("rounds", 1), ("largest_block", 1), ("warm_up_s", 0.0), ("warm_up_calls", 0)):
+        for name, low in (
+            ("rounds", 1),
+            ("largest_block", 1),
+            ("warm_up_s", 0.0),
+            ("warm_up_calls", 0),
+            ("lead_in_calls", 0),
+        ):
             if getattr(self, name) < low:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
         for name in ("block_s", "noise_limit"):
@@ -181,6 +191,7 @@ class _Runner:
     def __init__(self, case: Case[Any], protocol: Protocol, rng: np.random.Generator, clock: Clock) -> None:
         self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
         self.samples_s: list[float] = []
+        self.part_samples_s: dict[str, list[float]] = {}
         self.calls = 1
         self.failure = ""
         self._open = False
@@ -226,13 +237,18 @@ class _Runner:
         if self.case.block:
             return self.case.block(self.state, self.calls)
         state, call = self.state, self.case.call
-        arguments = [self.case.inputs(state, self.rng) for _ in range(self.calls)]
+        lead_in = self.protocol.lead_in_calls
+        arguments = [self.case.inputs(state, self.rng) for _ in range(lead_in + self.calls)]
         collects = gc.isenabled()
         gc.disable()
         try:
+            for one in arguments[:lead_in]:
+                call(state, one)
             self.case.synchronise()
+            if self.case.parts:
+                self.case.parts(state)  # what the lead-in took is none of the block's
             start_s = self.clock()
-            for one in arguments:
+            for one in arguments[lead_in:]:
                 call(state, one)
             self.case.synchronise()
             return self.clock() - start_s
@@ -242,6 +258,9 @@ class _Runner:
 
     def sample(self) -> None:
         self.samples_s.append(self.block() / self.calls)
+        if self.case.parts:
+            for name, seconds in self.case.parts(self.state).items():
+                self.part_samples_s.setdefault(name, []).append(seconds / self.calls)
 
     def close(self) -> None:
         if self._open:
@@ -251,12 +270,21 @@ class _Runner:
             except Exception as error:
                 self._fail("close", error)
 
-    def timing(self, details: dict[str, Any]) -> Timing:
+    def timings(self, details: dict[str, Any]) -> list[Timing]:
+        """That of the case, then those of its parts, `<case>: <part>`."""
+        details = {**details, "calls_per_block": self.calls}
+        parts = [
+            self._timing(f"{self.case.name}: {part}", samples_s, details)
+            for part, samples_s in self.part_samples_s.items()
+        ]
+        return [self._timing(self.case.name, self.samples_s, details), *parts]
+
+    def _timing(self, name: str, samples: list[float], details: dict[str, Any]) -> Timing:
         if self.failure:
-            return Timing(self.case.name, "failed", self.failure, details=details)
-        samples_s = tuple(self.samples_s)
+            return Timing(name, "failed", self.failure, details=details)
+        samples_s = tuple(samples)
         median_s = float(np.median(samples_s))
-        timing = Timing(self.case.name, "ok", "", samples_s, median_s, None, None, self.calls, details)
+        timing = Timing(name, "ok", "", samples_s, median_s, None, None, self.calls, details)
         fewest, limit = comparison.FEWEST_SAMPLES, self.protocol.noise_limit
         if len(samples_s) < fewest:
             reason = f"{len(samples_s)} samples in the time given, where {fewest} are the fewest"
@@ -283,8 +311,9 @@ def measure(
         clock: seconds from some moment, never going back.
 
     Returns:
-        A timing for each case, by name, in the order given. A case that raises an exception in any step is
-        "failed", with the step and the exception as reason, and has no samples; the others go on.
+        A timing for each case, by name, in the order given, and after a case those of its parts. A case that
+        raises an exception in any step is "failed", with the step and the exception as reason, and has no samples;
+        the others go on.
 
     Raises:
         ValueError: two cases of one name, or cores that this process may not use.
@@ -320,6 +349,7 @@ def measure(
                 "rounds": protocol.rounds,
                 "block_s": protocol.block_s,
                 "warm_up_s": protocol.warm_up_s,
+                "lead_in_calls": protocol.lead_in_calls,
                 "budget_s": protocol.budget_s,
                 "noise_limit": protocol.noise_limit,
                 "pinned": protocol.cores is not None,
@@ -328,7 +358,7 @@ def measure(
             },
             "conditions": conditions(),
         }
-    return {r.case.name: r.timing({**details, "calls_per_block": r.calls}) for r in runners}
+    return {timing.name: timing for runner in runners for timing in runner.timings(details)}
 
 
 def compare_cases(

@@ -58,6 +58,8 @@ class Device(Table):
         default=None, description="of peak_tops"
     )
     watts: Number | None = Field(default=None, description="power under load")
+    launch_us: Number | None = Field(default=None, description="to start one kernel from the host")
+    tree_pipelines: Number | None = Field(default=None, description="S of an FPGA's replay, at most")
 
     @model_validator(mode="after")
     def _peak_has_a_type(self) -> Self:

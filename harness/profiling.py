@@ -1,7 +1,7 @@
 """The primitive x device table: every primitive of a workload on every backend that runs here (MAP VI-A)."""
 
 from harness import measure
-from harness.cases import all_cases
+from harness.cases import all_cases, distinct
 from harness.measurement import Measurement
 from harness.progress import Report
 from harness.workload import Workload
@@ -25,12 +25,12 @@ def profile(workload: Workload, batch_size: int, budget_s: float, report: Report
     cases = all_cases(workload, batch_size)
     protocol = measure.Protocol(budget_s=budget_s, threads=THREADS)
     timings = measure.measure(
-        [item.case for item in cases],
+        distinct(cases),
         protocol,
         progress=lambda done, total: report(done, total, "interleaved rounds"),
     )
     return [
-        timings[item.case.name].measurement(
+        item.timing(timings).measurement(
             suite="profile",
             workload=workload.name,
             primitive=item.primitive,

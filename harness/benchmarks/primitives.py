@@ -25,7 +25,7 @@ def cases(name: str) -> dict[str, PrimitiveCase]:
     """The cases of one of `WORKLOADS`, by their names."""
     workload_name, batch_size = name.split("/")
     made = all_cases(workload.load(workload_name), int(batch_size))
-    return {item.case.name: item for item in made}
+    return {item.case.name: item for item in made}  # of a case in parts, the whole
 
 
 @cache

@@ -4,18 +4,17 @@ A case builds its state, checks its output against the primitive's definition, a
 call outside the clock. Sizes come from the workload.
 """
 
-from harness.cases.base import PrimitiveCase
+from harness.cases.base import PrimitiveCase, distinct
 from harness.cases.environment import environment_case
 from harness.cases.learners import learner_cases
 from harness.cases.on_policy import on_policy_cases
 from harness.cases.rounds import round_cases
-from harness.cases.runtime_rounds import runtime_cases
 from harness.cases.storage import fitted, storage_cases
 from harness.cases.trees import sum_tree_cases
 from harness.predicting import problem_of
 from harness.workload import Workload
 
-__all__ = ["PrimitiveCase", "all_cases", "piece_cases", "primitive_cases"]
+__all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_cases"]
 
 
 def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
@@ -34,8 +33,7 @@ def piece_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
         return list(on_policy_cases(workload, problem))
-    small = fitted(workload)
-    return [*round_cases(small, problem), *runtime_cases(small, problem)]
+    return list(round_cases(fitted(workload), problem))
 
 
 def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:

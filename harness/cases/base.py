@@ -1,13 +1,13 @@
 """What a primitive's case is, and what several of them need."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.mapping import Target
-from harness.measure import Case
+from harness.measure import Case, Timing
 from primitives.replay.storage import FieldSpec
 
 CPU = Target("cpu")
@@ -22,12 +22,24 @@ class PrimitiveCase:
         target: the backend and device that it times.
         batch_size: items in a call.
         case: how to run it.
+        part: which part of the case it is, where several primitives are timed in one; empty for the whole.
     """
 
     primitive: str
     target: Target
     batch_size: int
     case: Case
+    part: str = ""
+
+    def timing(self, timings: Mapping[str, Timing]) -> Timing:
+        """Its own among those that `harness.measure.measure` returned; the whole case's where that failed."""
+        whole = timings[self.case.name]
+        return timings[f"{self.case.name}: {self.part}"] if self.part and whole.status != "failed" else whole
+
+
+def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
+    """The cases to run, each once."""
+    return list({item.case.name: item.case for item in items}.values())
 
 
 def random_transitions(

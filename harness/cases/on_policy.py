@@ -44,7 +44,7 @@ def on_policy_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveC
     """`round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
     for target in learner_targets():
         learner = cache(lambda target=target: created(workload, problem.batch_size, target))
-        yield collect_case(workload, target, learner, 1, _fields(workload), clip=True)
+        yield collect_case(workload, target, learner, _fields(workload), clip=True)
         yield _learn_case(workload, problem, target, learner)
     yield _prepare_case(workload, problem, learner)
 

@@ -1,22 +1,18 @@
-"""The training loop itself: rounds whose parts do nothing, so that what is timed is the runtime."""
+"""The training loop itself: its parts do nothing, so that what is timed is the runtime."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
-from harness.cases.base import CPU, PrimitiveCase
 from harness.mapping import Mapping, Problem, Target
-from harness.mapping.composed_loop import EMPTY_ROUNDS
-from harness.measure import Case
 from harness.runtime.compose import Fusion, Parts
 from harness.runtime.training import Training
 from harness.workload import Workload
 from primitives.replay.base import Sample
 
 _NATIVE = Target("native")
-_MAPPING = Mapping(_NATIVE, _NATIVE, CPU)
+_MAPPING = Mapping(_NATIVE, _NATIVE, Target("cpu"))
 
 
 class _Nothing:
@@ -57,37 +53,11 @@ class _Nothing:
     def close(self) -> None: ...
 
 
-def runtime_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCase]:
-    """`runtime.rounds` and `runtime.fused_rounds`: `EMPTY_ROUNDS` rounds, unfused and fused."""
-    yield _case(workload, problem, "runtime.rounds", Fusion.NONE)
-    yield _case(workload, problem, "runtime.fused_rounds", Fusion.STEP)
-
-
-def _case(workload: Workload, problem: Problem, primitive: str, fusion: Fusion) -> PrimitiveCase:
-    gradient_steps = EMPTY_ROUNDS * problem.round_gradient_steps
-
-    def setup() -> Training:
-        nothing = cast(Any, _Nothing(problem.round_vector_steps * problem.actors))
-        steps = nothing if fusion is Fusion.STEP else None
-        parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)
-        training = Training(workload, _MAPPING, presampled_batches=0, parts=parts)
-        training.gradient_steps = 1  # nothing to warm up
-        return training
-
-    def check(training: Training) -> None:
-        found = training.advance(gradient_steps).gradient_steps
-        if found != gradient_steps:
-            raise AssertionError(f"gradient steps: found {found}; expected {gradient_steps}")
-
-    return PrimitiveCase(
-        primitive,
-        CPU,
-        EMPTY_ROUNDS,
-        Case(
-            name=primitive,
-            setup=setup,
-            check=check,
-            inputs=lambda training, rng: None,
-            call=lambda training, _: training.advance(gradient_steps),
-        ),
-    )
+def empty_training(workload: Workload, problem: Problem, fusion: Fusion) -> Training:
+    """The training loop with parts that do nothing, past its warm-up."""
+    nothing = cast(Any, _Nothing(problem.round_vector_steps * problem.actors))
+    steps = nothing if fusion is Fusion.STEP else None
+    parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)
+    training = Training(workload, _MAPPING, presampled_batches=0, parts=parts)
+    training.gradient_steps = 1
+    return training

@@ -18,6 +18,7 @@ COMMANDS = (
     "profile",
     "map",
     "run",
+    "validate",
     "compare",
     "learn",
     "baselines",

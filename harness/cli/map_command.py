@@ -1,8 +1,11 @@
 """`placerl map`."""
 
+from typing import Annotated
+
+import typer
 from rich.table import Table
 
-from harness import tiers
+from harness import platform_model, tiers, what_if
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -17,12 +20,21 @@ from harness.cli.common import (
     predicted,
     print_json,
 )
+from harness.measurement import Measurement
 
 
-@app.command(name="map", epilog="Example: `placerl map hopper-ddpg --batch-size 256`")
+@app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
 def map_command(
     name: WorkloadArgument,
     batch_size: BatchSizeOption = None,
+    platform_name: Annotated[
+        str,
+        typer.Option(
+            "--platform",
+            help=f"Of {', '.join(platform_model.names())}, or a path that ends in .toml. "
+            "What is not this machine is modelled from published numbers.",
+        ),
+    ] = platform_model.THIS_MACHINE,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
@@ -30,15 +42,47 @@ def map_command(
     """Choose which device runs the learner, the replay management and the storage, and predict its throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
-    run = begin(results, tier)
-    rows = predicted(run, item, size, tier)
+    inputs: list[Measurement] = []
+    if platform_name == platform_model.THIS_MACHINE:
+        rows = predicted(begin(results, tier), item, size, tier)
+    else:
+        inputs, rows = what_if.predictions(item, size, platform_model.load(platform_name))
     if as_json:
-        print_json([row.to_json() for row in rows])
+        print_json([row.to_json() for row in (*inputs, *rows)])
         return
-    table = Table(title=f"{item.name}, batch size {size}: mappings Learner-RMM-Storage")
+    if inputs:
+        _show_inputs(inputs)
+    _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
+    if platform_name == "map-tpds23":
+        for cell in what_if.map_table_5(item.name, size):
+            same = "the same" if cell.ours == cell.published else "another"
+            out.print(
+                f"MAP Table V prints {cell.published}; with its 16 actors and K = 2, Algorithm 3 takes "
+                f"{cell.ours} here: {same}."
+            )
+
+
+def _show_inputs(rows: list[Measurement]) -> None:
+    table = Table(title="Modelled times: the longest term of each roofline")
+    for column in ("primitive", "target", "us", "from", "provenance"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(
+            row.primitive,
+            row.details["target"],
+            f"{(row.value or 0) * 1e6:,.3f}",
+            row.details["formula"],
+            str(row.provenance),
+        )
+    out.print(table)
+
+
+def _show_predictions(rows: list[Measurement], title: str) -> None:
+    table = Table(title=title)
     for column in ("strategy", "mapping", "predicted GPS", "unit", "largest term", "provenance"):
         table.add_column(column, no_wrap=True)
-    for row in sorted(rows, key=lambda row: (row.backend, -(row.value or 0))):
+    made = [row for row in rows if row.value is not None]
+    for row in sorted(made, key=lambda row: (row.backend, -(row.value or 0))):
         mark = "  <- chosen" if row.details["chosen"] else ""
         term, time_s = max(row.details["terms_s"].items(), key=lambda item: item[1])
         table.add_row(
@@ -50,3 +94,6 @@ def map_command(
             str(row.provenance),
         )
     out.print(table)
+    for row in rows:
+        if row.value is None:
+            out.print(f"{row.backend}: not run: {row.reason}", markup=False)

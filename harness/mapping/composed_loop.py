@@ -15,9 +15,10 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 | `round.sample` | sampling, gathering, importance weights | the replay management |
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
-| `round.steps` | the gradient steps of a round, fused | learner and replay management |
+| `fused_round.collect`, `.insert` | the same where the gradient steps are fused | learner and replay management |
+| `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `round.prepare` | advantages and returns of an iteration | cpu |
-| `runtime.rounds`, `runtime.fused_rounds` | `EMPTY_ROUNDS` rounds of parts that do nothing | cpu |
+| `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
 
 from harness.mapping.base import (
@@ -32,8 +33,6 @@ from harness.mapping.base import (
 )
 
 CPU = Target("cpu")
-EMPTY_ROUNDS = 200
-"""Rounds in a call of `runtime.rounds`: so many that the call's own time is none of a round's."""
 
 Calls = dict[str, tuple[Cell, float]]
 """By term: a cell of the table, and its calls a gradient step."""
@@ -70,20 +69,20 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
 def _off_policy(table: PerformanceTable, problem: Problem, mapping: Mapping) -> Calls:
     learner, rmm = mapping.learner, mapping.rmm
     share = 1 / problem.round_gradient_steps
-    calls: Calls = {
+    if mapping.storage == CPU and learner == rmm and ("fused_round.steps", learner) in table:
+        return {
+            "actor": (("fused_round.collect", learner), share),
+            "insert": (("fused_round.insert", rmm), share),
+            "step": (("fused_round.steps", learner), share),
+            "loop": (("fused_round.runtime", CPU), share),
+        }
+    return {
         "actor": (("round.collect", learner), share),
         "insert": (("round.insert", rmm), share),
-    }
-    if mapping.storage == CPU and learner == rmm and ("round.steps", learner) in table:
-        return calls | {
-            "step": (("round.steps", learner), share),
-            "loop": (("runtime.fused_rounds", CPU), share / EMPTY_ROUNDS),
-        }
-    return calls | {
-        "sample": (("round.sample", rmm), 1),
+        "sample and gather": (("round.sample", rmm), 1),
         "learner": (("round.learn", learner), 1),
         "update": (("round.update", rmm), 1),
-        "loop": (("runtime.rounds", CPU), share / EMPTY_ROUNDS),
+        "loop": (("round.runtime", CPU), share),
     }
 
 

@@ -40,12 +40,22 @@ class MapTpds23:
         learner = min(learners, key=lambda target: table.time_s("learner.step", target))
         # Step 2 (lines 4-7). The listing prunes after its argmax; the text says why: replay management on
         # the learner's own GPU slows the learner, so it must not be picked when another target keeps up.
-        if learner.device.startswith("cuda"):
-            elsewhere = [target for target in managers if target.device != learner.device]
-            learner_s = table.time_s("learner.step", learner)
-            if any(_rmm_s(table, target) <= learner_s for target in elsewhere):
-                managers = elsewhere
-        rmm = min(managers, key=lambda target: _rmm_s(table, target))
+        learner_s = table.time_s("learner.step", learner)
+        keeping_up = [target for target in managers if _rmm_s(table, target) <= learner_s]
+        if learner.device.startswith("cuda") and any(one.device != learner.device for one in keeping_up):
+            managers = [target for target in managers if target.device != learner.device]
+            keeping_up = [target for target in keeping_up if target in managers]
+        # Targets that keep up with the learner are equal under Equation 3: of those MAP takes the one with the
+        # fewest devices and the least communication (VII-D), the actors being on the CPU in any case.
+        rmm = min(
+            keeping_up or managers,
+            key=lambda target: (
+                (len({"cpu", learner.device, target.device}), target.device != learner.device)
+                if keeping_up
+                else (0, False),
+                _rmm_s(table, target),
+            ),
+        )
         # Step 3 (lines 9-16).
         mapping = Mapping(learner, rmm, _storage(table, problem, learner, rmm))
         return self.predict(table, problem, platform, mapping)

@@ -193,12 +193,17 @@ def mapping_of(row: Any) -> str:
 
 
 def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
-    """Every prediction of a run, beside what was achieved."""
+    """Every prediction of a run, beside what was achieved: in a training of its own, or in its validation."""
+    yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
+    yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
+
+
+def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
     achieved: dict[tuple[Any, ...], Number] = {}
-    for row in records(select(frame, suite="run", quantity="gradient_steps_per_s")):
+    for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
         place = row.workload, optional_size(row.batch_size), mapping_of(row)
         achieved.setdefault(place, number(row, "achieved"))
-    for row in records(select(frame, suite="prediction", quantity="gradient_steps_per_s")):
+    for row in records(select(frame, suite=suite, quantity=quantity)):
         place = row.workload, optional_size(row.batch_size), mapping_of(row)
         predicted, reached = number(row, "predicted"), achieved.get(place)
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")

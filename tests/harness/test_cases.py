@@ -19,7 +19,7 @@ def small_cases(small: Workload) -> list[PrimitiveCase]:
 
 
 def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[PrimitiveCase]) -> None:
-    timings = measure([item.case for item in small_cases], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
+    timings = measure(cases.distinct(small_cases), Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
     failed = {name: timing.reason for name, timing in timings.items() if timing.status == "failed"}
     assert not failed
     assert {item.primitive for item in small_cases} == {
@@ -36,9 +36,11 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.sample",
         "round.learn",
         "round.update",
-        "round.steps",
-        "runtime.rounds",
-        "runtime.fused_rounds",
+        "fused_round.collect",
+        "fused_round.insert",
+        "fused_round.steps",
+        "round.runtime",
+        "fused_round.runtime",
     }
 
 
@@ -78,16 +80,33 @@ def test_a_learner_with_wrong_td_errors_fails_its_check(small_cases: list[Primit
 
 
 def test_a_fused_step_of_another_learning_problem_fails_its_check(small_cases: list[PrimitiveCase]) -> None:
-    chosen = case(small_cases, "round.steps native").case
-    replay, learner, steps = chosen.setup()
-    chosen.check((replay, learner, steps))
+    chosen = case(small_cases, "fused round native").case
+    made = chosen.setup()
+    chosen.check(made)
 
     class Nothing:
         def run(self, steps: int, rng: np.random.Generator) -> None:
             """Draws, trains and updates nothing."""
 
+    made.steps = Nothing()
     with pytest.raises(AssertionError, match="TD errors"):
-        chosen.check((replay, learner, Nothing()))
+        chosen.check(made)
+
+
+def test_the_parts_of_a_round_are_timed_apart_and_leave_little_of_it(
+    small_cases: list[PrimitiveCase],
+) -> None:
+    chosen = case(small_cases, "round of replay native")
+    made = chosen.case.setup()
+    made.run()
+    parts = made.taken()
+    assert set(parts) == {"collect", "insert", "sample", "learn", "update", "runtime"}
+    assert all(seconds > 0 for seconds in parts.values())
+    assert made.taken() == {}
+    timings = measure([chosen.case], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
+    assert chosen.timing(timings).median_s > 0
+    whole = timings[chosen.case.name].median_s
+    assert sum(timing.median_s for name, timing in timings.items() if name != chosen.case.name) <= whole
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "ant-td3", "ant-sac"])
@@ -104,7 +123,7 @@ def test_every_piece_of_uniform_and_of_on_policy_training_passes_its_check() -> 
     uniform = workload.override(uniform, "replay.prioritized", False, "test")
     for item, size in ((uniform, 32), (workload.load("cartpole-ppo"), 64)):
         made = cases.piece_cases(item, size)
-        timings = measure([one.case for one in made], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
+        timings = measure(cases.distinct(made), Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
         assert not {name: t.reason for name, t in timings.items() if t.status == "failed"}
         assert {"round.collect", "round.learn"} <= {one.primitive for one in made}
 

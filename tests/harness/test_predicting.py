@@ -22,7 +22,7 @@ TIMES_S = {
     ("round.sample", "native"): 1e-4,
     ("round.learn", "torch"): 1e-3,
     ("round.update", "native"): 1e-5,
-    ("runtime.rounds", "cpu"): 2e-4,
+    ("round.runtime", "cpu"): 2e-6,
 }
 PLATFORM = platform_model.load("map-tpds23")
 

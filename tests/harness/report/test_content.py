@@ -9,7 +9,7 @@ from harness.claims.evidence import last_attempts
 from harness.report import content, export, site
 from harness.report.content import Content, read, read_all
 from harness.store import Store
-from tests.harness.claims.rows import compared, frame_of, profiled
+from tests.harness.claims.rows import compared, frame_of, predicted, profiled, trained
 from tests.harness.report import sample
 
 
@@ -136,3 +136,15 @@ def test_each_machine_has_pages_and_tables_of_its_own(tmp_path: Path) -> None:
     written = export.write(path, tmp_path / "export", ["csv"])
     assert tmp_path / "export" / "platforms" / other.slug / "verdicts.csv" in written
     assert all(p.resolve().is_relative_to(tmp_path / "export") for p in written)
+
+
+def test_validated_predictions_are_those_of_the_validation(tmp_path: Path) -> None:
+    """What a training of its own achieved says nothing of a prediction from a validation's pieces."""
+    details = {"mapping": "native-flat-cpu", "chosen": True}
+    shared = {"workload": "pong-dqn", "suite": "validation", "details": details}
+    rows = [
+        trained(200, **shared),
+        predicted(220, quantity="predicted_gradient_steps_per_s", **shared),
+    ]
+    (found,) = content.predictions(frame_of(tmp_path, *rows))
+    assert (found.mapping, found.error.value) == ("native-flat-cpu", pytest.approx(10))
