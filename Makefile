@@ -19,7 +19,7 @@ define sanitized
 
 endef
 
-.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads bench-adapters reproduce bench-learner learn lint format clean
+.PHONY: FORCE help install soak test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads bench-adapters reproduce bench-learner learn lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -64,6 +64,9 @@ benchmark: $(VENV)/bench-installed  ## every primitive on every backend under py
 asv: $(VENV)/bench-installed  ## the last two commits beside each other; fails on a regression
 	$(BIN)/asv machine --yes
 	$(BIN)/asv continuous --factor 1.5 --interleave-rounds --show-stderr HEAD^ HEAD
+
+soak: install  ## train for MINUTES (60): memory, descriptors and throughput must stay flat
+	$(BIN)/python -P -m harness.benchmarks.soak --minutes $(or $(MINUTES),60) --out $(or $(OUT),results/soak)
 
 fuzz: install  ## hostile files and lines, EXAMPLES (100000) of each kind
 	PLACERL_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest tests/fuzz
