@@ -18,6 +18,7 @@ from harness.claims import Verdict
 from harness.claims.evidence import detail, last_attempts, number, records, select
 from harness.claims.number import Number, format_value, ratio
 from harness.diff import diff
+from harness.mapping import DEFAULT_STRATEGY
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.report.reference import Reference, beside
@@ -44,6 +45,30 @@ class Prediction:
     def shown(self) -> bool:
         """Whether it is of a mapping that was run, so that a reader sees it first."""
         return self.achieved is not None
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """What every mapping achieved on one workload, over batch sizes (MAP Fig. 13, PRL Fig. 8).
+
+    Attributes:
+        workload: its name.
+        batch_sizes: columns, rising.
+        mappings: rows, by name.
+        achieved: throughput by (mapping, batch size); what was not run is missing.
+        chosen: by batch size, the mapping that the default strategy chose; it may not have been run.
+    """
+
+    workload: str
+    batch_sizes: tuple[int, ...]
+    mappings: tuple[str, ...]
+    achieved: Mapping[tuple[str, int], Number]
+    chosen: Mapping[int, str]
+
+    def best(self, batch_size: int) -> str:
+        """The mapping that achieved most at a batch size."""
+        column = {mapping: n.value for (mapping, size), n in self.achieved.items() if size == batch_size}
+        return max(column, key=column.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -196,6 +221,22 @@ def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
     """Every prediction of a run, beside what was achieved: in a training of its own, or in its validation."""
     yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
     yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
+
+
+def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
+    """One for each workload of which several mappings were run."""
+    by_workload: dict[str, list[Prediction]] = {}
+    for prediction in found:
+        if prediction.batch_size is not None:
+            by_workload.setdefault(prediction.workload, []).append(prediction)
+    for workload, rows in by_workload.items():
+        achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in rows if p.achieved is not None}
+        mappings = tuple(sorted({mapping for mapping, _ in achieved}))
+        if len(mappings) < 2:
+            continue
+        sizes = tuple(sorted({size for _, size in achieved}))
+        ours = [p for p in rows if p.chosen and p.strategy == DEFAULT_STRATEGY]
+        yield HeatMap(workload, sizes, mappings, achieved, {p.batch_size or 0: p.mapping for p in ours})
 
 
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:

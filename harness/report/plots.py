@@ -23,7 +23,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from harness.claims import Verdict
 from harness.claims.number import Number, format_value
 from harness.provenance import Provenance
-from harness.report.content import Comparison, Curve, Prediction, PrimitiveTime
+from harness.report.content import Comparison, Curve, HeatMap, Prediction, PrimitiveTime
 
 SERIES = 7
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -196,6 +196,33 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
             _logarithmic(axis, values, _plain)
         axes.legend()
     return _svg(figure, "predicted-achieved", "predicted over achieved gradient steps per second")
+
+
+def heat_map(found: HeatMap) -> Markup:
+    """Throughput of every mapping as a share of the best at its batch size; the chosen and the best are marked."""
+    shape = len(found.mappings), len(found.batch_sizes)
+    shares = np.full(shape, np.nan)
+    for (mapping, size), number in found.achieved.items():
+        place = found.mappings.index(mapping), found.batch_sizes.index(size)
+        shares[place] = number.value / found.achieved[found.best(size), size].value
+    with mpl.rc_context(_STYLE | {"axes.grid": False}):
+        figure, axes = _figure(2.6 + 0.95 * shape[1], 1.0 + 0.32 * shape[0])
+        mesh = axes.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, edgecolor=_GRID, linewidth=0.5)
+        for (mapping, size), number in found.achieved.items():
+            row, column = found.mappings.index(mapping), found.batch_sizes.index(size)
+            marks = ("★" if mapping == found.best(size) else "") + (
+                "◇" if mapping == found.chosen.get(size) else ""
+            )
+            ink = "black" if shares[row, column] > 0.5 else "white"
+            text = f"{_plain(number.value)} {marks}".strip()
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
+        axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
+        axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)
+        axes.set(title=found.workload, xlabel="batch size")
+        figure.colorbar(mesh, ax=axes, label="share of the best")
+    return _svg(
+        figure, f"heat-{found.workload}", f"{found.workload}: throughput of each mapping at each batch size"
+    )
 
 
 def gains(comparisons: Sequence[Comparison]) -> Markup:

@@ -17,7 +17,15 @@ from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference
-from harness.report.content import LAST_EPISODES, Content, Fact, PrimitiveTime, optional_size, read_all
+from harness.report.content import (
+    LAST_EPISODES,
+    Content,
+    Fact,
+    PrimitiveTime,
+    heat_maps,
+    optional_size,
+    read_all,
+)
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.tiers import TIERS
@@ -113,6 +121,7 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
             script=Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
             primitive_tables=primitive_tables(content.primitives),
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
+            heat_maps=[plots.heat_map(found) for found in heat_maps(content.predictions)],
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,

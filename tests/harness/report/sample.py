@@ -97,6 +97,21 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
     )
 
 
+def validation(workload: str) -> Iterator[Measurement]:
+    """Three mappings at two batch sizes; the default strategy chose the best at one of them."""
+    from harness.mapping import DEFAULT_STRATEGY
+
+    for size, rates in ((32, (500.0, 900.0, 90.0)), (256, (400.0, 350.0, 80.0))):
+        for mapping, gps in zip(
+            ("torch-native-cpu", "native-native-cpu", "opencl-flat-cpu"), rates, strict=True
+        ):
+            details = {"mapping": mapping, "chosen": mapping == "native-native-cpu"}
+            fields = {"suite": "validation", "workload": workload, "details": details}
+            yield trained(gps, size, spread=0.02, backend="placerl", **fields)
+            fields |= {"quantity": "predicted_gradient_steps_per_s", "backend": DEFAULT_STRATEGY}
+            yield predicted(gps * 1.03, size, **fields)
+
+
 def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement]:
     details = {"baseline": "sb3"}
     yield compared(gain, verdict, workload=workload, spread=0.06)
@@ -113,6 +128,7 @@ def rows() -> Iterator[Measurement]:
         yield from profile(workload, cost)
         yield from training(workload, cost, seed=0)
         yield from comparison(workload, gain, verdict)
+    yield from validation("pendulum-td3")
     yield profiled(
         "sum_tree.update",
         5e-6,

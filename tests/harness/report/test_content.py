@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from harness.claims.evidence import last_attempts
-from harness.report import content, export, site
+from harness.report import content, export, plots, site
 from harness.report.content import Content, read, read_all
 from harness.store import Store
 from tests.harness.claims.rows import compared, frame_of, predicted, profiled, trained
@@ -70,6 +70,17 @@ def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
     assert found.ratio.low is not None
     assert found.ratio.low > 1
     assert found.verdict == "no verdict"
+
+
+def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(made: Content) -> None:
+    (found,) = content.heat_maps(made.predictions)
+    assert (found.workload, found.batch_sizes) == ("pendulum-td3", (32, 256))
+    assert found.mappings == ("native-native-cpu", "opencl-flat-cpu", "torch-native-cpu")
+    assert [found.best(size) for size in (32, 256)] == ["native-native-cpu", "torch-native-cpu"]
+    assert found.chosen == {32: "native-native-cpu", 256: "native-native-cpu"}
+    assert found.achieved["opencl-flat-cpu", 256].value == 80
+    drawn = plots.heat_map(found)
+    assert drawn.count("★") == drawn.count("◇") == 2
 
 
 def test_facts_flatten_the_machine(made: Content) -> None:
