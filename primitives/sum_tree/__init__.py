@@ -16,7 +16,7 @@ from primitives import backend as _backend
 from primitives.backend import BackendStatus
 from primitives.sum_tree.base import SumTree
 
-BACKENDS = ("reference", "native", "binary", "flat", "opencl", "cuda")
+BACKENDS = ("reference", "native", "binary", "flat", "opencl", "cuda", "fpga")
 
 
 def backends() -> list[BackendStatus]:

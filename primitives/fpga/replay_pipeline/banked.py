@@ -43,7 +43,7 @@ class BankedPipeline(wiring.Component):
         m = Module()
         layout = self.layout
         count = layout.banks
-        banks = [ReplayPipeline(layout.bank, self.form) for _ in range(count)]
+        banks = [ReplayPipeline(layout.bank, self.form, remembers=False) for _ in range(count)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank_{number}"] = bank
             m.d.comb += bank.last_leaf.eq(self.last_leaf)

@@ -22,14 +22,18 @@ class FrontEnd(wiring.Component):
 
     Ports:
         requests (in, stream of `TreeLayout.request`), steps (out, stream of `TreeLayout.step(0)`).
-        sampled (in, stream of path and tag, always ready): finished samples.
+        sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a sample that has finished.
         last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
         total (out, total_bits): the sum of all priorities, those of every request that has left.
         unsettled (out, 1): a request that will change the total is inside.
+
+    Args:
+        layout: the tree.
+        remembers: whether there is a buffer for the paths of samples.
     """
 
-    def __init__(self, layout: TreeLayout) -> None:
-        self.layout = layout
+    def __init__(self, layout: TreeLayout, remembers: bool = True) -> None:
+        self.layout, self.remembers = layout, remembers
         super().__init__(
             {
                 "requests": In(stream.Signature(layout.request())),
@@ -53,17 +57,9 @@ class FrontEnd(wiring.Component):
         ]
 
         # Cycle 1: the request's own path, that of the next leaf in turn, or the remembered one.
-        m.submodules.paths = paths = Ram(width=layout.path_bits, depth=1 << layout.tag_bits)
         next_path = Signal(layout.path_bits)
         found = Signal(layout.request())
         found_valid = Signal()
-        m.d.comb += [
-            paths.read_enable.eq(advance),
-            paths.read_address.eq(self.requests.payload.tag),
-            paths.write_enable.eq(self.sampled_valid),
-            paths.write_address.eq(self.sampled_tag),
-            paths.write_data.eq(self.sampled_path),
-        ]
         with m.If(advance):
             m.d.sync += [found.eq(self.requests.payload), found_valid.eq(self.requests.valid)]
             with m.If(self.requests.payload.operation == Operation.INSERT):
@@ -73,8 +69,11 @@ class FrontEnd(wiring.Component):
 
         # Cycle 2: the leaf's priority is asked for.
         path = Signal(layout.path_bits)
-        remembered = found.remembered & (found.operation == Operation.UPDATE)
-        m.d.comb += path.eq(Mux(remembered, paths.read_data, found.path))
+        m.d.comb += path.eq(found.path)
+        if self.remembers:
+            remembered_path = self._path_memory(m, advance)
+            with m.If(found.remembered & (found.operation == Operation.UPDATE)):
+                m.d.comb += path.eq(remembered_path)
         m.submodules.leaves = leaves = Ram(width=layout.leaf_bits, depth=layout.leaves)
         leaf = Signal(layout.node_bits(layout.levels))
         m.d.comb += [
@@ -130,6 +129,18 @@ class FrontEnd(wiring.Component):
             with m.If(writes):
                 m.d.sync += self.total.eq(self.total + change)
         return m
+
+    def _path_memory(self, m: Module, advance: Signal) -> Signal:
+        """The path that the last sample with the tag of the request offered a cycle ago took."""
+        m.submodules.paths = paths = Ram(width=self.layout.path_bits, depth=1 << self.layout.tag_bits)
+        m.d.comb += [
+            paths.read_enable.eq(advance),
+            paths.read_address.eq(self.requests.payload.tag),
+            paths.write_enable.eq(self.sampled_valid),
+            paths.write_address.eq(self.sampled_tag),
+            paths.write_data.eq(self.sampled_path),
+        ]
+        return paths.read_data
 
     def _digits(self, path: Any) -> list[Any]:
         """The digits of a path, the root's first."""

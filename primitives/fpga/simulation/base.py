@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.ports import Values, pack, ports_of, unpack
+from primitives.fpga.simulation.ports import Port, Values, pack, unpack
 
 
 class SimulationStalledError(RuntimeError):
@@ -61,8 +61,8 @@ class Run:
 class Simulation(ABC):
     """A design, just reset, and its clock. Its state stays from one `run` to the next."""
 
-    def __init__(self, design: Any) -> None:
-        self.ports = ports_of(design)
+    def __init__(self, ports: dict[str, Port]) -> None:
+        self.ports = ports
 
     def run(
         self,

@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
 from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.ports import ports_of
 
 CLOCK_PERIOD_S = 1e-9  # any: results are in cycles
 PAUSE_S = 1e-15  # far below a period
@@ -20,7 +21,7 @@ class InterpretedSimulation(Simulation):
     """A design in `amaranth.sim`."""
 
     def __init__(self, design: Any) -> None:
-        super().__init__(design)
+        super().__init__(ports_of(design))
         self._design = design
         self._job: Job | None = None
         self._simulator = Simulator(design)

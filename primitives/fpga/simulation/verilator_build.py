@@ -15,16 +15,12 @@ from typing import Any
 
 from primitives.fpga import cache, verilog
 from primitives.fpga.simulation.ports import Port, ports_of
+from primitives.fpga.toolchain import compiler
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 VERILATOR_FLAGS = ("--cc", "-O3", "--x-initial", "0", "--x-assign", "0", "-Wno-fatal", "-Wno-lint", "--quiet")
 COMPILER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-w")
 BUILD_TIMEOUT_S = 3600  # far beyond any build: a hung tool must not hang its caller for good
-
-
-def compiler() -> str | None:
-    """The C++ compiler: `$CXX`, else g++ or c++."""
-    return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), "g++", "c++")))), None)
 
 
 def library(design: Any) -> Path:

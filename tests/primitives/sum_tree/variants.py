@@ -1,10 +1,12 @@
 """Every backend with the options that change its code path: what the conformance suite runs over."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from primitives import sum_tree
 from primitives.sum_tree.device_tree import DeviceSumTree
@@ -19,6 +21,11 @@ class Variant:
     options: dict[str, Any] = field(default_factory=dict)
     epsilon: float = float(np.finfo(np.float32).eps)
 
+    # Powers of ten between which priorities are kept.
+    decades: ClassVar[tuple[int, int]] = (-30, 30)
+    fanouts: ClassVar[tuple[int, ...]] = (2, 3, 4, 7, 8, 16, 17, 32, 64, 100, 128, 256)
+    fanout: ClassVar[st.SearchStrategy[int]] = st.integers(2, 256)
+
     def __str__(self) -> str:
         return "-".join([self.backend, *(f"{key}={value}" for key, value in self.options.items())])
 
@@ -31,6 +38,29 @@ class Variant:
         if str(self.options.get("device", "")).startswith("cuda") and not _torch_sees_cuda():
             pytest.skip("PyTorch sees no CUDA device")
         return sum_tree.create(capacity, backend=self.backend, fanout=fanout, **self.options)
+
+    def fitted(self, priorities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest priorities that the backend's number format holds; floating point is left as it is."""
+        return priorities
+
+
+class FixedPoint(Variant):
+    """The FPGA's number format, and few fanouts and depths: each is hardware of its own that takes long to build."""
+
+    decades = (-5, 3)
+    fanouts = (2, 3, 16)
+    fanout = st.sampled_from(fanouts)
+    levels: ClassVar[dict[int, int]] = {2: 13, 3: 8, 4: 6, 7: 5, 16: 5, 64: 2, 100: 2}
+
+    def create(self, capacity: int, fanout: int = 16) -> sum_tree.SumTree:
+        if self.backend not in AVAILABLE:
+            pytest.skip(REASONS[self.backend])
+        levels = self.levels[fanout]
+        return sum_tree.create(capacity, backend="fpga", fanout=fanout, levels=levels, **self.options)
+
+    def fitted(self, priorities: NDArray[np.float64]) -> NDArray[np.float64]:
+        steps = np.clip(np.floor(priorities * 2.0**20 + 0.5), 1, 2**32 - 1)
+        return np.where(priorities > 0, steps / 2.0**20, 0.0)
 
 
 def _torch_sees_cuda() -> bool:
@@ -83,6 +113,7 @@ VARIANTS = [
     CppKernels("device", {"dtype": "float64"}, DOUBLE),
     Variant("opencl"),
     Variant("opencl", {"dtype": "float64"}, DOUBLE),
+    pytest.param(FixedPoint("fpga"), marks=pytest.mark.slow),
     # The same on a CUDA device where there is one.
     pytest.param(Variant("flat", {"device": "cuda"}, DOUBLE), marks=pytest.mark.gpu),
     pytest.param(Variant("cuda"), marks=pytest.mark.gpu),

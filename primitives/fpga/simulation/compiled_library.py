@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from primitives.fpga.simulation import verilator_build
 from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.ports import ports_of
 
 _words_p = ctypes.POINTER(ctypes.c_uint32)
 _int64_p = ctypes.POINTER(ctypes.c_int64)
@@ -74,13 +75,25 @@ def _load(path: Path) -> Any:
     return library
 
 
-class CompiledSimulation(Simulation):
-    """A design in a library of its own; several may run at once, in one process or many."""
+class Library:
+    """A design that is built, from which simulations start at once; several may run together."""
 
     def __init__(self, design: Any) -> None:
-        super().__init__(design)
+        self.ports = ports_of(design)
+        self.entry_points = _load(verilator_build.library(design))
+
+    def start(self) -> "CompiledSimulation":
+        """The design, just reset."""
+        return CompiledSimulation(self)
+
+
+class CompiledSimulation(Simulation):
+    """A design in a library of its own."""
+
+    def __init__(self, library: Library) -> None:
+        super().__init__(library.ports)
         self._numbers = verilator_build.port_numbers(self.ports)
-        self._library = _load(verilator_build.library(design))
+        self._library = library.entry_points
         self._model = ctypes.c_void_p(self._library.placerl_create())
         weakref.finalize(self, self._library.placerl_destroy, self._model)
 

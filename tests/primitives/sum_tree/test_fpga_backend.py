@@ -1,0 +1,71 @@
+"""What the FPGA's tree adds to the conformance suite: its numbers, its cycles, its options."""
+
+import numpy as np
+import pytest
+
+from primitives import sum_tree
+from primitives.fpga.cycles import replay
+from primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
+
+pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
+
+
+def create(capacity: int, **options: object) -> FpgaSumTree:
+    tree = sum_tree.create(capacity, backend="fpga", fanout=4, **options)
+    assert isinstance(tree, FpgaSumTree)
+    return tree
+
+
+def test_priorities_are_rounded_to_fixed_point() -> None:
+    tree = create(16, integer_bits=12, fraction_bits=4)
+    priorities = np.array([0.0, 1e-9, 1 / 32, 3 / 32, 1.0, tree.priority_max])
+    tree.update(np.arange(6), priorities)
+    assert tree.get(np.arange(6)).tolist() == [0.0, 1 / 16, 1 / 16, 2 / 16, 1.0, 4095.9375]
+    assert tree.total == 1 + 4 / 16 + 4095.9375
+    with pytest.raises(ValueError, match="priorities: found 4096"):
+        tree.update([0], [4096.0])
+
+
+def test_calls_tell_their_cycles() -> None:
+    tree = create(16, integer_bits=12, fraction_bits=4)
+    expected = replay.pipeline_cycles(10, levels=2, interval=1)
+    tree.update(np.arange(10), np.ones(10))
+    assert tree.last_call_cycles == expected
+    assert tree.find(np.arange(10) + 0.5).tolist() == list(range(10))
+    assert tree.last_call_cycles == expected
+    assert tree.cycles == 2 * expected
+    assert tree.last_call_s == expected / 285e6
+    assert tree.get([]).shape == (0,)
+    assert tree.last_call_cycles == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["wide", "narrow"])
+def test_banks_answer_as_one_tree(form: str) -> None:
+    tree = create(300, banks=3, form=form, integer_bits=12, fraction_bits=4)
+    other = sum_tree.create(300, backend="reference", fanout=4)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        indices, priorities = rng.integers(0, 300, 500), rng.integers(0, 50, 500).astype(float)
+        tree.update(indices, priorities)
+        other.update(indices, priorities)
+        assert tree.total == other.total
+        prefix = rng.random(500) * tree.total
+        assert tree.find(prefix).tolist() == other.find(prefix).tolist()
+        leaves = rng.integers(0, 300, 100)
+        assert tree.get(leaves).tolist() == other.get(leaves).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "deep"}, "form: found 'deep'; allowed: wide, narrow"),
+        ({"banks": 65}, "banks: found 65; allowed: 1 to 64"),
+        ({"levels": 1}, "levels: found 1; allowed: 2 to 32"),
+        ({"clock_hz": 0}, "clock_hz: found 0; allowed: above 0"),
+        ({"integer_bits": 40}, "integer_bits: found 40; allowed: 0 to 32"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create(16, **options)
