@@ -55,8 +55,12 @@ class FixedPoint(Variant):
     def create(self, capacity: int, fanout: int = 16) -> sum_tree.SumTree:
         if self.backend not in AVAILABLE:
             pytest.skip(REASONS[self.backend])
+        # A compiler takes minutes over a node of 100 children in one word.
+        form = "wide" if fanout <= 16 else "narrow"
         levels = self.levels[fanout]
-        return sum_tree.create(capacity, backend="fpga", fanout=fanout, levels=levels, **self.options)
+        return sum_tree.create(
+            capacity, backend="fpga", fanout=fanout, form=form, levels=levels, **self.options
+        )
 
     def fitted(self, priorities: NDArray[np.float64]) -> NDArray[np.float64]:
         steps = np.clip(np.floor(priorities * 2.0**20 + 0.5), 1, 2**32 - 1)
