@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from harness import compare, platform_model, predicting, profiling, training_run, workload
+from harness import compare, platform_model, predicting, profiling, simulated_profile, training_run, workload
 from harness.claims.experiments import EXPERIMENTS
 from harness.mapping import Mapping
 from harness.progress import Report, part
@@ -15,6 +15,8 @@ from harness.provenance import Provenance
 from harness.store import Measurement, Run
 from harness.tiers import Tier
 from harness.workload import Workload
+
+SIMULATED_S = 30.0  # what new sizes may take to simulate; ones that were seen before take a second
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,15 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
         return profiling.profile(item, batch_size, tier.profile_s, report)
 
     return Cell(f"profile/{item.name}/{batch_size}", tier.profile_s, measure, item.name)
+
+
+def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """The rows of a simulated device in the primitive table of one workload at one batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return simulated_profile.profile(item, batch_size, device, report)
+
+    return Cell(f"profile/{item.name}/{batch_size}/{device}", SIMULATED_S, measure)
 
 
 def prediction_cell(item: Workload, batch_size: int) -> Cell:

@@ -83,7 +83,10 @@ def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
 
 def created(workload: Workload, batch_size: int, target: Target) -> Learner:
     """The workload's learner on a target."""
-    return learner.create(algorithm_of(workload), backend=target.backend, batch_size=batch_size, seed=0)
+    place = {"device": target.location} if target.location else {}
+    return learner.create(
+        algorithm_of(workload), backend=target.backend, batch_size=batch_size, seed=0, **place
+    )
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:

@@ -20,12 +20,16 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
     """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
     for status in sum_tree.backends():
         if status.available and not status.simulated:
-            target = Target(status.name)
-            # One tree for the three: at a million leaves, making it takes longer than timing it.
-            tree = cache(lambda backend=status.name: _filled_tree(workload, backend))
-            yield _sample_case(tree, batch_size, target)
-            yield _update_case(tree, batch_size, target, "sum_tree.update")
-            yield _update_case(tree, 1, target, "sum_tree.insert")
+            yield from tree_cases(workload, batch_size, Target(status.name))
+
+
+def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
+    """The three cases of one target."""
+    # One tree for the three: at a million leaves, making it takes longer than timing it.
+    tree = cache(lambda: _filled_tree(workload, target.backend))
+    yield _sample_case(tree, batch_size, target)
+    yield _update_case(tree, batch_size, target, "sum_tree.update")
+    yield _update_case(tree, 1, target, "sum_tree.insert")
 
 
 def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import machine, reproduce, workers, workload
+from harness import machine, reproduce, simulated_profile, workers, workload
 from harness.errors import UserError
 from harness.progress import bar, silent
 from harness.report import site
@@ -28,6 +28,10 @@ BatchSizeOption = Annotated[
     int | None, typer.Option("--batch-size", help="Items a gradient step; the workload's own when left out.")
 ]
 TierOption = Annotated[str, typer.Option("--tier", help=f"How much is measured: {', '.join(TIERS)}.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", help=f"A simulated device: {', '.join(simulated_profile.DEVICES)}."),
+]
 ResultsOption = Annotated[
     Path, typer.Option("--results", help="Folder of the store and the report.", envvar="PLACERL_RESULTS")
 ]
@@ -67,6 +71,16 @@ def profiled(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> 
         with bar(cell.key) as report:
             reproduce.measure_now(run, cell, report)
     return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+
+
+def simulated(run: Run, item: workload.Workload, batch_size: int, device: str) -> list[Measurement]:
+    """The rows of a simulated device, simulated now unless the run holds them."""
+    cell = reproduce.simulated_cell(item, batch_size, device)
+    if not reproduce.finished(run, cell):
+        with bar(cell.key) as report:
+            reproduce.measure_now(run, cell, report)
+    rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
+    return [row for row in rows if row.device == device]
 
 
 def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:

@@ -21,7 +21,9 @@ from primitives.learner.graph import Graph, Node
 from primitives.learner.reference_backend import ReferenceExecutable
 
 SIMULATED = True
-DEVICES = ("u200", "u50")
+# The clock of each device, Hz: an assumption about this design, not a result. On an Alveo U200 PPO's runs at 285 MHz
+# (PPO 5.2; MAP gives none for its own), on a U50 FIX's at 164 MHz (FIX VI-A).
+DEVICES = {"u200": 285e6, "u50": 164e6}
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),
@@ -58,13 +60,17 @@ class FpgaExecutable(ReferenceExecutable):
 
     Attributes:
         not_finite: numbers so far that were not finite when they came to the core or a reduction, and became 0.
+        clock_hz: the clock assumed.
     """
 
-    def __init__(self, graphs: Mapping[str, Graph], *, side: int = 16, exact: bool = False) -> None:
+    def __init__(
+        self, graphs: Mapping[str, Graph], *, device: str = "u200", side: int = 16, exact: bool = False
+    ) -> None:
         """Assign the nodes to units; the state starts at zero.
 
         Args:
             graphs: each variant's graph.
+            device: one of `DEVICES`.
             side: P of the systolic core: 16 is PPO's design for MuJoCo on the same board (PPO VI).
             exact: simulate every product's operands; thousands of times slower.
 
@@ -81,12 +87,26 @@ class FpgaExecutable(ReferenceExecutable):
             )
         super().__init__(graphs)
         self.not_finite = 0
+        self.clock_hz = DEVICES[device]
+        self._node_cycles: dict[str, list[NodeCycles]] = {}
+        self._steps = dict.fromkeys(graphs, 0)
         self._core = GemmUnit(side=side)
         self._jobs = {
             id(node): job_of(node, [graph.buffers[v.buffer].dtype for v in node.inputs], self._core, exact)
             for graph in graphs.values()
             for node in graph.nodes
         }
+
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One gradient step."""
+        outputs = super().step(variant, inputs)
+        self._steps[variant] += 1
+        return outputs
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles of all steps so far."""
+        return sum(count * self.step_cycles(variant) for variant, count in self._steps.items() if count)
 
     def _execute(self, node: Node, inputs: list[Array]) -> list[Array]:
         outputs, not_finite = self._jobs[id(node)].execute(inputs)
@@ -95,11 +115,14 @@ class FpgaExecutable(ReferenceExecutable):
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
         """Each node of a variant's step with its cycles, in order; sizes that are new are simulated."""
+        if variant in self._node_cycles:
+            return self._node_cycles[variant]
         rows = []
         for node in self.graphs[variant].nodes:
             job = self._jobs[id(node)]
             shapes = tuple(view.shape for view in node.inputs or node.outputs)
             rows.append(NodeCycles(job.unit, node.kind, shapes, job.cycles()))
+        self._node_cycles[variant] = rows
         return rows
 
     def step_cycles(self, variant: str) -> int:
@@ -126,11 +149,12 @@ def create(
     from primitives.learner.graph_learner import GraphLearner
 
     checks.one_of("device", device, (*DEVICES, HOST))
+    device = next(iter(DEVICES)) if device == HOST else device
     return GraphLearner(
         algorithm,
-        lambda graphs: FpgaExecutable(graphs, **options),
+        lambda graphs: FpgaExecutable(graphs, device=device, **options),
         backend="fpga",
-        device=DEVICES[0] if device == HOST else device,
+        device=device,
         batch_size=batch_size,
         seed=seed,
     )

@@ -1,0 +1,75 @@
+"""The golden model of the learner pipeline: one batch, sample by sample, in NumPy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from primitives.fpga.floating_point import golden
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.learner_pipeline.layer import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.update_unit import adam_program
+from primitives.quantization.fixed_point import exact_matmul
+
+
+@dataclass
+class LayerState:
+    """A layer's weights and Adam's moments.
+
+    Attributes:
+        weight, mean, square: (outputs, inputs + 1) float32, the biases in the last column.
+    """
+
+    weight: Array
+    mean: Array
+    square: Array
+
+    @classmethod
+    def of(cls, weight: Array) -> "LayerState":
+        """Before the first update."""
+        return cls(weight, np.zeros_like(weight), np.zeros_like(weight))
+
+
+def _with_one(values: Array) -> Array:
+    return np.append(values, np.ones((len(values), 1), values.dtype) << FORMAT.fraction_bits, axis=1)
+
+
+def train(layers: Sequence[LayerState], x: Array, y: Array, rate: float, root: float) -> list[LayerState]:
+    """The states after one batch.
+
+    Args:
+        layers: before.
+        x, y: (B, inputs), (B, outputs) raw numbers of `FORMAT`.
+        rate, root: Adam's corrections.
+    """
+    places = 2 * FORMAT.fraction_bits
+    weights = [FORMAT.from_float(layer.weight).raw for layer in layers]
+    activations = [x]
+    for number, weight in enumerate(weights):
+        sums = exact_matmul(_with_one(activations[-1]), weight.T)
+        value = FORMAT.rescale(sums, places).raw
+        activations.append(value if number == len(layers) - 1 else np.maximum(value, 0))
+    error = FORMAT.store(activations[-1].astype(np.int64) - y).raw
+    new: list[LayerState] = []
+    for number in reversed(range(len(layers))):
+        sums = exact_matmul(error.T, _with_one(activations[number]))
+        new.insert(0, _updated(layers[number], sums, len(x), rate, root))
+        if number:
+            back = FORMAT.rescale(exact_matmul(error, weights[number][:, :-1]), places).raw
+            error = np.where(activations[number] > 0, back, 0)
+    return new
+
+
+def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root: float) -> LayerState:
+    summed = golden.from_fixed(sums, 2 * FORMAT.fraction_bits)
+    scalars = [np.asarray(value, np.float32) for value in (rate, root)]
+    inputs = [summed, layer.weight, layer.mean, layer.square, *scalars]
+    return LayerState(*adam_program(batch_size).golden(inputs))
+
+
+def words(layer: LayerShape, matrix: Array) -> Array:
+    """(layer.words, lanes) of a matrix (outputs, inputs + 1), zeros beyond the outputs."""
+    padded = np.zeros((layer.blocks * layer.lanes, layer.inputs + 1), matrix.dtype)
+    padded[: layer.outputs] = matrix
+    blocks = padded.reshape(layer.blocks, layer.lanes, layer.inputs + 1)
+    return blocks.transpose(0, 2, 1).reshape(layer.words, layer.lanes)

@@ -1,0 +1,139 @@
+"""The weight update of one layer (MAP's WU): the pipelines' sums reduced, Adam, and the new weights written."""
+
+import math
+
+from amaranth.hdl import Cat, Module, Mux, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.floating_point.convert import FromFixed, ToFixed
+from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
+from primitives.fpga.learner_pipeline.layer import FORMAT, SUM_BITS, LayerShape, word_write
+from primitives.fpga.ram import Ram
+from primitives.fpga.stream_unit import StreamLane
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+def adam_program(batch_size: int) -> StreamProgram:
+    """Adam (Kingma and Ba 2015, Algorithm 1, as `primitives.algorithms.updates` writes it) of one weight.
+
+    Inputs: gradient summed over the batch, weight, mean, square, the corrected rate r / (1 - beta1^t) and
+    sqrt(1 - beta2^t). Results: new weight, mean and square.
+    """
+    b = ProgramBuilder(6)
+    summed, weight, mean, square, rate, root = range(6)
+    gradient = b.apply("mul", summed, b.constant(1 / batch_size))
+    mean = b.apply(
+        "add", b.apply("mul", b.constant(BETA1), mean), b.apply("mul", b.constant(1 - BETA1), gradient)
+    )
+    part = b.apply("mul", b.apply("mul", b.constant(1 - BETA2), gradient), gradient)
+    square = b.apply("add", b.apply("mul", b.constant(BETA2), square), part)
+    divisor = b.apply("add", b.apply("div", b.apply("sqrt", square), root), b.constant(EPSILON))
+    change = b.apply("mul", rate, b.apply("div", mean, divisor))
+    return b.finished([b.apply("sub", weight, change), mean, square])
+
+
+def corrections(learning_rate: float, step: int) -> tuple[float, float]:
+    """The rate and the root that Adam's step number `step`, from 1 on, takes."""
+    return learning_rate / (1 - BETA1**step), math.sqrt(1 - BETA2**step)
+
+
+def update_latency(layer: LayerShape, batch_size: int) -> int:
+    """Cycles from the start of an update to its last word."""
+    program = adam_program(batch_size)
+    return layer.words + 2 + FromFixed.latency + program.latency + ToFixed.latency
+
+
+class UpdateUnit(wiring.Component):
+    """Takes a word of every pipeline's sums in every cycle; their sum is a tree of adders.
+
+    Ports:
+        start: In(1). rate, root: In(32): Adam's `corrections` in float32, steady during an update.
+        take: Out(1), address: Out: to the gradient units. sums: In(pipelines x lanes x signed(SUM_BITS)).
+        load: In(stream): an initial word of weights in float32; only between updates.
+        write: Out(word_write): to the forward and backward units.
+        written: Out(1), `write` is of an update; weights: Out(lanes x 32): its float32 weights.
+    """
+
+    def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int):
+        self.layer, self.pipelines = layer, pipelines
+        self.program = adam_program(batch_size)
+        lanes = layer.lanes
+        sums = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), lanes), pipelines)
+        load = data.StructLayout(
+            {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, lanes)}
+        )
+        super().__init__(
+            {
+                "start": In(1),
+                "rate": In(WORD_BITS),
+                "root": In(WORD_BITS),
+                "take": Out(1),
+                "address": Out(range(layer.words)),
+                "sums": In(sums),
+                "load": In(stream.Signature(load)),
+                "write": Out(word_write(layer)),
+                "written": Out(1),
+                "weights": Out(data.ArrayLayout(WORD_BITS, lanes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        layer, lanes = self.layer, self.layer.lanes
+        m.d.comb += self.load.ready.eq(1)
+        with m.If(self.start):
+            m.d.sync += [self.take.eq(1), self.address.eq(0)]
+        with m.Elif(self.take):
+            last = self.address == layer.words - 1
+            m.d.sync += [self.take.eq(~last), self.address.eq(Mux(last, 0, self.address + 1))]
+
+        # From the word's address to Adam's inputs, and from there to its results.
+        before = 2 + FromFixed.latency
+        after = self.program.latency
+        result_valid = delayed(m, self.take, before + after)
+        result_address = delayed(m, self.address, before + after)
+        state = {
+            name: Ram(width=lanes * WORD_BITS, depth=layer.words) for name in ("weight", "mean", "square")
+        }
+        for name, memory in state.items():
+            m.submodules[name] = memory
+            m.d.comb += [memory.read_enable.eq(self.take), memory.read_address.eq(self.address)]
+        fixed, numbers = [], []
+        for lane in range(lanes):
+            part = slice(lane * WORD_BITS, (lane + 1) * WORD_BITS)
+            m.submodules[f"adam_{lane}"] = adam = StreamLane(self.program)
+            m.submodules[f"from_fixed_{lane}"] = gradient = FromFixed(
+                bits=SUM_BITS, fraction_bits=2 * FORMAT.fraction_bits
+            )
+            m.submodules[f"to_fixed_{lane}"] = weight = ToFixed(
+                bits=FORMAT.bits, fraction_bits=FORMAT.fraction_bits
+            )
+            total = sum((self.sums[p][lane] for p in range(1, self.pipelines)), self.sums[0][lane])
+            m.d.comb += gradient.operands[0].eq(registered(m, total, signed(SUM_BITS)))
+            inputs = [gradient.result]
+            inputs += [delayed(m, memory.read_data[part], before - 1) for memory in state.values()]
+            for place, value in enumerate([*inputs, self.rate, self.root]):
+                m.d.comb += adam.inputs[place].eq(value)
+            number = Mux(self.load.valid, self.load.payload.weights[lane], adam.results[0])
+            m.d.comb += weight.operands[0].eq(number)
+            fixed.append(weight.result.value)
+            numbers.append(number)
+            for place, memory in enumerate(state.values()):
+                value = Mux(self.load.valid, number if place == 0 else 0, adam.results[place])
+                m.d.comb += memory.write_data[part].eq(value)
+        address = Mux(self.load.valid, self.load.payload.address, result_address)
+        for memory in state.values():
+            m.d.comb += memory.write_enable.eq(self.load.valid | result_valid)
+            m.d.comb += memory.write_address.eq(address)
+        cycles = ToFixed.latency
+        m.d.comb += [
+            self.write.enable.eq(delayed(m, self.load.valid | result_valid, cycles)),
+            self.write.address.eq(delayed(m, address, cycles)),
+            self.write.data.eq(Cat(fixed)),
+            self.written.eq(delayed(m, result_valid & ~self.load.valid, cycles)),
+            self.weights.as_value().eq(delayed(m, Cat(number[:WORD_BITS] for number in numbers), cycles)),
+        ]
+        return m
