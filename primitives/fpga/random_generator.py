@@ -1,0 +1,122 @@
+"""The pseudo-random numbers of exploration noise (FIX III: the PRNG module behind the actor's inference).
+
+Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128 - 1), one a
+cycle. A Gaussian number is the sum of twelve uniform ones of 16 bits, two from each of six generators, about its mean:
+variance 1, never beyond 6. (Their kurtosis is 2.9 where a normal distribution has 3.)
+
+    t = x ^ (x << 11);  (x, y, z) <- (y, z, w);  w <- w ^ (w >> 19) ^ t ^ (t >> 8)
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from amaranth.hdl import EnableInserter, Module, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.floating_point import golden
+from primitives.fpga.floating_point.convert import FromFixed
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
+
+WORD_BITS = 32
+GENERATORS = 6
+UNIFORM_BITS = 16
+MEAN = GENERATORS * ((1 << UNIFORM_BITS) - 1)  # of the sum of twelve: twelve halves of the largest
+SUM_BITS = 22
+
+State = tuple[int, int, int, int]
+
+
+def seeds(seed: int, count: int) -> list[State]:
+    """Start values of `count` generators; none is all zero.
+
+    Args:
+        seed: at least 0.
+    """
+    words = np.random.SeedSequence(seed).generate_state(4 * count).reshape(count, 4)
+    return [(int(x) | 1, int(y), int(z), int(w)) for x, y, z, w in words]
+
+
+class Xorshift(wiring.Component):
+    """A uniform word in every cycle in which it is `enabled`.
+
+    Ports:
+        enable: In(1). word: Out(32), this cycle's.
+    """
+
+    def __init__(self, state: State):
+        if not any(state):
+            raise ValueError("state: found zeros; allowed: a word that is not 0")
+        self.state = state
+        super().__init__({"enable": In(1), "word": Out(WORD_BITS)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        x, y, z, w = (
+            Signal(WORD_BITS, init=value, name=name) for name, value in zip("xyzw", self.state, strict=True)
+        )
+        t = Signal(WORD_BITS)
+        m.d.comb += [t.eq(x ^ (x << 11)), self.word.eq(w ^ (w >> 19) ^ t ^ (t >> 8))]
+        with m.If(self.enable):
+            m.d.sync += [x.eq(y), y.eq(z), z.eq(w), w.eq(self.word)]
+        return m
+
+
+def xorshift_golden(state: State, count: int) -> list[int]:
+    """Golden model: the first `count` words."""
+    words = []
+    x, y, z, w = state
+    for _ in range(count):
+        t = (x ^ x << 11) & (1 << WORD_BITS) - 1
+        x, y, z, w = y, z, w, w ^ w >> 19 ^ t ^ t >> 8
+        words.append(w)
+    return words
+
+
+class GaussianGenerator(wiring.Component):
+    """Gaussian numbers of mean 0 and variance 1, one a cycle.
+
+    Ports:
+        numbers: Out(stream of 32): float32.
+    """
+
+    def __init__(self, states: Sequence[State]):
+        if len(states) != GENERATORS:
+            raise ValueError(f"states: found {len(states)}; allowed: {GENERATORS}")
+        self.states = tuple(states)
+        super().__init__({"numbers": Out(stream.Signature(WORD_BITS))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        convert = FromFixed(bits=SUM_BITS, fraction_bits=UNIFORM_BITS)
+        total, filled = Signal(signed(SUM_BITS)), Signal(range(FromFixed.latency + 2))
+        ready = filled == FromFixed.latency + 1
+        running = ~ready | self.numbers.ready
+        m.d.comb += [self.numbers.valid.eq(ready), self.numbers.payload.eq(convert.result)]
+        with m.If(~ready):
+            m.d.sync += filled.eq(filled + 1)
+        halves = []
+        for number, state in enumerate(self.states):
+            m.submodules[f"generator_{number}"] = generator = Xorshift(state)
+            m.d.comb += generator.enable.eq(running)
+            halves += [generator.word[:UNIFORM_BITS], generator.word[UNIFORM_BITS:]]
+        m.submodules.convert = EnableInserter(running)(convert)
+        with m.If(running):
+            m.d.sync += total.eq(sum(halves[1:], halves[0]) - MEAN)
+        m.d.comb += convert.operands[0].eq(total)
+        return m
+
+
+def gaussian_golden(states: Sequence[State], count: int) -> Array:
+    """Golden model: the first `count` numbers, float32."""
+    words = np.array([xorshift_golden(state, count) for state in states], np.int64)
+    sums = (words & (1 << UNIFORM_BITS) - 1).sum(0) + (words >> UNIFORM_BITS).sum(0)
+    return golden.from_fixed(sums - MEAN, UNIFORM_BITS)
+
+
+def exploration_program(deviation: float) -> StreamProgram:
+    """The stream unit that disturbs an action: inputs action and Gaussian number, result in [-1, 1]."""
+    b = ProgramBuilder(2)
+    noisy = b.apply("add", 0, b.apply("mul", 1, b.constant(deviation)))
+    return b.finished([b.apply("minimum", b.apply("maximum", noisy, b.constant(-1)), b.constant(1))])
