@@ -1,0 +1,23 @@
+"""Every simulated case of the table is explained to the cycle."""
+
+from primitives.fpga.cycles import difference_table
+from primitives.fpga.gemm_plan import GemmShape
+
+SHAPES = (GemmShape(4, 4, 4), GemmShape(5, 3, 1))
+
+
+def test_reasons_add_up_to_every_difference() -> None:
+    rows = [
+        *difference_table.core_differences(SHAPES, side=2),
+        *difference_table.layout_differences(SHAPES, side=2),
+        *difference_table.array_differences(SHAPES, side=2),
+    ]
+    assert len(rows) == 2 * (6 + 3 + 2)
+    assert all(row.explained for row in rows), difference_table.markdown(rows)
+    assert "not explained" not in difference_table.markdown(rows)
+
+
+def test_what_is_not_explained_is_marked() -> None:
+    row = difference_table.Difference("core", "1 x 1 x 1", 10, 12, {"fill": 1})
+    assert row.difference_cycles == 2
+    assert difference_table.markdown([row]).endswith("| +2 | fill +1 **not explained** |")
