@@ -171,7 +171,7 @@ def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Repor
     turns = (("ours", "ours"), ("own", "own"), ("again", "ours"))
     end_s = monotonic() + budget_s
     for number in range(rounds):
-        if number >= comparison.FEWEST_PAIRS and monotonic() > end_s:
+        if number >= comparison.FEWEST_PAIRS and monotonic() >= end_s:
             break
         report(number, rounds, f"round {number + 1}")
         for name, side in turns if number % 2 == 0 else reversed(turns):

@@ -1,23 +1,21 @@
 """The layout ablation of PAL IV-C4 and VI-H: fanouts, and node groups on cache lines or across them.
 
-    python -P -m harness.benchmarks.layouts [--out results/bench-layouts] [--capacities 1000 10000 ...]
+    python -P -m harness.benchmarks.layouts [--capacities 1000 10000 ...]
 
 For each capacity, the native tree with each fanout, its node groups aligned and not, samples and updates batches in
 interleaved rounds.
 """
 
-import argparse
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harness.benchmarks import command
 from harness.comparison import lower_quartile
-from harness.machine import describe
 from harness.measure import Case, Protocol, Timing, measure
-from harness.progress import bar
+from harness.measurement import Measurement
+from harness.progress import Report
 from harness.tree_layouts import TreeLayout, check, priorities
 from primitives.sum_tree import SumTree
 
@@ -90,45 +88,58 @@ def _text(timing: Timing) -> str:
     return f"{'~' if timing.status == 'too_noisy' else ''}{timing.median_s * 1e6:.3g}"
 
 
+def ablation(
+    capacities: Sequence[int], batch_size: int, rounds: int, report: Report
+) -> tuple[dict[tuple[str, int], dict[str, Timing]], list[Measurement]]:
+    """Times every layout at every capacity.
+
+    Args:
+        capacities: leaves.
+        batch_size: items of a call.
+        rounds: samples of each case.
+        report: called with the progress.
+
+    Returns:
+        The timings by operation and capacity, and by layout; the same as rows of the store.
+    """
+    timings: dict[tuple[str, int], dict[str, Timing]] = {}
+    rows = []
+    steps = [(operation, capacity) for operation in OPERATIONS for capacity in capacities]
+    for done, (operation, capacity) in enumerate(steps):
+        report(done, len(steps), f"{operation}, {capacity} leaves")
+        found = measure(cases(operation, capacity, batch_size), Protocol(rounds=rounds))
+        timings[operation, capacity] = found
+        common = {"suite": "bench-layouts", "backend": "native", "device": "cpu", "batch_size": batch_size}
+        rows += [
+            timing.measurement(
+                **common,
+                primitive=f"sum_tree.{operation}",
+                details={"capacity": capacity, "layout": timing.name},
+            )
+            for timing in found.values()
+        ]
+    return timings, rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the ablation and writes `table.md` and `measurements.json`."""
-    parser = argparse.ArgumentParser(description="Time the native sum tree over fanouts and alignments.")
-    parser.add_argument("--out", type=Path, default=Path("results/bench-layouts"), help="folder to write to")
+    """Runs the ablation, stores its rows and writes `table.md`."""
+    parser = command.parser("Time the native sum tree over fanouts and alignments.", "bench-layouts")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each case")
     parser.add_argument("--capacities", type=int, nargs="+", default=CAPACITIES)
     parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    run = command.open_run(options)
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
-    measurements = []
-    steps = [(operation, capacity) for operation in OPERATIONS for capacity in options.capacities]
-    with bar("layouts") as report:
-        for done, (operation, capacity) in enumerate(steps):
-            report(done, len(steps), f"{operation}, {capacity} leaves")
-            timings[operation, capacity] = measure(
-                cases(operation, capacity, options.batch_size), Protocol(rounds=options.rounds)
-            )
-            measurements += [
-                timing.measurement(
-                    suite="bench-layouts",
-                    primitive=f"sum_tree.{operation}",
-                    backend="native",
-                    device="cpu",
-                    batch_size=options.batch_size,
-                    details={"capacity": capacity, "layout": timing.name},
-                )
-                for timing in timings[operation, capacity].values()
-            ]
-    text = table(timings, options.batch_size)
-    content = {
-        "machine": describe(measure_links=False).to_json(),
-        "measurements": [m.to_json() for m in measurements],
-    }
-    (options.out / "measurements.json").write_text(json.dumps(content))
-    (options.out / "table.md").write_text(text)
-    print(text)
+
+    def measured(report: Report) -> list[Measurement]:
+        found, rows = ablation(options.capacities, options.batch_size, options.rounds, report)
+        timings.update(found)
+        return rows
+
+    command.measure_cell(run, "bench-layouts", measured)
+    command.write_table(options, table(timings, options.batch_size))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command.finish(main)
