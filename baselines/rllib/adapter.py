@@ -17,7 +17,7 @@ ALGORITHMS = {"dqn": (DQNConfig, "CartPole-v1"), "sac": (SACConfig, "Pendulum-v1
 VERSION = f"ray {version('ray')}"
 NOTE = ""
 BATCH_SIZE = 64
-ITERATION_STEPS = 50
+ITERATION_STEPS = 100
 
 
 def made(algorithm: str, capacity: int) -> Algorithm:

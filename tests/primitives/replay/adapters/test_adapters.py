@@ -4,7 +4,7 @@ import pytest
 
 from harness import adapters
 
-LIMIT_S = 900
+LIMIT_S = 1500
 
 
 @pytest.mark.slow
