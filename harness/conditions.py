@@ -46,6 +46,38 @@ def pinned(cores: Iterable[int] | None) -> Iterator[None]:
 
 
 @contextmanager
+def caller_pinned(core: int | None) -> Iterator[None]:
+    """Keeps the calling thread, and no other, on one core for as long as it lasts.
+
+    Threads of libraries that were there before keep the cores that they had; those that begin meanwhile are
+    pinned with their caller.
+
+    Args:
+        core: one that the thread may use now; None changes nothing.
+
+    Raises:
+        ValueError: a core that the thread may not use.
+    """
+    if core is None:
+        yield
+        return
+    usable = os.sched_getaffinity(0)
+    if core not in usable:
+        raise ValueError(f"core: found {core}; allowed: one of {sorted(usable)}")
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def default_core() -> int | None:
+    """Where measurements pin their thread: the last core, or nowhere where there is only one."""
+    usable = os.sched_getaffinity(0)
+    return max(usable) if len(usable) > 1 else None
+
+
+@contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
     """Lets PyTorch compute with so many threads for as long as it lasts.
 

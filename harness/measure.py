@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import comparison
 from harness.comparison import Comparison, compare
-from harness.conditions import conditions, pinned, torch_threads
+from harness.conditions import caller_pinned, conditions, pinned, torch_threads
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 
@@ -90,6 +90,8 @@ class Protocol:
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
         largest_block: most calls of a block, at least 1; their arguments are in memory together.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
+        caller_core: core to pin the measuring thread to once everything is warm, so that the threads of libraries
+            keep theirs; None: as it is.
         cores: cores to pin this process to; None: as it is.
         threads: threads of PyTorch; None: as it is.
         seed: of arguments and orders.
@@ -103,6 +105,7 @@ class Protocol:
     lead_in_calls: int = 0
     largest_block: int = 4096
     noise_limit: float = NOISE_LIMIT
+    caller_core: int | None = None
     cores: tuple[int, ...] | None = None
     threads: int | None = None
     seed: int = 0
@@ -334,13 +337,14 @@ def measure(
                 runner.attempt("setup", runner.prepare)
                 runner.attempt("check", runner.check)
                 runner.attempt("warm-up", runner.warm_up)
-            for done in range(protocol.rounds):
-                if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:
-                    break
-                for number in order.permutation(len(runners)):
-                    runners[number].attempt("call", runners[number].sample)
-                if progress:
-                    progress(done + 1, protocol.rounds)
+            with caller_pinned(protocol.caller_core):
+                for done in range(protocol.rounds):
+                    if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:
+                        break
+                    for number in order.permutation(len(runners)):
+                        runners[number].attempt("call", runners[number].sample)
+                    if progress:
+                        progress(done + 1, protocol.rounds)
         finally:
             for runner in runners:
                 runner.close()
@@ -352,7 +356,8 @@ def measure(
                 "lead_in_calls": protocol.lead_in_calls,
                 "budget_s": protocol.budget_s,
                 "noise_limit": protocol.noise_limit,
-                "pinned": protocol.cores is not None,
+                "pinned": protocol.cores is not None or protocol.caller_core is not None,
+                "caller_core": protocol.caller_core,
                 "seed": protocol.seed,
                 "together_with": [case.name for case in chosen],
             },

@@ -2,6 +2,7 @@
 
 from harness import measure
 from harness.cases import all_cases, distinct
+from harness.conditions import default_core
 from harness.measurement import Measurement
 from harness.progress import Report
 from harness.workload import Workload
@@ -23,7 +24,9 @@ def profile(workload: Workload, batch_size: int, budget_s: float, report: Report
         raised is a row with status `failed` and the reason.
     """
     cases = all_cases(workload, batch_size)
-    protocol = measure.Protocol(budget_s=budget_s, threads=THREADS)
+    protocol = measure.Protocol(
+        budget_s=budget_s, threads=THREADS, lead_in_calls=1, caller_core=default_core()
+    )
     timings = measure.measure(
         distinct(cases),
         protocol,

@@ -23,6 +23,7 @@ from harness.cases.learners import learner_targets
 from harness.cases.rounds import managers
 from harness.cases.storage import fitted
 from harness.cases.training import Run, training_case
+from harness.conditions import default_core
 from harness.errors import UserError
 from harness.mapping import Mapping, Platform, Target
 from harness.mapping.metrics import experiences_per_s, portability, regret
@@ -112,7 +113,13 @@ def validate(
         str(mapping): training_case(fitted(item), problem, mapping, runs) for mapping in mappings(item)
     }
     protocol = measure.Protocol(
-        rounds=30, block_s=20e-3, lead_in_calls=1, largest_block=1024, budget_s=budget_s, threads=THREADS
+        rounds=30,
+        block_s=20e-3,
+        lead_in_calls=1,
+        largest_block=1024,
+        budget_s=budget_s,
+        threads=THREADS,
+        caller_core=default_core(),
     )
     timings = measure.measure(
         [*distinct(pieces), *(made.case for made in trainings.values())],
@@ -132,8 +139,7 @@ def validate(
         for made in pieces
     ]
     achieved = [
-        _achieved(item, batch_size, name, timings[made.case.name], runs.get(name))
-        for name, made in trainings.items()
+        _achieved(item, batch_size, name, timings, runs.get(name)) for name, made in trainings.items()
     ]
     predicted = [
         _beside(row, achieved) for row in predicting.measurements(item, batch_size, profile, platform)
@@ -142,16 +148,23 @@ def validate(
 
 
 def _achieved(
-    item: Workload, batch_size: int, mapping: str, timing: measure.Timing, run: Run | None
+    item: Workload, batch_size: int, mapping: str, timings: MappingABC[str, measure.Timing], run: Run | None
 ) -> Measurement:
-    """What a mapping reached, in gradient steps a second, from the times of its calls."""
-    steps = run.gradient_steps if run else 0
+    """What a mapping reached, in gradient steps a second, from the times of its calls and of their parts."""
+    steps = run.gradient_steps if run else 1
+    whole = f"training {mapping}"
+    timing = timings[whole]
+    terms_s = {
+        name.removeprefix(f"{whole}: "): part.median_s / steps
+        for name, part in timings.items()
+        if name.startswith(f"{whole}: ") and part.median_s is not None
+    }
     details = {
         **timing.details,
         "mapping": mapping,
         "gradient_steps_per_call": steps,
         "fusion": str(run.training.fusion) if run else "",
-        "terms_s": {name: seconds / run.counted for name, seconds in run.terms_s.items()} if run else {},
+        "terms_s": terms_s,
         "replay_capacity": fitted(item).replay.capacity,
     }
     return Measurement(

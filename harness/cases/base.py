@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from harness.mapping import Target
+from harness.mapping.base import REFERENCE
 from harness.measure import Case, Timing
+from primitives.backend import BackendStatus
 from primitives.replay.storage import FieldSpec
 
 CPU = Target("cpu")
@@ -40,6 +43,27 @@ class PrimitiveCase:
 def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
     """The cases to run, each once."""
     return list({item.case.name: item.case for item in items}.values())
+
+
+def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
+    """What can be mapped to here: every backend that runs, and every device where it has several.
+
+    Simulated devices are timed by their cycles instead, and the reference is what the others are checked against.
+
+    Args:
+        statuses: the backends of a primitive.
+        on_cuda: the backend in PyTorch, which computes on the first CUDA device too where there is one.
+    """
+    usable = [one for one in statuses if one.available and not one.simulated and one.name != REFERENCE]
+    found = [Target(one.name) for one in usable]
+    if torch.cuda.is_available() and Target(on_cuda) in found:
+        found.append(Target(on_cuda, "cuda"))
+    return found
+
+
+def options_of(target: Target) -> dict[str, str]:
+    """The options of `create` that say where a target computes."""
+    return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 
 def random_transitions(

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness.cases.base import PrimitiveCase, random_transitions
+from harness.cases.base import PrimitiveCase, options_of, random_transitions, targets
 from harness.mapping import Target
-from harness.mapping.base import REFERENCE
 from harness.measure import Case
 from harness.runtime.compose import algorithm_of, columns_of
 from harness.workload import Workload
@@ -32,8 +31,7 @@ def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
 
 def learner_targets() -> list[Target]:
     """Every backend and device that a learner can be mapped to here, and timed."""
-    statuses = [status for status in learner.backends() if status.available and not status.simulated]
-    return [Target(status.name) for status in statuses if status.name != REFERENCE]
+    return targets(learner.backends(), "torch")
 
 
 def expected_td_errors(
@@ -83,10 +81,7 @@ def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
 
 def created(workload: Workload, batch_size: int, target: Target) -> Learner:
     """The workload's learner on a target."""
-    place = {"device": target.location} if target.location else {}
-    return learner.create(
-        algorithm_of(workload), backend=target.backend, batch_size=batch_size, seed=0, **place
-    )
+    return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options_of(target))
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:

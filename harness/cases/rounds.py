@@ -16,12 +16,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from harness.cases.base import PrimitiveCase, random_transitions
+from harness.cases.base import PrimitiveCase, random_transitions, targets
 from harness.cases.learners import LATE, created, learner_targets
 from harness.cases.round_checks import check_collect, check_learn, check_replay, check_steps
 from harness.cases.runtime_rounds import empty_training
 from harness.mapping import Mapping, Problem, Target
-from harness.mapping.base import REFERENCE
 from harness.measure import Case
 from harness.runtime.actor import Actor
 from harness.runtime.compose import Fusion, actors_of, columns_of, fusions, replay_of, storage_of
@@ -218,9 +217,7 @@ def managers(workload: Workload) -> list[Target]:
     """Where replay management can run, native first; uniform replay has none, and goes by the first name."""
     if not workload.replay.prioritized:
         return [NATIVE]
-    statuses = [status for status in sum_tree.backends() if status.available and not status.simulated]
-    names = [status.name for status in statuses if status.name != REFERENCE]
-    return sorted(map(Target, names), key=lambda target: (target != NATIVE, target))
+    return sorted(targets(sum_tree.backends(), "flat"), key=lambda target: (target != NATIVE, target))
 
 
 def filled(workload: Workload, target: Target) -> Replay:

@@ -31,23 +31,25 @@ class Run:
     Attributes:
         training: where it stands.
         gradient_steps: of a call.
-        counted: gradient steps so far.
-        terms_s: seconds of each part of the loop so far; `loop` is what the parts leave of the wall clock.
+        terms_s: seconds of each part of the loop since they were last taken; `loop` is what the others leave.
     """
 
     training: Training | OnPolicyTraining
     gradient_steps: int = 1
-    counted: int = 0
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def advance(self) -> Progress:
         """One call's gradient steps."""
         progress = self.training.advance(self.gradient_steps)
-        self.counted += progress.gradient_steps
         for name, seconds in progress.terms_s.items():
             self.terms_s[name] += seconds
         self.terms_s["loop"] += progress.wall_s - sum(progress.terms_s.values())
         return progress
+
+    def taken(self) -> dict[str, float]:
+        """Seconds of each part since the last call."""
+        found, self.terms_s = dict(self.terms_s), defaultdict(float)
+        return found
 
     def close(self) -> None:
         """Close the environments."""
@@ -87,7 +89,6 @@ def training_case(
                 run.gradient_steps = (
                     round(wanted / problem.round_gradient_steps) * problem.round_gradient_steps
                 )
-        run.counted, run.terms_s = 0, defaultdict(float)
         runs[str(mapping)] = run
         return run
 
@@ -118,6 +119,7 @@ def training_case(
             inputs=lambda run, rng: None,
             call=lambda run, _: run.advance(),
             close=Run.close,
+            parts=Run.taken,
         ),
     )
 

@@ -6,8 +6,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from harness.cases.base import PrimitiveCase, expect_equal
+from harness.cases.base import PrimitiveCase, expect_equal, options_of, targets
 from harness.mapping import Target
+from harness.mapping.base import REFERENCE
 from harness.measure import Case
 from harness.workload import Workload
 from primitives import sum_tree
@@ -18,15 +19,14 @@ CHECKED_LEAVES = 4096
 
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
     """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
-    for status in sum_tree.backends():
-        if status.available and not status.simulated:
-            yield from tree_cases(workload, batch_size, Target(status.name))
+    for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
+        yield from tree_cases(workload, batch_size, target)
 
 
 def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
     """The three cases of one target."""
     # One tree for the three: at a million leaves, making it takes longer than timing it.
-    tree = cache(lambda: _filled_tree(workload, target.backend))
+    tree = cache(lambda: _filled_tree(workload, target))
     yield _sample_case(tree, batch_size, target)
     yield _update_case(tree, batch_size, target, "sum_tree.update")
     yield _update_case(tree, 1, target, "sum_tree.insert")
@@ -37,9 +37,9 @@ def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.fl
     return rng.integers(1, 8, count).astype(np.float32)
 
 
-def _filled_tree(workload: Workload, backend: str) -> SumTree:
+def _filled_tree(workload: Workload, target: Target) -> SumTree:
     settings = workload.replay
-    tree = sum_tree.create(settings.capacity, backend=backend, fanout=settings.fanout)
+    tree = sum_tree.create(settings.capacity, fanout=settings.fanout, **options_of(target))
     leaves = np.arange(settings.capacity)
     tree.update(leaves, _whole_priorities(np.random.default_rng(0), settings.capacity))
     return tree

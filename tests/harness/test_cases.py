@@ -3,8 +3,10 @@ import pytest
 
 from harness import cases, workload
 from harness.cases import PrimitiveCase
+from harness.cases.base import options_of, targets
 from harness.measure import Protocol, measure
 from harness.workload import Workload
+from primitives.backend import BackendStatus
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,17 @@ def test_inputs_are_fresh_for_every_call(small_cases: list[PrimitiveCase]) -> No
     tree, rng = chosen.setup(), np.random.default_rng(0)
     first, second = chosen.inputs(tree, rng), chosen.inputs(tree, rng)
     assert not np.array_equal(first[0], second[0])
+
+
+def test_a_cuda_device_is_a_target_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses = [
+        BackendStatus("reference", True, ""),
+        BackendStatus("native", True, ""),
+        BackendStatus("torch", True, ""),
+        BackendStatus("opencl", False, "not installed"),
+    ]
+    for there, expected in ((False, ["native", "torch"]), (True, ["native", "torch", "torch:cuda"])):
+        monkeypatch.setattr("torch.cuda.is_available", lambda there=there: there)
+        found = targets(statuses, "torch")
+        assert [str(target) for target in found] == expected
+    assert options_of(found[-1]) == {"backend": "torch", "device": "cuda"}

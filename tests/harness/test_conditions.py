@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from harness.conditions import conditions, pinned, torch_threads
+from harness.conditions import caller_pinned, conditions, default_core, pinned, torch_threads
 
 
 def test_pinning_holds_for_every_thread_and_ends():
@@ -60,3 +60,33 @@ def test_conditions_are_json_and_say_what_matters():
     assert found["cores"] == sorted(os.sched_getaffinity(0))
     assert {"python", "numpy", "placerl"} <= set(found["versions"])
     assert len(found["load_average"]) == 3
+
+
+def test_only_the_calling_thread_is_pinned_and_it_is_let_go() -> None:
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    seen: list[set[int]] = []
+    other = threading.Event()
+
+    def elsewhere() -> None:
+        other.wait(60)
+        seen.append(os.sched_getaffinity(0))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with caller_pinned(core):
+        assert os.sched_getaffinity(0) == {core}
+        other.set()
+        thread.join()
+    assert os.sched_getaffinity(0) == before
+    assert seen == [before]
+
+
+def test_a_core_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="core: found 99999"), caller_pinned(99999):
+        pass
+
+
+def test_the_default_core_is_one_of_several() -> None:
+    core = default_core()
+    assert core is None or core in os.sched_getaffinity(0)
