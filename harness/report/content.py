@@ -72,6 +72,18 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The mapping that a strategy chose in a validation, and what it lost: 1 - its throughput / the best one's."""
+
+    workload: str
+    batch_size: int | None
+    strategy: str
+    mapping: str
+    best: str
+    regret: Number
+
+
+@dataclass(frozen=True)
 class Comparison:
     """This project beside a baseline on one workload; `verdict` is "faster", "slower", or why there is none."""
 
@@ -178,6 +190,7 @@ class Content:
     measurements: pd.DataFrame
     verdicts: tuple[Verdict, ...]
     predictions: tuple[Prediction, ...]
+    choices: tuple[Choice, ...]
     comparisons: tuple[Comparison, ...]
     primitives: tuple[PrimitiveTime, ...]
     training: tuple[TrainingResult, ...]
@@ -249,6 +262,14 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         predicted, reached = number(row, "predicted"), achieved.get(place)
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         yield Prediction(*place, row.backend, bool(detail(row, "chosen")), predicted, reached, error)
+
+
+def choices(frame: pd.DataFrame) -> Iterator[Choice]:
+    """What every strategy chose in the validation of a run."""
+    for row in records(select(frame, suite="validation", quantity="regret")):
+        best = str(detail(row, "best"))
+        size = optional_size(row.batch_size)
+        yield Choice(row.workload, size, row.backend, row.device, best, number(row, "regret"))
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
@@ -488,6 +509,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         measurements=mine,
         verdicts=tuple(claims.evaluate(mine)),
         predictions=tuple(predictions(mine)),
+        choices=tuple(choices(mine)),
         comparisons=tuple(comparisons(mine)),
         primitives=tuple(primitives(mine)),
         training=tuple(training(mine)),

@@ -27,6 +27,7 @@ from harness.errors import UserError
 from harness.report import reference, text_tables
 from harness.report.content import (
     Change,
+    Choice,
     Comparison,
     Content,
     Curve,
@@ -153,6 +154,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
     return {
         "verdicts": _verdicts(content.verdicts),
         "predictions": _frame(Prediction, content.predictions),
+        "choices": _frame(Choice, content.choices),
         "comparisons": _frame(Comparison, content.comparisons),
         "primitives": _frame(PrimitiveTime, content.primitives),
         "training": _frame(TrainingResult, content.training),

@@ -81,6 +81,16 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
     yield predicted(gps * 0.4, workload=workload, details={"mapping": "graph-reference-cpu"})
     yield trained(gps, workload=workload, spread=0.02, details=details)
     yield trained(gps * 1.01, workload=workload, quantity="environment_steps_per_s", details=details)
+    yield trained(
+        0.02,
+        workload=workload,
+        suite="validation",
+        quantity="regret",
+        unit="1",
+        backend="map-tpds23",
+        device="torch-native-cpu",
+        details={"chosen": "torch-native-cpu", "best": "native-native-cpu"},
+    )
     yield Measurement(
         suite="run",
         workload=workload,

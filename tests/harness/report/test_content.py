@@ -159,3 +159,18 @@ def test_validated_predictions_are_those_of_the_validation(tmp_path: Path) -> No
     ]
     (found,) = content.predictions(frame_of(tmp_path, *rows))
     assert (found.mapping, found.error.value) == ("native-flat-cpu", pytest.approx(10))
+
+
+def test_a_validated_choice_is_shown_with_what_it_lost(tmp_path: Path) -> None:
+    row = trained(
+        0.25,
+        suite="validation",
+        quantity="regret",
+        unit="1",
+        backend="pal21",
+        device="torch-flat-cpu",
+        details={"chosen": "torch-flat-cpu", "best": "native-native-cpu"},
+    )
+    (found,) = content.choices(frame_of(tmp_path, row))
+    assert (found.strategy, found.mapping, found.best) == ("pal21", "torch-flat-cpu", "native-native-cpu")
+    assert found.regret.value == 0.25
