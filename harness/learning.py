@@ -109,15 +109,30 @@ def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell
 
 
 def _summary_cell(task: Task, system: str) -> Cell:
-    def measure(run: Run, report: Report) -> list[Measurement]:
+    def made(run: Run) -> Measurement:
         rows = [
             row
-            for row in run.measurements(suite="learn", workload=task.workload)
-            if (row.backend, row.quantity) == (system, "final_return")
+            for row in _rows(run, "final_return")
+            if (row.workload, row.backend) == (task.workload, system)
         ]
-        return [summary(task.workload, system, rows)]
+        return summary(task.workload, system, rows)
 
-    return Cell(f"learn/{task.workload}/{system}/summary", 0, measure)
+    def stale(run: Run) -> bool:
+        """Whether a seed has been trained since: one that had failed, say."""
+        held = [row for row in summaries(run) if (row.workload, row.backend) == (task.workload, system)]
+        return not held or held[0].to_json() != made(run).to_json()
+
+    return Cell(f"learn/{task.workload}/{system}/summary", 0, lambda run, report: [made(run)], stale=stale)
+
+
+def _rows(run: Run, quantity: str) -> list[Measurement]:
+    """The run's rows of a quantity: of each workload, system and seed the newest alone."""
+    newest = {
+        (row.workload, row.backend, row.details.get("seed")): row
+        for row in run.measurements(suite="learn")
+        if row.quantity == quantity
+    }
+    return list(newest.values())
 
 
 def train(task: Task, system: str, start: Callable[[], Worker], seed: int, report: Report) -> Measurement:
@@ -218,9 +233,8 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
 
 
 def summaries(run: Run) -> list[Measurement]:
-    """The summaries that a run holds, oldest first."""
-    rows = run.measurements(suite="learn")
-    return [row for row in rows if row.quantity == "interquartile_mean_return"]
+    """The newest summary of each workload and system that a run holds."""
+    return _rows(run, "interquartile_mean_return")
 
 
 def table(rows: Sequence[Measurement]) -> Table:

@@ -29,6 +29,7 @@ class Cell:
         measure: does the work and returns its rows.
         chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
         baselines: whose environments it needs.
+        stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Cell:
     measure: Callable[[Run, Report], list[Measurement]]
     chain: str = ""
     baselines: tuple[str, ...] = ()
+    stale: Callable[[Run], bool] = lambda run: False
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
@@ -136,7 +138,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
     for number, cell in enumerate(cells):
         done_s = sum(sizes_s[:number])
         report(done_s, total_s, cell.key)
-        if not finished(run, cell):
+        if not finished(run, cell) or cell.stale(run):
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
             try:
                 rows = cell.measure(run, inner)

@@ -117,3 +117,20 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
         assert ours.backend == "placerl"
         assert ours.details["seeds"] == 5
         assert ours.value > other.value == 0
+
+
+def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning.workers, "own_worker", lambda mapping: fake("")())
+    cells = [cell for cell in learning.plan("quick", ["placerl"], MAPPING) if "cartpole-dqn" in cell.key]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "here"})
+        reproduce.execute(run, cells, silent)
+        (before,) = learning.summaries(run)
+        assert (before.status, before.details) == ("failed", {"seeds": 0, "failed": 5})
+        monkeypatch.setattr(learning.workers, "own_worker", lambda mapping: fake(COUNTING)())
+        reproduce.execute(run, cells, silent)
+        (after,) = learning.summaries(run)
+        assert (after.status, after.details) == ("ok", {"seeds": 5, "failed": 0})
+        held = len(run.measurements(suite="learn"))
+        reproduce.execute(run, cells, silent)  # nothing is due
+        assert len(run.measurements(suite="learn")) == held
