@@ -1,6 +1,7 @@
 """Every graph backend against PyTorch in float64: all algorithms, and one that is not ours."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from primitives.algorithms import Algorithm
 from primitives.backend import load
 from primitives.learner import trace
 from primitives.learner.executable import Executable
+from primitives.learner.graph import Graph
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import (
@@ -32,6 +34,10 @@ STEPS = 5
 TOLERANCE = {"float64": 1e-10, "float32": 3e-5}
 REASONS = {status.name: status.reason for status in learner.backends() if status.name != "torch"}
 VARIANTS = [*REASONS, "native avx2", "native portable"]
+
+
+Example = Callable[[int], tuple[Any, Any, Any]]
+Expected = list[tuple[tuple[Any, Any, Any], Any]]
 
 
 @pytest.fixture(params=VARIANTS)
@@ -59,7 +65,7 @@ def as_float64(tree: Any) -> Any:
     )
 
 
-def examples_of(algorithm: Algorithm) -> Callable[[int], tuple[Any, Any, Any]]:
+def examples_of(algorithm: Algorithm) -> Example:
     """Random state, batch and draws, by seed."""
 
     def example(seed: int) -> tuple[Any, Any, Any]:
@@ -73,39 +79,43 @@ def examples_of(algorithm: Algorithm) -> Callable[[int], tuple[Any, Any, Any]]:
     return example
 
 
-def check_steps(
-    executable: Executable,
-    step: Callable[..., Any],
-    example: Callable[[int], tuple[Any, Any, Any]],
-    dtype: torch.dtype,
-) -> None:
+def expected_steps(step: Callable[..., Any], example: Example) -> Expected:
+    """Arguments of steps, and what PyTorch makes of them in float64."""
+    arguments = [example(seed) for seed in range(STEPS)]
+    return [(given, step(*map(as_float64, given))) for given in arguments]
+
+
+def check_steps(executable: Executable, expected: Expected, dtype: torch.dtype) -> None:
     """Compare steps, the state set to PyTorch's before each: first moments of Adam compare gradients."""
-    for seed in range(STEPS):
-        state, batch, draws = example(seed)
+    for (state, batch, draws), result in expected:
         inputs = {**named_leaves("batch", batch), **named_leaves("draws", draws)}
         for name, leaf in named_leaves("state", state).items():
             executable.write_state(name, leaf)
         outputs = executable.step("full", inputs)
-        new_state, *rest = step(*map(as_float64, (state, batch, draws)))
-        for name, expected in named_leaves("state", new_state).items():
+        new_state, *rest = result
+        for name, value in named_leaves("state", new_state).items():
             old = executable.state()[name]
             assert str(old.dtype) == str(dtype).removeprefix("torch.")
-            assert_close(name, old, expected)
-        fields = getattr(step(state, batch, draws), "_fields", ("state", "output0"))[1:]
+            assert_close(name, old, value)
+        fields = getattr(result, "_fields", ("state", "output0"))[1:]
         for field, tree in zip(fields, rest, strict=True):
-            for name, expected in named_leaves(field, tree).items():
-                assert_close(name, outputs[name], expected)
+            for name, value in named_leaves(field, tree).items():
+                assert_close(name, outputs[name], value)
+
+
+@cache
+def expected_of(name: str, variant: str, dtype: torch.dtype) -> Expected:
+    """An algorithm's steps. The formulas in float64 are the same: networks do not depend on the dtype."""
+    algorithm = make(name, dtype)
+    return expected_steps(step_function(algorithm, variant), examples_of(algorithm))
 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
 def test_steps_agree_with_pytorch_in_float64(
     compile_graphs: Callable[..., Executable], name: str, variant: str
 ) -> None:
-    algorithm = make(name, torch.float32)
-    example = examples_of(algorithm)
-    # The same formulas in float64: hyper-parameters and networks do not depend on the dtype.
-    executable = compile_graphs({"full": step_graph(algorithm, BATCH_SIZE, variant)})
-    check_steps(executable, step_function(algorithm, variant), example, torch.float32)
+    executable = compile_graphs({"full": step_graph(make(name, torch.float32), BATCH_SIZE, variant)})
+    check_steps(executable, expected_of(name, variant, torch.float32), torch.float32)
 
 
 @pytest.mark.parametrize(("stride", "padding"), [((2, 1), (0, 0)), ((1, 2), (1, 2))])
@@ -128,15 +138,14 @@ def test_convolutions_agree_with_pytorch(
         state = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
         return state, {"image": torch.randn((4, 3, 9, 11), generator=generator)}, {}
 
-    check_steps(compile_graphs({"full": trace(step, example(0))}), step, example, torch.float32)
+    executable = compile_graphs({"full": trace(step, example(0))})
+    check_steps(executable, expected_steps(step, example), torch.float32)
 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
 def test_the_interpreter_agrees_to_float64_precision(name: str, variant: str) -> None:
-    algorithm = make(name, torch.float64)
-    example = examples_of(algorithm)
-    executable = ReferenceExecutable({"full": step_graph(algorithm, BATCH_SIZE, variant)})
-    check_steps(executable, step_function(algorithm, variant), example, torch.float64)
+    executable = ReferenceExecutable({"full": step_graph(make(name, torch.float64), BATCH_SIZE, variant)})
+    check_steps(executable, expected_of(name, variant, torch.float64), torch.float64)
 
 
 # Implicit Q-learning (Kostrikov et al. 2021): an algorithm that PlaceRL does not have, in plain PyTorch.
@@ -181,9 +190,10 @@ def implicit_q_learning(state: dict[str, Any], batch: dict[str, Tensor], draws: 
     return {key: new[key] for key in state}, losses
 
 
-def test_an_algorithm_that_is_not_ours_runs_on_every_backend(
-    compile_graphs: Callable[..., Executable],
-) -> None:
+@cache
+def implicit_q_steps() -> tuple[Graph, Expected]:
+    """Its graph, and its steps."""
+
     def layers(generator: torch.Generator, inputs: int, outputs: int) -> dict[str, Tensor]:
         shapes = {"w0": (12, inputs), "b0": (12,), "w1": (outputs, 12), "b1": (outputs,)}
         return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
@@ -206,5 +216,11 @@ def test_an_algorithm_that_is_not_ours_runs_on_every_backend(
         }
         return state, {**batch, "terminated": (batch["reward"] > 0.5).float()}, {}
 
-    executable = compile_graphs({"full": trace(implicit_q_learning, example(0))})
-    check_steps(executable, implicit_q_learning, example, torch.float32)
+    return trace(implicit_q_learning, example(0)), expected_steps(implicit_q_learning, example)
+
+
+def test_an_algorithm_that_is_not_ours_runs_on_every_backend(
+    compile_graphs: Callable[..., Executable],
+) -> None:
+    graph, expected = implicit_q_steps()
+    check_steps(compile_graphs({"full": graph}), expected, torch.float32)
