@@ -58,7 +58,8 @@ struct Kernels {
 template <typename Real>
 const Kernels<Real> *kernels(const std::string &name = "");
 
-// Each defined by its own translation unit; null where the compiler does not build for that set.
+// Each defined by its own translation unit, which compiles to nothing for a processor that never has the set:
+// those of AVX exist, and are asked for, on x86-64 alone.
 template <typename Real>
 const Kernels<Real> *portable_kernels();
 template <typename Real>

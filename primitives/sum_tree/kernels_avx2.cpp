@@ -108,22 +108,14 @@ struct Lanes<double> {
 #include "sum_tree/kernels_body.hpp"
 
 namespace placerl::sum_tree {
+
 template <typename Real>
 const Kernels<Real> *avx2_kernels() {
     return table<Real>("avx2");
 }
-} // namespace placerl::sum_tree
+template const Kernels<float> *avx2_kernels<float>();
+template const Kernels<double> *avx2_kernels<double>();
 
-#else
-
-namespace placerl::sum_tree {
-template <typename Real>
-const Kernels<Real> *avx2_kernels() {
-    return nullptr;
-}
 } // namespace placerl::sum_tree
 
 #endif
-
-template const placerl::sum_tree::Kernels<float> *placerl::sum_tree::avx2_kernels<float>();
-template const placerl::sum_tree::Kernels<double> *placerl::sum_tree::avx2_kernels<double>();
