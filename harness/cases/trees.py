@@ -39,7 +39,9 @@ def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.fl
 
 def _filled_tree(workload: Workload, target: Target) -> SumTree:
     settings = workload.replay
-    tree = sum_tree.create(settings.capacity, fanout=settings.fanout, **options_of(target))
+    # The simulated tree is the same on every FPGA; only its clock differs, which cycles do not know.
+    options = {"backend": target.backend} if target.backend == "fpga" else options_of(target)
+    tree = sum_tree.create(settings.capacity, fanout=settings.fanout, **options)
     leaves = np.arange(settings.capacity)
     tree.update(leaves, _whole_priorities(np.random.default_rng(0), settings.capacity))
     return tree
