@@ -60,7 +60,7 @@ def _with_acting(graphs: Mapping[str, Graph], algorithm: Algorithm, simd: str) -
         return NativeExecutable(graphs, simd=simd)
 
 
-def _acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
+def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
     """The same algorithm, but for its greedy actions, which `act` computes from observations (n, ...)."""
     kind = type(algorithm)
     acting = type(kind.__name__, (kind,), {"act": lambda self, parameters, observation: act(observation)})
@@ -152,7 +152,7 @@ class NativeLearner(GraphLearner):
         self._action = np.zeros(action.shape, graph.buffers[action.buffer].dtype)
         program = executable._programs[_ACT]
         self._run_acting = partial(executable._executor.run, [program], [self._observation], [self._action])
-        self._explorer = _acting_by(self.algorithm, self._act)
+        self._explorer = acting_by(self.algorithm, self._act)
 
     def _act(self, observation: Array) -> Array:
         if not self._acts:

@@ -3,6 +3,7 @@
 
 #include "fused/bindings.hpp"
 #include "learner/native/bindings.hpp"
+#include "quantization/native/bindings.hpp"
 #include "replay/bindings.hpp"
 #include "sum_tree/bindings.hpp"
 
@@ -32,4 +33,5 @@ NB_MODULE(_native, m) {
     placerl::replay::bind_replay(m);
     placerl::learner::bind_learner(m);
     placerl::fused::bind_fused(m);
+    placerl::quantization::bind_quantization(m);
 }

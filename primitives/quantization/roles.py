@@ -1,0 +1,214 @@
+"""What each buffer of a step graph is to FIX's accelerator: weight, activation or gradient; and each product.
+
+The graph does not say; its data flow does. A product with a weight matrix that runs along the weight's inputs is
+a layer's forward pass, and one that runs along its outputs carries an error back. A product without a weight
+that reads a forward pass's operand is a weight's gradient. What errors flow into is a gradient too.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from primitives.learner.graph import Graph, Node, View
+from primitives.quantization.fixed_point import Q
+from primitives.quantization.precision import Precision
+
+
+class Role(StrEnum):
+    """What an operand of a product is."""
+
+    WEIGHT = "weight"
+    ACTIVATION = "activation"
+    ERROR = "error"
+
+
+class Plain(StrEnum):
+    """How a buffer that is not fixed-point is held."""
+
+    BINARY32 = "binary32"
+    BINARY64 = "binary64"
+    WHOLE = "whole"  # indices, flags, pixels: as they are
+
+
+Storage = Q | Plain
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product.
+
+    Attributes:
+        role: what it is.
+        layer: the weight matrix whose layer it belongs to, `state/actor/0.weight`; "" where that is not known.
+            Extremes are captured by role and layer, so that every pass through a layer shares them.
+    """
+
+    role: Role
+    layer: str
+
+    @property
+    def key(self) -> str:
+        """What its captured extremes are kept under; "" where none are."""
+        return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
+
+    def bits(self, precision: Precision) -> int | None:
+        """n of its quantisation after the delay; None for all its bits."""
+        if not self.layer:
+            return None
+        return {
+            Role.WEIGHT: precision.weight_bits,
+            Role.ACTIVATION: precision.activation_bits,
+            Role.ERROR: precision.error_bits,
+        }[self.role]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A graph's buffers and products, assigned.
+
+    Attributes:
+        storage: of each buffer.
+        labels: what its saturations are counted under.
+        operands: of each matrix product, by the position of its node.
+    """
+
+    storage: tuple[Storage, ...]
+    labels: tuple[str, ...]
+    operands: dict[int, tuple[Operand, Operand]]
+
+
+def assign(graph: Graph, precision: Precision) -> Roles:
+    """Find the role of every buffer and product; see the module's text.
+
+    Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: they are few and
+    the controller's, as in FIX Fig. 2 the host's. So is what is summed to a scalar alone, such as the terms
+    of a loss or of a gradient's norm.
+    """
+    operands = _operands(graph)
+    gradients = _gradients(graph, operands)
+    summed = _summed_to_scalars(graph)
+
+    def storage(position: int) -> tuple[Storage, str]:
+        buffer = graph.buffers[position]
+        if not buffer.dtype.startswith("float"):
+            return Plain.WHOLE, ""
+        if buffer.shape == ():
+            return Plain.BINARY64, ""
+        if buffer.kind == "state":
+            if "/square/" in buffer.name:
+                return precision.square or Plain.BINARY32, "moments"
+            if "/mean/" in buffer.name:
+                return precision.gradients, "moments"
+            return precision.weights, "weights"
+        if position in gradients:
+            return precision.gradients, "gradients"
+        if position in summed:
+            return Plain.BINARY64, ""
+        return precision.activations, "inputs" if buffer.kind == "input" else "activations"
+
+    held = [storage(i) for i in range(len(graph.buffers))]
+    return Roles(tuple(kind for kind, _ in held), tuple(label for _, label in held), operands)
+
+
+def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) -> tuple[bool, bool]:
+    """Whether a product's operand is a weight matrix, and whether the product runs along its inputs.
+
+    Args:
+        inner, outer: the view's size along the product's sum, and across.
+        step: the view's stride along the sum.
+    """
+    buffer = graph.buffers[view.buffer]
+    is_weight = buffer.kind == "state" and len(buffer.shape) >= 2 and view.size == buffer.size
+    if not is_weight:
+        return False, False
+    outputs, inputs = buffer.shape[0], prod(buffer.shape[1:])
+    if outputs == inputs:
+        return True, step == 1
+    return True, (inner, outer) == (inputs, outputs)
+
+
+def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
+    found: dict[int, tuple[Operand, Operand]] = {}
+    layer_of: dict[int, str] = {}  # of the buffers that forward passes read
+    unknown = Operand(Role.ACTIVATION, "")
+    for position, node in enumerate(graph.nodes):
+        if node.kind != "matmul":
+            continue
+        a, b = node.inputs
+        sides = (
+            _weight_side(graph, a, a.shape[-1], a.shape[-2], a.strides[-1]),
+            _weight_side(graph, b, b.shape[-2], b.shape[-1], b.strides[-2]),
+        )
+        if not sides[0][0] and not sides[1][0]:
+            continue
+        which = 1 if sides[1][0] else 0
+        weight, other = (b, a) if which else (a, b)
+        layer = graph.buffers[weight.buffer].name
+        role = Role.ACTIVATION if sides[which][1] else Role.ERROR
+        if role is Role.ACTIVATION:
+            layer_of.setdefault(other.buffer, layer)
+        pair = (Operand(role, layer), Operand(Role.WEIGHT, layer))
+        found[position] = pair if which else pair[::-1]
+    for position, node in enumerate(graph.nodes):
+        if node.kind != "matmul" or position in found:
+            continue
+        layers = [layer_of.get(view.buffer, "") for view in node.inputs]
+        if bool(layers[0]) == bool(layers[1]):
+            found[position] = (unknown, unknown)
+            continue
+        layer = layers[0] or layers[1]
+        pair = (Operand(Role.ERROR, layer), Operand(Role.ACTIVATION, layer))
+        found[position] = pair if layers[1] else pair[::-1]
+    return found
+
+
+def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> set[int]:
+    """The buffers that errors and gradients lie in."""
+    marked: set[int] = set()
+    for position, pair in operands.items():
+        node = graph.nodes[position]
+        errors = [view for view, operand in zip(node.inputs, pair, strict=True) if operand.role is Role.ERROR]
+        marked.update(view.buffer for view in errors)
+        if errors:
+            marked.add(node.outputs[0].buffer)
+    # What is moved into an error's place is one already, as the loss's derivative that DQN scatters.
+    for node in reversed(graph.nodes):
+        if node.kind in ("scatter_add", "col2im") and node.outputs[0].buffer in marked:
+            marked.update((node.inputs[0].buffer, node.inputs[-1].buffer))
+    # The state is updated from gradients, and is none.
+    state = {i for i, _ in graph.of_kind("state")}
+    for node in graph.nodes:
+        for view, sources in _dependencies(node):
+            if view.buffer not in state and any(source.buffer in marked for source in sources):
+                marked.add(view.buffer)
+    return marked
+
+
+def _dependencies(node: Node) -> list[tuple[View, list[View]]]:
+    """Each output and the inputs that it depends on."""
+    if node.kind != "elementwise":
+        indices = ("gather", "take", "scatter_add")
+        data = [node.inputs[0], *node.inputs[2:]] if node.kind in indices else list(node.inputs)
+        return [(view, data) for view in node.outputs]
+    reads: list[set[int]] = [{i} for i in range(len(node.inputs))]
+    for instruction in node.program:
+        reads.append(set().union(*(reads[i] for i in instruction.arguments)))
+    return [
+        (view, [node.inputs[i] for i in reads[result]])
+        for view, result in zip(node.outputs, node.results, strict=True)
+    ]
+
+
+def _summed_to_scalars(graph: Graph) -> set[int]:
+    """Temporaries that are read by sums to one number alone."""
+    kept = {view.buffer for view in graph.outputs.values()}
+    summed: set[int] = set()
+    others: set[int] = set()
+    for node in graph.nodes:
+        is_sum = node.kind == "reduce" and graph.buffers[node.outputs[0].buffer].shape == ()
+        target = summed if is_sum else others
+        target.update(view.buffer for view in node.inputs)
+        if node.kind != "elementwise":
+            others.update(view.buffer for view in node.outputs)
+    temporary = {i for i, _ in graph.of_kind("temporary")}
+    return (summed & temporary) - others - kept
