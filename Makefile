@@ -108,6 +108,10 @@ reproduce: install  ## run the main job and write the report; TIER=quick|standar
 bench-learner: install  ## gradient steps of every learner, beside PyTorch at its best, SB3 and RLtools; OUT=folder
 	$(BIN)/python -P -m harness.benchmarks.bench_learner --build --out $(or $(OUT),results/bench-learner)
 
+.PHONY: bench-quantization
+bench-quantization: install  ## gradient steps in fixed point of 32 and 16 bits, beside floats; OUT=folder
+	$(BIN)/python -P -m harness.benchmarks.quantization --out $(or $(OUT),results/bench-quantization)
+
 learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl learn --tier $(TIER)

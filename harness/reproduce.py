@@ -3,11 +3,22 @@
 A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from harness import compare, platform_model, predicting, profiling, simulated_profile, training_run, workload
+from harness import (
+    compare,
+    fixed_point_throughput,
+    fixed_point_training,
+    platform_model,
+    predicting,
+    profiling,
+    simulated_profile,
+    training_run,
+    workload,
+)
+from harness.claims.base import Claim
 from harness.claims.experiments import EXPERIMENTS
 from harness.mapping import Mapping
 from harness.progress import Report, part
@@ -100,6 +111,26 @@ def claim_cell(key: str, tier: Tier) -> Cell:
     return Cell(f"claim/{key}", tier.profile_s, measure)
 
 
+def fixed_point_cells(tier: Tier) -> list[Cell]:
+    """Training in fixed point: a run each of FIX Fig. 7, and the throughput of Fig. 8 to 10; in named tiers alone."""
+    if tier.name not in fixed_point_training.TASKS:
+        return []
+
+    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: [measure(report)]
+
+    cells = [
+        Cell(f"claim/{fixed_point_training.EXPERIMENT}/{key}", estimate_s, training(measure))
+        for key, estimate_s, measure in fixed_point_training.experiments(tier.name)
+    ]
+    throughput = fixed_point_throughput
+
+    def steps(run: Run, report: Report) -> list[Measurement]:
+        return throughput.measure(tier.profile_s, report)
+
+    return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.profile_s, steps)]
+
+
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """The mapping that the default strategy chose, from the run's own predictions."""
     rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
@@ -120,7 +151,18 @@ def plan(tier: Tier) -> list[Cell]:
             cells.append(run_cell(item, item.training.batch_size, seed, tier.run_s))
         cells.append(compare_cell(item, "sb3", tier))
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    return cells
+    return cells + fixed_point_cells(tier)
+
+
+def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
+    """The cells whose rows any of the claims reads, and the predictions that name the mapping of a run among them."""
+    wanted = [cell for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)]
+    trains = any(cell.key.startswith(("run/", "compare/")) for cell in wanted)
+    return [
+        cell
+        for cell in cells
+        if cell in wanted or (trains and cell.key.startswith(("profile/", "prediction/")))
+    ]
 
 
 def finished(run: Run, cell: Cell) -> bool:

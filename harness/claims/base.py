@@ -64,6 +64,8 @@ class Claim:
         published: the numbers it gives; empty where only a lost figure or table showed them.
         needs: what a run must have measured for the check.
         check: the verdict's code; None where this project cannot make those rows yet.
+        reads: what the cells whose rows the check reads begin with ("claim/FIX-F7", "profile/"), none where it
+            reads no rows; None for every cell but other claims' experiments.
     """
 
     key: str
@@ -72,11 +74,18 @@ class Claim:
     published: tuple[Number, ...]
     needs: str
     check: Check | None = None
+    reads: tuple[str, ...] | None = None
 
     @property
     def paper(self) -> str:
         """The paper's key."""
         return self.key.partition("-")[0]
+
+    def needs_cell(self, key: str) -> bool:
+        """Whether the check reads rows of the cell of that key."""
+        if self.reads is None:
+            return not key.startswith("claim/") or f"{key}/".startswith(f"claim/{self.key}/")
+        return any(f"{key}/".startswith(f"{beginning.rstrip('/')}/") for beginning in self.reads)
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
         """The verdict from the rows of a run (the columns of `Store.frame()`)."""

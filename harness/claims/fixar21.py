@@ -4,10 +4,17 @@ import pandas as pd
 
 from harness.claims import accelerator_cycles
 from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.fixar21_training import (
+    ACCELERATOR,
+    NEEDS_CURVES,
+    NEEDS_STEPS,
+    accelerator,
+    breakdown,
+    platform,
+    reward,
+)
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
-
-ACCELERATOR = "the fixed-point accelerator (simulated)"
 
 
 def speedup_range(_: pd.DataFrame) -> Finding:
@@ -90,7 +97,9 @@ CLAIMS = (
         "VI-C, Fig. 7",
         "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not",
         from_text("FIX.reward_level"),
-        "fixed-point learners and learning curves",
+        NEEDS_CURVES,
+        reward,
+        reads=("claim/FIX-F7",),
     ),
     Claim(
         "FIX-F8",
@@ -98,6 +107,8 @@ CLAIMS = (
         "Inferences per second of the platform over batch size, against CPU-GPU",
         from_text("FIX.platform_ips"),
         f"{ACCELERATOR} and a CUDA device",
+        platform,
+        reads=("claim/FIX-F8",),
     ),
     Claim(
         "FIX-F8-range",
@@ -106,13 +117,16 @@ CLAIMS = (
         from_text("FIX.platform_speedup"),
         "nothing",
         speedup_range,
+        reads=(),
     ),
     Claim(
         "FIX-F9",
         "VI-C, Fig. 9",
         "Environment time is constant; the accelerator's grows with the batch and becomes the bottleneck",
         from_text("FIX.environment_time"),
-        ACCELERATOR,
+        NEEDS_STEPS,
+        breakdown,
+        reads=("claim/FIX-F8",),
     ),
     Claim(
         "FIX-F10",
@@ -125,6 +139,8 @@ CLAIMS = (
             "FIX.accelerator_efficiency_gain",
         ),
         f"{ACCELERATOR}, a CUDA device, watts of both",
+        accelerator,
+        reads=("claim/FIX-F8",),
     ),
     Claim(
         "FIX-F10-rate",
@@ -140,6 +156,7 @@ CLAIMS = (
         "FPGA resources of the accelerator",
         tuple(from_cell("fix_table_1", "Total", name) for name in ("LUT", "FF", "BRAM", "URAM", "DSP")),
         "FPGA resources from synthesis",
+        reads=(),
     ),
     Claim(
         "FIX-T2",
@@ -151,6 +168,7 @@ CLAIMS = (
             from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
         ),
         ACCELERATOR,
+        reads=(),
     ),
     Claim(
         "FIX-T2-size",
@@ -162,6 +180,7 @@ CLAIMS = (
         ),
         "nothing",
         network_size,
+        reads=(),
     ),
     Claim(
         "FIX-T2-peak",
@@ -170,6 +189,7 @@ CLAIMS = (
         from_text("FIX.accelerator_ips"),
         "nothing",
         peak,
+        reads=(),
     ),
     Claim(
         "FIX-VI-B",
@@ -178,5 +198,6 @@ CLAIMS = (
         from_text("FIX.hopper_action"),
         "Gymnasium's Hopper-v5",
         hopper_actions,
+        reads=(),
     ),
 )

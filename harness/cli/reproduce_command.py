@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness import reproduce, tiers
+from harness import claims, reproduce, tiers
 from harness.cli.app import app
 from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, store_path, write_report
 from harness.errors import UserError
@@ -25,12 +25,20 @@ def reproduce_command(
         str | None,
         typer.Option("--ray", help="Spread the cells over a Ray cluster: its address, or `local`."),
     ] = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            "--only", help="A paper's key (FIX) or a claim's (FIX-F7): measure what these claims read alone."
+        ),
+    ] = "",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Measure, map, run and compare every workload of a tier; write the report; print the verdicts."""
     tier = tiers.tier(tier_name)
     cells = reproduce.plan(tier)
+    if only:
+        cells = reproduce.needed(cells, claims.claims(only))
     failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
     write_report(results, as_json)
     if failed:

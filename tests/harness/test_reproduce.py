@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import reproduce
+from harness import claims, reproduce
+from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
 from harness.provenance import Provenance
@@ -45,7 +46,24 @@ def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() ->
         "compare/cartpole-dqn/sb3",
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
+        "claim/PAL-F9-locks",
     ]
+
+
+def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
+    cells = reproduce.plan(TIERS["quick"])
+
+    def keys(only: str) -> list[str]:
+        return [cell.key for cell in reproduce.needed(cells, claims.claims(only))]
+
+    assert all(key.startswith("claim/FIX-") for key in keys("FIX"))
+    assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F7", "FIX-F8"}
+    assert keys("FIX-F9") == ["claim/FIX-F8"]
+    assert keys("FIX-T1") == []
+    assert "claim/PAL-F9" in keys("PAL")
+    assert not any(key.startswith("claim/") for key in keys("MAP"))
+    with pytest.raises(UserError, match="key: found FOX; allowed: MAP"):
+        keys("FOX")
 
 
 @pytest.mark.parametrize("name", TIERS)

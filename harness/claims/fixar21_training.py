@@ -1,0 +1,171 @@
+"""Checks of FIX VI-C: the reward of fixed-point training (Fig. 7), and inferences a second (Fig. 8 to 10)."""
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness import fixed_point_throughput as throughput
+from harness import fixed_point_training as training
+from harness.claims.base import Finding, Outcome
+from harness.claims.evidence import detail, noisy, number, records, select
+from harness.claims.number import Number
+from harness.fixed_point_training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from harness.provenance import Provenance
+
+ACCELERATOR = "the fixed-point accelerator (simulated)"
+NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
+NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
+CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
+TRAINS = 0.8
+"""A curve trains when it gains at least this share of what floats gain over the untrained network."""
+FAILS = 0.5
+"""It fails to when it gains less than this share."""
+PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
+
+Runs = dict[str, dict[int, Any]]
+"""Rows of one workload by curve and seed."""
+
+
+def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
+    """Workloads whose four curves were all trained; the seeds that all four have."""
+    found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
+    for row in records(select(frame, suite="claim", quantity="evaluation_return")):
+        if detail(row, "experiment") == training.EXPERIMENT:
+            found[row.workload][row.backend][int(detail(row, "seed"))] = row
+    complete: dict[str, Runs] = {}
+    for name, curves in found.items():
+        seeds = set.intersection(*(set(curves.get(curve, {})) for curve in CURVES))
+        if seeds:
+            complete[name] = {
+                curve: {seed: rows[seed] for seed in sorted(seeds) if seed in rows}
+                for curve, rows in curves.items()
+            }
+    return complete
+
+
+def reward(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 7: what fixed point, and the change to 16 bits, do to the reward."""
+    workloads = _runs(frame)
+    if not workloads:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    ours: list[Number] = []
+    words: list[str] = []
+    outcomes = [_judged(name, runs, ours, words) for name, runs in workloads.items()]
+    # One workload against the claim is enough; one that cannot tell leaves it open.
+    for outcome in (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT, Outcome.IN_KIND):
+        if outcome in outcomes:
+            return Finding(outcome, tuple(ours), " ".join(words))
+    return Finding(Outcome.REPRODUCED, tuple(ours), " ".join(words))
+
+
+def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outcome:
+    start = float(np.mean([row.samples[0] for row in runs[FLOAT].values()]))
+    finals = {}
+    for curve, rows in runs.items():
+        finals[curve] = float(np.mean([row.value for row in rows.values()]))
+        ours.append(_mean(f"{name}, {curve}: final return", finals[curve], rows))
+    gain = finals[FLOAT] - start
+    some = next(iter(runs[FLOAT].values()))
+    steps = int(detail(some, "steps"))
+    words.append(f"{name}, {steps:,} steps, {len(runs[FLOAT])} seeds:")
+    spread = np.std([row.value for row in runs[FLOAT].values()])
+    if gain <= 0 or gain < 2 * spread:
+        words.append("floats themselves gain too little over the untrained network to tell.")
+        return Outcome.NO_VERDICT
+    share = {curve: (final - start) / gain for curve, final in finals.items()}
+    shares = ", ".join(f"{curve} {share[curve]:.0%}" for curve in runs if curve != FLOAT)
+    words.append(f"of what floats gain, {shares}.")
+    words.append(_change(runs[DYNAMIC]))
+    if share[FIXED_16] >= TRAINS:
+        words.append("16 bits from the start train too.")
+    if min(share[FIXED_32], share[DYNAMIC]) >= TRAINS and share[FIXED_16] < FAILS:
+        published = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
+        return Outcome.REPRODUCED if published else Outcome.IN_KIND
+    if min(share[FIXED_32], share[DYNAMIC]) < FAILS or share[FIXED_16] >= TRAINS:
+        return Outcome.NOT_REPRODUCED
+    return Outcome.NO_VERDICT
+
+
+def _change(rows: dict[int, Any]) -> str:
+    """What the reward does when activations become 16 bits wide: the dip, and the recovery."""
+    before, after, later = [], [], []
+    for row in rows.values():
+        at = int(detail(row, "delay")) // int(detail(row, "evaluation_interval"))
+        before.append(row.samples[at])
+        after.append(row.samples[min(at + 1, len(row.samples) - 1)])
+        later.append(row.value)
+    was, dipped, became = (float(np.mean(x)) for x in (before, after, later))
+    text = f"At the change the return goes from {was:.4g} to {dipped:.4g} and ends at {became:.4g}:"
+    # Evaluations differ between neighbours without any change, by this much.
+    wiggle = np.mean([np.std(np.diff(row.samples[len(row.samples) // 4 :])) for row in rows.values()])
+    if was - dipped <= wiggle:
+        return f"{text} a dip beyond the {wiggle:.3g} between any two evaluations is not seen."
+    return f"{text} a dip, {'made good' if became >= dipped + (was - dipped) / 2 else 'not made good'}."
+
+
+def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:
+    labels = tuple(sorted(int(row.Index) for row in rows.values()))
+    return Number(quantity, value, "1", Provenance.MEASURED, f"mean of {len(rows)} seeds", rows=labels)
+
+
+def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
+    """Rows of the throughput experiment by side and batch size."""
+    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    for row in records(select(frame, suite="claim", quantity=quantity)):
+        if detail(row, "experiment") == throughput.EXPERIMENT:
+            found[row.backend][int(row.batch_size)] = row
+    return found
+
+
+def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]:
+    return tuple(
+        number(row, f"{side}, batch size {size}: {words}")
+        for side, sizes in _steps(frame, quantity).items()
+        for size, row in sorted(sizes.items())
+    )
+
+
+def platform(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 8: inferences a second of a whole step; this machine's processor stands where the accelerator would."""
+    ours = _rates(frame, "inferences_per_s", "whole step on this processor")
+    needs = f"{ACCELERATOR} and a CUDA device"
+    return Finding(Outcome.NOT_RUN, ours, needs=needs if ours else f"{NEEDS_STEPS}, {needs}")
+
+
+def accelerator(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 10: inferences a second of the gradient step alone, and per watt."""
+    ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
+    return Finding(Outcome.NOT_RUN, ours, needs=f"{ACCELERATOR}, a CUDA device, watts of both")
+
+
+def breakdown(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 9: where a step's time goes as the batch grows."""
+    terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
+    sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
+    if len(sizes) < 2:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+    ours = tuple(
+        number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}") for size in sizes for term in terms
+    )
+    smallest, largest = sizes[0], sizes[-1]
+    environment = [terms["environment"][size].value for size in (smallest, largest)]
+    learner = [terms["learner"][size].value for size in sizes]
+    constant = max(environment) < 1.5 * min(environment)
+    grows = all(a < b for a, b in pairwise(learner))
+    bottleneck = {size: max(terms, key=lambda term: terms[term][size].value) for size in sizes}
+    explanation = (
+        f"From batch size {smallest} to {largest} the environment's time changes by "
+        f"{environment[1] / environment[0]:.2f}x, the learner's by {learner[-1] / learner[0]:.1f}x. The largest part: "
+        + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
+        + ". The learner is this processor's, where FIX has its accelerator."
+    )
+    if noisy(
+        frame.loc[[int(terms[term][size].Index) for size in sizes for term in ("environment", "learner")]]
+    ):
+        return Finding(Outcome.NO_VERDICT, ours, f"{explanation} Some rows are too noisy.")
+    if constant and grows and bottleneck[largest] == "learner":
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NOT_REPRODUCED, ours, explanation)

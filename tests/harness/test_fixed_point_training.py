@@ -1,0 +1,60 @@
+"""Training in fixed point beside floats, as measurements."""
+
+import numpy as np
+import pytest
+
+from harness import fixed_point_throughput, fixed_point_training, workload
+from harness.fixed_point_training import CURVES, DYNAMIC, FIXED_32, FLOAT, Task
+from harness.progress import silent
+from primitives.quantization import precision
+
+TINY = Task("pendulum-ddpg", 6, 3)
+
+
+@pytest.mark.parametrize("curve", [FLOAT, DYNAMIC])
+def test_a_run_has_its_evaluations_formats_and_counts(curve: str) -> None:
+    row = fixed_point_training.train(TINY, curve, CURVES[curve](TINY), 1, silent)
+    assert (row.suite, row.workload, row.backend, row.status) == ("claim", "pendulum-ddpg", curve, "ok")
+    assert len(row.samples) == 3
+    assert row.value == row.samples[-1]
+    assert all(-2000 < value < 0 for value in row.samples)
+    assert row.details["delay"] == (0 if curve == FLOAT else 3)
+    assert isinstance(row.details["saturated"], dict)
+
+
+def test_every_curve_starts_from_the_same_network_and_evaluations() -> None:
+    starts = [
+        fixed_point_training.train(
+            Task("pendulum-ddpg", 2, 2), curve, CURVES[curve](TINY), 1, silent
+        ).samples[0]
+        for curve in (FLOAT, FIXED_32)
+        if CURVES[curve](TINY) is None or not CURVES[curve](TINY).delay  # type: ignore[union-attr]
+    ]
+    assert starts[1] == pytest.approx(starts[0], rel=1e-2)
+
+
+def test_a_delay_beyond_the_run_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^delay: found 6; allowed: less than the run's 6"):
+        fixed_point_training.train(TINY, DYNAMIC, precision.dynamic(6), 0, silent)
+
+
+def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
+    for tier in ("standard", "full"):
+        names = {task.workload for task in fixed_point_training.TASKS[tier]}
+        assert {workload.load(name).environment.id for name in names} == {
+            "HalfCheetah-v5", "Hopper-v5", "Swimmer-v5",
+        }  # fmt: skip
+        assert {workload.load(name).network.hidden for name in names} == {(400, 300)}
+    keys = [key for key, _, _ in fixed_point_training.experiments("full")]
+    assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES)
+
+
+def test_throughput_has_every_term_of_every_side() -> None:
+    rows = fixed_point_throughput.measure(0.0, silent, batch_sizes=(64,), rounds=5)
+    assert {row.backend for row in rows} == set(fixed_point_throughput.FORMATS)
+    for side in fixed_point_throughput.FORMATS:
+        of_side = {row.quantity: row for row in rows if row.backend == side}
+        whole = np.array(of_side["inferences_per_s"].samples)
+        parts = sum(np.array(of_side[f"{term}_time"].samples) for term in fixed_point_throughput.TERMS)
+        assert (64 / whole >= parts * 0.999).all()  # the parts are within the whole
+        assert of_side["inferences_per_s"].unit == "IPS"
