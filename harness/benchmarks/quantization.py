@@ -24,7 +24,6 @@ import numpy as np
 
 from harness import comparison, workload
 from harness.benchmarks import command
-from harness.benchmarks.learner import step_macs
 from harness.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from harness.comparison import Comparison
 from harness.fixed_point_training import FIXED_32, FLOAT, described, make_learner
@@ -35,6 +34,7 @@ from harness.runtime.compose import algorithm_of
 from harness.workload import Workload
 from primitives import _native
 from primitives.learner import Learner
+from primitives.learner.graph_learner import step_graph
 from primitives.quantization import aware_training, precision
 from primitives.quantization.aware_training import FixedPointLearner
 from primitives.quantization.precision import Precision
@@ -119,7 +119,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
     timings = measure(
         cases(item, batch_size), protocol, progress=lambda done, total: report(done, total, "rounds")
     )
-    macs = step_macs(item) * batch_size
+    macs = step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()
     rows = []
     for name, timing in timings.items():
         side = FLOAT if name == NULL else name

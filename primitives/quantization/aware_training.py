@@ -82,7 +82,7 @@ class FixedPointLearner(GraphLearner):
             algorithm, compile_graphs, backend=backend, device=device, batch_size=batch_size, seed=seed
         )
         # The acting parameters are a choice among the state's leaves: of their names too.
-        names: Any = tree.unflatten(self._structure, {name: name for name in tree.flatten(self._structure)})  # type: ignore[misc]
+        names: Any = tree.unflatten(self._structure, {name: name for name in tree.flatten(self._structure)})
         acting: Any = algorithm.acting_parameters(names)
         self._acting_leaves = _Leaves(self.fixed, acting, self._ones.dtype)
         self._explorer = acting_by(algorithm, self._act)
