@@ -6,6 +6,7 @@ network and draw from the same streams. FIX leaves the delay open; here it is a 
 others.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,13 +23,13 @@ from harness.provenance import Provenance
 from harness.runtime.actor import Actor
 from harness.runtime.compose import algorithm_of, columns_of
 from harness.workload import Workload
-from primitives import learner, quantization
+from primitives import learner
 from primitives.learner import Learner
-from primitives.quantization import aware_training, precision
+from primitives.quantization import Q, aware_training, precision
 from primitives.quantization.precision import Precision
 from primitives.replay import Storage, UniformReplay
 
-EXPERIMENT = "FIX-F7"
+EXPERIMENT, SWEEP = "FIX-F7", "FIX-F7-sweep"
 STARTS = 10  # FIX VI-B
 FLOAT, FIXED_32, FIXED_16, DYNAMIC = "float 32", "fixed 32", "fixed 16", "dynamic"
 QUARL = "8-bit weights and activations"
@@ -64,6 +65,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
     "standard": tuple(Task(name, 100_000, 5_000) for name in _MUJOCO),
     "full": tuple(Task(name, 1_000_000, 5_000) for name in _MUJOCO),
 }
+SWEPT = TASKS["quick"][0]
 SEEDS = {"quick": 2, "standard": 3, "full": 5}
 
 Curve = Callable[[Task], Precision | None]
@@ -160,7 +162,15 @@ class Trial:
         self._evaluation.close()
 
 
-def train(task: Task, curve: str, formats: Precision | None, seed: int, report: Report) -> Measurement:
+def train(
+    task: Task,
+    curve: str,
+    formats: Precision | None,
+    seed: int,
+    report: Report,
+    *,
+    experiment: str = EXPERIMENT,
+) -> Measurement:
     """One training run.
 
     Args:
@@ -169,6 +179,7 @@ def train(task: Task, curve: str, formats: Precision | None, seed: int, report: 
         formats: in fixed point with these; None for floats.
         seed: of everything random.
         report: called with the progress.
+        experiment: what the row belongs to.
 
     Returns:
         A row of suite `claim`: the mean return of the last fifth of the evaluations, all of them as samples.
@@ -193,7 +204,7 @@ def train(task: Task, curve: str, formats: Precision | None, seed: int, report: 
         trial.close()
     saturated = made.saturated if isinstance(made, aware_training.FixedPointLearner) else {}
     details = {
-        "experiment": EXPERIMENT,
+        "experiment": experiment,
         "curve": curve,
         "seed": seed,
         "steps": task.steps,
@@ -246,33 +257,30 @@ def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Meas
         seeds = workload.load(task.workload).training.seeds[: SEEDS[tier]]
         for seed in seeds:
             for curve, formats_of in CURVES.items():
-                key = f"{task.workload}/{curve.replace(' ', '-')}/seed{seed}"
                 measure = partial(train, task, curve, formats_of(task), seed)
-                yield key, task.steps * task.step_s, measure
+                yield _key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure
+    if tier != "quick":
+        for name, formats in sweep(SWEPT).items():
+            measure = partial(train, SWEPT, name, formats, 0, experiment=SWEEP)
+            yield _key(SWEEP, SWEPT, name, 0), SWEPT.steps * SWEPT.step_s, measure
 
 
-def sweep(task: Task, seed: int, report: Report) -> list[Measurement]:
-    """How the delay and the split of integer and fraction bits matter, neither of which FIX gives.
+def _key(experiment: str, task: Task, curve: str, seed: int) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", curve.lower()).strip("-")
+    return f"{experiment}/{task.workload}/{name}/seed{seed}"
 
-    Returns:
-        A row each: dynamic with other delays, fixed 32 with other splits, and Adam's second moment in fixed point.
-    """
+
+def sweep(task: Task) -> dict[str, Precision]:
+    """What FIX does not give, tried: other delays, other splits of integer and fraction bits, and a fixed-point second
+    moment. By name."""
     base = precision.fixed_32()
     tried: dict[str, Precision] = {
         f"dynamic, d = {share:.0%} of the run": precision.dynamic(max(1, int(task.steps * share)))
         for share in (0.05, 0.25, 0.75)
     }
-    for fraction_bits in (8, 12, 20):
-        tried[f"fixed 32, activations Q(32, {fraction_bits})"] = replace(
-            base, activations=quantization.Q(32, fraction_bits)
-        )
-    for fraction_bits in (16, 20, 30):
-        tried[f"fixed 32, weights Q(32, {fraction_bits})"] = replace(
-            base, weights=quantization.Q(32, fraction_bits)
-        )
-    for fraction_bits in (16, 28):
-        tried[f"fixed 32, gradients Q(32, {fraction_bits})"] = replace(
-            base, gradients=quantization.Q(32, fraction_bits)
-        )
-    tried["fixed 32, second moment Q(32, 30)"] = replace(base, square=quantization.Q(32, 30))
-    return [train(task, name, formats, seed, report) for name, formats in tried.items()]
+    fields = {"activations": (8, 12, 20), "weights": (16, 20, 30), "gradients": (16, 20, 28), "square": (30,)}
+    for field, splits in fields.items():
+        for fraction_bits in splits:
+            formats = Q(32, fraction_bits)
+            tried[f"fixed 32, {field} {formats}"] = replace(base, **{field: formats})  # type: ignore[arg-type]
+    return tried

@@ -120,7 +120,7 @@ def fixed_point_cells(tier: Tier) -> list[Cell]:
         return lambda run, report: [measure(report)]
 
     cells = [
-        Cell(f"claim/{fixed_point_training.EXPERIMENT}/{key}", estimate_s, training(measure))
+        Cell(f"claim/{key}", estimate_s, training(measure))
         for key, estimate_s, measure in fixed_point_training.experiments(tier.name)
     ]
     throughput = fixed_point_throughput

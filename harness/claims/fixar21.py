@@ -99,7 +99,7 @@ CLAIMS = (
         from_text("FIX.reward_level"),
         NEEDS_CURVES,
         reward,
-        reads=("claim/FIX-F7",),
+        reads=("claim/FIX-F7", "claim/FIX-F7-sweep"),
     ),
     Claim(
         "FIX-F8",

@@ -46,7 +46,8 @@ def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
         }  # fmt: skip
         assert {workload.load(name).network.hidden for name in names} == {(400, 300)}
     keys = [key for key, _, _ in fixed_point_training.experiments("full")]
-    assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES)
+    sweep = fixed_point_training.sweep(fixed_point_training.SWEPT)
+    assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES) + len(sweep)
 
 
 def test_throughput_has_every_term_of_every_side() -> None:

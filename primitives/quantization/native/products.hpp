@@ -242,20 +242,29 @@ inline int64_t multiply_narrow(const MatrixProduct &p, const Rounding &r, int32_
     alignas(64) int64_t sums[NARROW_ROWS * NARROW_COLUMNS];
     for (int column = 0; column < p.columns; column += NARROW_COLUMNS) {
         const int columns = std::min(NARROW_COLUMNS, p.columns - column);
-        int64_t column_sums[NARROW_COLUMNS] = {};
+        alignas(64) int64_t column_sums[NARROW_COLUMNS] = {};
         pack_narrow(p, column, columns, NARROW_COLUMNS, b_offset, panel);
-        if (a_offset)
-            for (int k = 0; k < pairs; ++k)
-                for (int j = 0; j < columns; ++j) {
-                    const int32_t word = panel[k * NARROW_COLUMNS + j];
-                    column_sums[j] += int64_t(static_cast<int16_t>(word)) + (word >> 16);
-                }
+        if (a_offset) { // 2^14 pairs of 16-bit numbers always fit 32 bits
+            const Words ones = splat_words(0x00010001);
+            for (int k = 0; k < pairs; k += 1 << 14) {
+                Words total[2] = {zero_words(), zero_words()};
+                for (int i = k; i < std::min(pairs, k + (1 << 14)); ++i)
+                    for (int h = 0; h < 2; ++h)
+                        total[h] =
+                            multiply_add(load_words(panel + i * NARROW_COLUMNS + h * LANES), ones, total[h]);
+                widen_onto(column_sums, total[0]);
+                widen_onto(column_sums + LANES, total[1]);
+            }
+        }
         for (int row = 0; row < p.rows;) {
             const int rows = tile_rows(p.rows - row, NARROW_ROWS);
             // sum (a' + oa)(b' + ob) = sum a'b' + oa sum b' + ob sum (a' + oa)
+            int64_t from_b[NARROW_COLUMNS];
+            for (int j = 0; j < NARROW_COLUMNS; ++j)
+                from_b[j] = a_offset * column_sums[j];
             for (int i = 0; i < rows; ++i)
                 for (int j = 0; j < NARROW_COLUMNS; ++j)
-                    sums[i * NARROW_COLUMNS + j] = a_offset * column_sums[j] + b_offset * row_sums[row + i];
+                    sums[i * NARROW_COLUMNS + j] = from_b[j] + b_offset * row_sums[row + i];
             for (int k = 0; k < pairs; k += block / 2)
                 TILES[rows - 1](packed + row * a_row, a_row, a_pair, panel, k, std::min(pairs, k + block / 2),
                                 sums);
