@@ -51,6 +51,8 @@ class Finding:
 
 
 Check = Callable[[pd.DataFrame], Finding]
+NOTHING = "nothing"
+"""What a claim needs whose check reads no rows."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Claim:
         published: the numbers it gives; empty where only a lost figure or table showed them.
         needs: what a run must have measured for the check.
         check: the verdict's code; None where this project cannot make those rows yet.
-        reads: what the cells whose rows the check reads begin with ("claim/FIX-F7", "profile/"), none where it
-            reads no rows; None for every cell but other claims' experiments.
+        reads: what the cells whose rows the check reads begin with ("claim/FIX-F7", "profile/"); None for every
+            cell but other claims' experiments, or for none where there is no check or it needs `NOTHING`.
     """
 
     key: str
@@ -84,6 +86,8 @@ class Claim:
     def needs_cell(self, key: str) -> bool:
         """Whether the check reads rows of the cell of that key."""
         if self.reads is None:
+            if self.check is None or self.needs == NOTHING:
+                return False
             return not key.startswith("claim/") or f"{key}/".startswith(f"claim/{self.key}/")
         return any(f"{key}/".startswith(f"{beginning.rstrip('/')}/") for beginning in self.reads)
 

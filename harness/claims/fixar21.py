@@ -117,7 +117,6 @@ CLAIMS = (
         from_text("FIX.platform_speedup"),
         "nothing",
         speedup_range,
-        reads=(),
     ),
     Claim(
         "FIX-F9",
@@ -156,7 +155,6 @@ CLAIMS = (
         "FPGA resources of the accelerator",
         tuple(from_cell("fix_table_1", "Total", name) for name in ("LUT", "FF", "BRAM", "URAM", "DSP")),
         "FPGA resources from synthesis",
-        reads=(),
     ),
     Claim(
         "FIX-T2",
@@ -168,7 +166,6 @@ CLAIMS = (
             from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
         ),
         ACCELERATOR,
-        reads=(),
     ),
     Claim(
         "FIX-T2-size",
@@ -180,7 +177,6 @@ CLAIMS = (
         ),
         "nothing",
         network_size,
-        reads=(),
     ),
     Claim(
         "FIX-T2-peak",
@@ -189,7 +185,6 @@ CLAIMS = (
         from_text("FIX.accelerator_ips"),
         "nothing",
         peak,
-        reads=(),
     ),
     Claim(
         "FIX-VI-B",
