@@ -69,6 +69,18 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     return Cell(f"profile/{item.name}/{batch_size}/{device}", SIMULATED_S, measure)
 
 
+def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """What each strategy predicts for this machine with a simulated device."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        timed = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+        counted = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
+        table = [*timed, *(row for row in counted if row.device == device)]
+        return simulated_profile.predictions(item, batch_size, table, device)
+
+    return Cell(f"prediction/{item.name}/{batch_size}/{device}", 0, measure)
+
+
 def prediction_cell(item: Workload, batch_size: int) -> Cell:
     """What each strategy predicts for every mapping, from the primitive table of the same run."""
 

@@ -4,17 +4,18 @@ They are rows of suite `simulated_profile`, beside the ones that were timed on t
 chooses a device that is not there unless it is asked to.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness import platform_model
+from harness import platform_model, predicting
 from harness.cases.learners import created, expect_td_errors, expected_td_errors, random_batch
 from harness.cases.trees import tree_cases
 from harness.errors import UserError
 from harness.mapping import Target
 from harness.measurement import Measurement
-from harness.platform_model import Number
+from harness.platform_model import Link, Number, Platform
 from harness.progress import Report
 from harness.provenance import Provenance
 from harness.workload import Workload
@@ -23,6 +24,7 @@ from primitives.learner.fpga_backend import FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 
 SUITE = "simulated_profile"
+PREDICTIONS = "simulated_prediction"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,37 @@ def clock(device: str) -> Number:
     return stated
 
 
+def with_device(host: Platform, device: str) -> Platform:
+    """A platform with a simulated device and its link added, as the device's own platform states them."""
+    stated = platform_model.load(DEVICES[device].platform)
+    made = stated.find(DEVICES[device].key).model_copy(update={"key": device})
+    link = Link(between=("cpu", device), gb_s=_speed(stated, DEVICES[device].key))
+    return host.model_copy(update={"device": (*host.device, made), "link": (*host.link, link)})
+
+
+def _speed(platform: Platform, key: str) -> Number | None:
+    try:
+        return platform.link_gb_s("cpu", key)
+    except KeyError:
+        return None
+
+
+def predictions(
+    workload: Workload, batch_size: int, rows: Sequence[Measurement], device: str
+) -> list[Measurement]:
+    """The predictions of every strategy for this machine with a simulated device.
+
+    Args:
+        rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
+
+    Returns:
+        Rows of suite `PREDICTIONS`; otherwise as `predicting.measurements`.
+    """
+    platform = with_device(platform_model.this_machine(), device)
+    found = predicting.measurements(workload, batch_size, rows, platform)
+    return [replace(row, suite=PREDICTIONS, details={**row.details, "device": device}) for row in found]
+
+
 def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
     """The rows of one workload on one simulated device.
 
@@ -92,9 +125,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
 
 
 def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
-    rows: list[Measurement] = []
-    if "fpga" not in sum_tree.BACKENDS:
-        return rows
+    rows = []
     for item in tree_cases(workload, batch_size, Target.parse(device)):
         tree = item.case.setup()
         item.case.check(tree)

@@ -83,6 +83,19 @@ def simulated(run: Run, item: workload.Workload, batch_size: int, device: str) -
     return [row for row in rows if row.device == device]
 
 
+def predicted_with(
+    run: Run, item: workload.Workload, batch_size: int, tier: Tier, device: str
+) -> list[Measurement]:
+    """Every strategy's predictions for this machine with a simulated device."""
+    profiled(run, item, batch_size, tier)
+    simulated(run, item, batch_size, device)
+    cell = reproduce.simulated_prediction_cell(item, batch_size, device)
+    if not reproduce.finished(run, cell):
+        reproduce.measure_now(run, cell, silent)
+    rows = run.measurements(suite=simulated_profile.PREDICTIONS, workload=item.name, batch_size=batch_size)
+    return [row for row in rows if row.details["device"] == device]
+
+
 def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
     """Every strategy's predictions for a workload, from the run's primitive table."""
     profiled(run, item, batch_size, tier)

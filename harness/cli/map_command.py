@@ -5,11 +5,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import platform_model, tiers, what_if
+from harness import platform_model, simulated_profile, tiers, what_if
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
     BatchSizeOption,
+    DeviceOption,
     JsonOption,
     ResultsOption,
     TierOption,
@@ -18,8 +19,10 @@ from harness.cli.common import (
     loaded,
     out,
     predicted,
+    predicted_with,
     print_json,
 )
+from harness.errors import UserError
 from harness.measurement import Measurement
 
 
@@ -35,6 +38,7 @@ def map_command(
             "What is not this machine is modelled from published numbers.",
         ),
     ] = platform_model.THIS_MACHINE,
+    device: DeviceOption = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
@@ -43,7 +47,12 @@ def map_command(
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     inputs: list[Measurement] = []
-    if platform_name == platform_model.THIS_MACHINE:
+    if device is not None:
+        simulated_profile.checked_device(device)
+        if platform_name != platform_model.THIS_MACHINE:
+            raise UserError("command line", "--device", device, "none with another --platform")
+        rows = predicted_with(begin(results, tier), item, size, tier, device)
+    elif platform_name == platform_model.THIS_MACHINE:
         rows = predicted(begin(results, tier), item, size, tier)
     else:
         inputs, rows = what_if.predictions(item, size, platform_model.load(platform_name))

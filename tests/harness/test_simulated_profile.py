@@ -1,0 +1,81 @@
+"""The FPGA's rows of the primitive table: their clock, their provenance, and what strategies make of them."""
+
+import pytest
+
+from harness import platform_model, predicting, simulated_profile, workload
+from harness.errors import UserError
+from harness.mapping import Target
+from harness.measurement import Measurement
+from harness.progress import silent
+from harness.provenance import Provenance
+from harness.simulated_profile import DEVICES
+from primitives import learner
+from primitives.learner import fpga_backend
+
+FPGA = next(status for status in learner.backends() if status.name == "fpga")
+
+
+def row(primitive: str, target: str, seconds: float) -> Measurement:
+    return Measurement(
+        suite="profile",
+        workload="hopper-ddpg",
+        primitive=primitive,
+        backend=Target.parse(target).backend,
+        device=Target.parse(target).device,
+        batch_size=256,
+        quantity="time_per_call",
+        unit="s",
+        provenance=Provenance.MEASURED,
+        value=seconds,
+        details={"target": target},
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_clock_is_a_papers_and_the_backends(device: str) -> None:
+    stated = simulated_profile.clock(device)
+    assert stated.provenance == Provenance.PUBLISHED
+    assert stated.value * 1e6 == fpga_backend.DEVICES[device.removeprefix("fpga:")]
+
+
+def test_another_device_is_refused() -> None:
+    with pytest.raises(UserError, match="--device: found 'fpga:u9'; allowed: fpga:u200, fpga:u50"):
+        simulated_profile.checked_device("fpga:u9")
+
+
+def test_strategies_choose_among_this_machine_and_the_device() -> None:
+    table = [
+        row(primitive, target, seconds)
+        for target, seconds in (("native", 1e-3), ("fpga:u200", 1e-5))
+        for primitive in ("learner.step", "sum_tree.sample", "sum_tree.update")
+    ]
+    rows = simulated_profile.predictions(workload.load("hopper-ddpg"), 256, table, "fpga:u200")
+    assert {item.suite for item in rows} == {simulated_profile.PREDICTIONS}
+    chosen = predicting.chosen_mapping(rows, "map-tpds23")
+    assert (str(chosen.learner), str(chosen.rmm)) == ("fpga:u200", "fpga:u200")
+
+
+def test_a_device_comes_with_its_link() -> None:
+    host = platform_model.load("pal21")
+    platform = simulated_profile.with_device(host, "fpga:u200")
+    assert platform.key_of("fpga:u200") == "fpga:u200"
+    assert platform.link_gb_s("cpu", "fpga:u200").value == 16
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FPGA.available, reason=FPGA.reason)
+def test_rows_are_checked_and_simulated() -> None:
+    item = workload.load("cartpole-ddpg")
+    item = workload.override(item, "replay.capacity", 4096, "test")
+    item = workload.override(item, "training.batch_sizes", [32], "test")
+    item = workload.override(item, "training.learning_starts", 100, "test")
+    rows = simulated_profile.profile(item, 32, "fpga:u200", silent)
+    assert [r.primitive for r in rows] == [
+        "sum_tree.sample",
+        "sum_tree.update",
+        "sum_tree.insert",
+        "learner.step",
+    ]
+    for found in rows:
+        assert found.provenance == Provenance.SIMULATED
+        assert found.value == pytest.approx(found.details["cycles"] / 285e6)
