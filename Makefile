@@ -101,6 +101,10 @@ bench-replay-threads: install  ## threads on one replay buffer, beside a global 
 bench-adapters: install  ## training in other libraries with this project's replay and with their own (PAL Fig. 11)
 	$(BIN)/python -P -m harness.benchmarks.adapters --out $(or $(OUT),results/bench-adapters)
 
+.PHONY: fpga-replay
+fpga-replay: install  ## cycles of the replay pipeline beside MAP's formulas, and its cells on UltraScale+
+	$(BIN)/python -P -m harness.benchmarks.replay_cycles --cells
+
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl reproduce --tier $(TIER)

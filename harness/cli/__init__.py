@@ -27,6 +27,7 @@ COMMANDS = (
     "export",
     "diff",
     "merge",
+    "rtl",
 )
 
 for _name in COMMANDS:

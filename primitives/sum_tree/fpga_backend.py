@@ -81,6 +81,7 @@ class FpgaSumTree(SumTree):
         last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first request
             offered to the last response.
         cycles: those of all calls so far.
+        banks, levels, bank_leaves: sub-trees, levels of one, leaves of one.
         clock_hz: the clock assumed.
     """
 
@@ -100,7 +101,7 @@ class FpgaSumTree(SumTree):
         from primitives.fpga.replay_pipeline import BankedLayout, Form, TreeLayout
 
         super().__init__(capacity, fanout, np.float64)
-        self._banks = checked_integer("banks", banks, 1, 64)
+        self.banks = checked_integer("banks", banks, 1, 64)
         leaf_bits = checked_integer("integer_bits", integer_bits, 0, 32)
         leaf_bits += checked_integer("fraction_bits", fraction_bits, 0, 32)
         if form not in FORMS:
@@ -108,11 +109,12 @@ class FpgaSumTree(SumTree):
         if not clock_hz > 0:
             raise ValueError(f"clock_hz: found {clock_hz}; allowed: above 0")
         needed = 1
-        while self._banks * self.fanout**needed < self.capacity:
+        while self.banks * self.fanout**needed < self.capacity:
             needed += 1
         levels = needed if levels is None else checked_integer("levels", levels, needed, 32)
-        bank = TreeLayout(self.fanout, levels, leaf_bits, TAG_BITS if self._banks > 1 else 1)
-        self._layout = BankedLayout(self._banks, bank) if self._banks > 1 else bank
+        bank = TreeLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
+        self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
+        self.levels, self.bank_leaves = levels, bank.leaves
         self._quantum = 2.0**-fraction_bits
         self._priority_max = (2**leaf_bits - 1) * self._quantum
         self._simulation = _library(self._layout, Form(form)).start()
@@ -166,7 +168,7 @@ class FpgaSumTree(SumTree):
             "path": self._layout.path_of(leaves),
             "value": values,
         }
-        if self._banks == 1:
+        if self.banks == 1:
             requests = fields | {"remembered": np.zeros(count, np.int64)}
             run = self._simulation.run({"requests": requests}, {"responses": count})
             path, value = run.outputs["responses"]["path"], run.outputs["responses"]["value"]
@@ -177,7 +179,7 @@ class FpgaSumTree(SumTree):
                 part = slice(start, min(start + most, count))
                 cut = {name: field[part] for name, field in fields.items()}
                 cut["tag"] = np.arange(part.stop - part.start)
-                path[part], value[part] = self._banked_run(cut, lanes[part] % self._banks)
+                path[part], value[part] = self._banked_run(cut, lanes[part] % self.banks)
         return path, value
 
     def _banked_run(
@@ -186,9 +188,9 @@ class FpgaSumTree(SumTree):
         count = len(lane_of)
         inputs = {
             f"requests_{lane}": {name: field[lane_of == lane] for name, field in fields.items()}
-            for lane in range(self._banks)
+            for lane in range(self.banks)
         }
-        responses = tuple(f"responses_{bank}" for bank in range(self._banks))
+        responses = tuple(f"responses_{bank}" for bank in range(self.banks))
         run = self._simulation.run(inputs, {responses: count})
         self._count(run)
         self._simulation.step(2)  # the sum over the banks follows theirs

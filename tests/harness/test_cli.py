@@ -62,6 +62,7 @@ COMMANDS = (
     "profile",
     "report",
     "reproduce",
+    "rtl",
     "run",
 )
 
@@ -268,3 +269,35 @@ def test_merge_of_a_missing_store_writes_nothing(placerl: Placerl, tmp_path: Pat
     refused(placerl("merge", *arguments), "none")
     assert not (tmp_path / "merged").exists()
     refused(placerl("merge", str(tmp_path / "a"), "--results", str(tmp_path / "a")), "RUN", "other than")
+
+
+def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
+    pytest.importorskip("amaranth")
+    outcome = placerl(
+        "rtl", "replay-pipeline", "fanout=2", "levels=2", "leaf_bits=4", "-o", str(tmp_path / "a" / "b")
+    )
+    assert outcome.status == 0, outcome
+    path = Path(outcome.out.strip())
+    assert path == tmp_path / "a" / "b" / "replay_pipeline.v"
+    text = path.read_text()
+    assert "module replay_pipeline(" in text
+    assert "fanout=2 levels=2 leaf_bits=4" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no-such-block"], ["BLOCK", "no-such-block", "replay-pipeline"]),
+        (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
+        (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
+        (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "a whole number"]),
+        (["replay-pipeline", "fanout=1"], ["fanout", "found 1", "2 to 256"]),
+        (["replay-pipeline", "form=deep"], ["form", "'deep'", "wide, narrow"]),
+    ],
+)
+def test_rtl_refuses_wrong_parameters(
+    placerl: Placerl, tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    pytest.importorskip("amaranth")
+    refused(placerl("rtl", *arguments, "-o", str(tmp_path / "out")), *words)
+    assert not (tmp_path / "out").exists()

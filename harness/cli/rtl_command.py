@@ -1,0 +1,60 @@
+"""`placerl rtl`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.common import print_json
+from harness.errors import UserError
+from primitives.fpga import toolchain
+from primitives.fpga.blocks import BLOCKS
+
+
+@app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
+def rtl(
+    name: Annotated[str, typer.Argument(metavar="BLOCK", help=f"One of: {', '.join(BLOCKS)}.")],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PARAMETER=VALUE]...", help="The block's parameters; --list shows them."),
+    ] = None,
+    folder: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Verilog.")] = Path("rtl"),
+    list_parameters: Annotated[
+        bool, typer.Option("--list", help="Show the block's parameters and defaults, write nothing.")
+    ] = False,
+) -> None:
+    """Export a hardware block as Verilog, for anyone with a board."""
+    if name not in BLOCKS:
+        raise UserError("command line", "BLOCK", name, ", ".join(BLOCKS))
+    block = BLOCKS[name]
+    if list_parameters:
+        print_json({"block": name, "description": block.description, "parameters": block.defaults})
+        return
+    given = {}
+    for text in parameters or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UserError("command line", "PARAMETER=VALUE", text, "a name, =, and a value")
+        given[key] = value
+    if missing := toolchain.unavailable_reason():
+        raise UserError("this machine", "hardware tools", missing, "pip install placerl[fpga]")
+    try:
+        values = block.parameters(given)
+        design = block.make(**values)
+    except ValueError as error:
+        field, _, rest = str(error).partition(": found ")
+        found, _, allowed = rest.partition("; allowed: ")
+        raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
+    from primitives.fpga import verilog
+
+    module = name.replace("-", "_")
+    text = verilog.export(design, module)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{module}.v"
+        stated = " ".join(f"{key}={value}" for key, value in values.items())
+        path.write_text(f"// placerl rtl {name} {stated}\n{text}")
+    except OSError as error:
+        raise UserError(folder, "--out", error.strerror, "a folder that can be written to") from error
+    typer.echo(str(path))

