@@ -46,7 +46,7 @@ LUTS_OF_CELL = {
 }
 FLIP_FLOPS = ("FDRE", "FDSE", "FDCE", "FDPE", "FDRE_1", "FDSE_1", "FDCE_1", "FDPE_1")
 BLOCK_RAM_36K = {"RAMB36E2": 1.0, "RAMB18E2": 0.5}
-# Notes of the hierarchy, carries, multiplexers of LUTs, clock and pin buffers take no LUT, flip-flop, memory or DSP of their own.
+# Notes of the hierarchy, carries, multiplexers of LUTs, clock and pin buffers: no LUT, flip-flop, memory or DSP.
 FREE = ("$scopeinfo", "CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF", "VCC", "GND")
 
 
