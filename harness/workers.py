@@ -469,9 +469,8 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
     """
     python = build_baseline(name)
     script = BASELINES / name / "worker.py"
-    return Worker(
-        [str(python), str(script)], environment_variables={"PYTHONPATH": str(ENVIRONMENTS)}, cpus=cpus
-    )
+    modules = os.pathsep.join(map(str, (ENVIRONMENTS, BASELINES)))
+    return Worker([str(python), "-P", str(script)], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
 
 
 def own_worker(mapping: str, cpus: Sequence[int] | None = None) -> Worker:

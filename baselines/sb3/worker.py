@@ -1,7 +1,7 @@
 """Stable-Baselines3 as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
-        | PYTHONPATH=harness/environments baselines/sb3/.venv/bin/python baselines/sb3/worker.py
+        | PYTHONPATH=harness/environments:baselines baselines/sb3/.venv/bin/python -P baselines/sb3/worker.py
 
 It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters, replay
 capacity, learning starts and update interval. The settings that favour it: no logging, the checks of
@@ -9,22 +9,17 @@ capacity, learning starts and update interval. The settings that favour it: no l
 the workload says, the result's `notes` say so.
 """
 
-import contextlib
 import gc
-import importlib.metadata
-import json
 import math
-import os
-import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
-import stable_baselines3
 import torch
+from job_loop import UnsupportedError, register_environments, serve, versions
 from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -35,10 +30,6 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 WARM_UP_GRADIENT_STEPS = 50
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
-
-
-class UnsupportedError(Exception):
-    """The job asks for what this system cannot do."""
 
 
 class OwnRates:
@@ -292,16 +283,14 @@ class Agent:
             "environment_steps": self.model.num_timesteps - before[1],
             "wall_s": sum(timer.wall_s for timer in timers),
             "episode_returns": [value for timer in timers for value in timer.episode_returns],
-            "versions": versions(),
+            "versions": versions("stable-baselines3"),
             "notes": self.notes,
         }
 
 
 def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
     """The workload's environments, `number` of them, stepped one after the other by SB3."""
-    with contextlib.suppress(ModuleNotFoundError):
-        import atari_frames  # noqa: F401 - registers the environment
-        import continuous_cartpole  # noqa: F401
+    register_environments()
 
     def make() -> Monitor:
         return Monitor(gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"]))
@@ -309,37 +298,5 @@ def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
     return DummyVecEnv([make] * number)
 
 
-def versions() -> dict[str, str]:
-    """Versions of the system and of what it computes with."""
-    found = {"python": platform.python_version(), "stable-baselines3": stable_baselines3.__version__}
-    for name in ("torch", "gymnasium", "numpy", "mujoco"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
-def answers() -> Iterator[dict[str, Any]]:
-    """The answer to each job of standard input."""
-    agent, key = None, None
-    for line in sys.stdin:
-        job = json.loads(line)
-        gradient_steps = job.pop("gradient_steps")
-        try:
-            if agent is None or job != key:
-                agent, key = Agent(job), job
-            yield agent.advance(gradient_steps)
-        except UnsupportedError as error:
-            yield {"error": str(error)}
-
-
-def main() -> None:
-    """Answer jobs until standard input ends."""
-    # Answers own the real standard output; what libraries print goes to standard error.
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    for answer in answers():
-        print(json.dumps(answer), file=output, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Agent)

@@ -1,0 +1,37 @@
+"""The RLlib worker in its own environment, which is built where it is not there."""
+
+import pytest
+
+from harness import workers, workload
+from harness.workers import FailureKind, Job, WorkerFailure
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+LIMIT_S = 600.0
+
+
+def job(name, gradient_steps, **training):
+    tables = workload.load(name).tables()
+    tables["training"] |= {"learning_starts": 200} | training
+    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+
+
+@pytest.fixture
+def rllib():
+    with workers.baseline_worker("rllib") as worker:
+        yield worker
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "pendulum-sac"])
+def test_it_trains_our_workloads_at_their_update_interval(rllib, name):
+    first, second = (rllib.ask(job(name, steps), LIMIT_S) for steps in (20, 220))
+    assert first.gradient_steps >= 20
+    assert second.gradient_steps >= 220
+    assert second.environment_steps == second.gradient_steps
+    assert second.versions["ray"] == "2.60.0"
+    assert first.episode_returns + second.episode_returns
+
+
+def test_what_it_cannot_do_is_refused_with_its_reason(rllib):
+    with pytest.raises(WorkerFailure, match="ddpg") as failure:
+        rllib.ask(job("cartpole-ddpg", 20), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
