@@ -53,13 +53,6 @@ def acting_graph(algorithm: Algorithm) -> Graph:
     return trace(step, (state, {"observation": torch.zeros(shape, dtype=dtype)}))
 
 
-def _with_acting(graphs: Mapping[str, Graph], algorithm: Algorithm, simd: str) -> NativeExecutable:
-    try:
-        return NativeExecutable({**graphs, _ACT: acting_graph(algorithm)}, simd=simd)
-    except UnsupportedOperationError:
-        return NativeExecutable(graphs, simd=simd)
-
-
 def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
     """The same algorithm, but for its greedy actions, which `act` computes from observations (n, ...)."""
     kind = type(algorithm)
@@ -74,11 +67,20 @@ class NativeLearner(GraphLearner):
     def __init__(self, algorithm: Algorithm, *, device: str, batch_size: int, seed: int, simd: str) -> None:
         """Trace and lower the algorithm's steps and its `act`, and make the initial state.
 
-        An `act` that the executor cannot run stays with NumPy; `acts_natively` says which it is.
+        An `act` that the executor cannot run stays with NumPy: `acts_natively`, and `acting_refusal` says why.
         """
+        self._acting_refusal = ""
+
+        def compiled(graphs: Mapping[str, Graph]) -> NativeExecutable:
+            try:
+                return NativeExecutable({**graphs, _ACT: acting_graph(algorithm)}, simd=simd)
+            except UnsupportedOperationError as error:
+                self._acting_refusal = str(error)
+                return NativeExecutable(graphs, simd=simd)
+
         super().__init__(
             algorithm,
-            lambda graphs: _with_acting(graphs, algorithm, simd),
+            compiled,
             backend="native",
             device=device,
             batch_size=batch_size,
@@ -94,6 +96,11 @@ class NativeLearner(GraphLearner):
     def acts_natively(self) -> bool:
         """Whether greedy actions come from the executor; if not, from NumPy."""
         return self._acts
+
+    @property
+    def acting_refusal(self) -> str:
+        """Which operation of `act` the executor lacks; empty where it acts natively."""
+        return self._acting_refusal
 
     def step(
         self, batch: Mapping[str, Array], weights: Array | None = None, *, variant: str | None = None

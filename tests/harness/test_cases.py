@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,11 @@ def test_a_cuda_device_is_a_target_of_its_own(monkeypatch: pytest.MonkeyPatch) -
         found = targets(statuses, "torch")
         assert [str(target) for target in found] == expected
     assert options_of(found[-1]) == {"backend": "torch", "device": "cuda"}
+
+
+def test_an_act_that_runs_in_numpy_is_not_timed_as_the_native_one(small_cases: list[PrimitiveCase]) -> None:
+    (infer,) = [
+        item for item in small_cases if item.primitive == "actor.infer" and item.target.backend == "native"
+    ]
+    with pytest.raises(AssertionError, match=r"its act runs in NumPy: sort"):
+        infer.case.check(SimpleNamespace(acting_refusal="sort at policy.py:3"))

@@ -1,9 +1,14 @@
 """Acting in the native executor: the algorithm's own actions, with the weights as they are now."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+import torch
 
 from primitives import algorithms, learner
+from primitives.algorithms.ddpg import DDPG
+from primitives.algorithms.networks import NetworkDescription
 
 SIZES = {"dqn": (4, 3), "ddpg": (5, 2), "td3": (5, 2), "sac": (5, 2)}
 
@@ -79,3 +84,22 @@ def test_loaded_weights_act():
     one.load_state_dict(other.state_dict())
     seen = observations("dqn", 5)
     np.testing.assert_array_equal(one.act(seen), other.act(seen))
+
+
+@dataclass(frozen=True)
+class Sorting(DDPG):
+    """Acts by an operation that no graph has."""
+
+    def act(self, parameters, observation):
+        action = super().act(parameters, observation)
+        return torch.sort(action).values if isinstance(action, torch.Tensor) else np.sort(action)
+
+
+def test_an_act_that_the_executor_cannot_run_stays_with_numpy_and_says_why():
+    assert made("ddpg").acting_refusal == ""
+    algorithm = Sorting((5,), 2, NetworkDescription(hidden=(6,)), action_kind="continuous")
+    one = learner.create(algorithm, backend="native", batch_size=8)
+    assert not one.acts_natively
+    assert "sort" in one.acting_refusal
+    found = one.act(observations("ddpg", 3))
+    np.testing.assert_array_equal(found, np.sort(found))
