@@ -147,5 +147,6 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         "run/cartpole-dqn/32/seed1",
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
+        "claim/PAL-F9-locks",
     ]
     assert set(frame["status"]) <= {"ok", "too_noisy"}
