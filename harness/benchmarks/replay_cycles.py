@@ -11,15 +11,12 @@ from primitives.fpga import blocks, resources, toolchain
 from primitives.fpga.cycles import replay
 from primitives.sum_tree import fpga_backend
 
-# Fanout, capacity, banks: depths 2 to 10, fanouts that are no power of two, capacities that fill no level.
+# Fanout, capacity, banks: depths 4 to 8, fanouts that are no power of two, capacities that fill no level.
 TREES = (
-    (4, 4**10, 1),
-    (16, 16**4, 1),
+    (4, 4**8, 1),
     (16, 10_000, 1),
     (3, 1000, 1),
-    (10, 1000, 1),
     (4, 4**5, 4),
-    (16, 16**3, 4),
     (5, 2000, 3),
 )
 BATCH_SIZES = (32, 1000)

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,9 +45,10 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
     with open(path.with_name(f"{path.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when this process ends, however it ends
         if not path.exists():
-            workplace = path.with_name(f"{path.name}.unfinished")
-            shutil.rmtree(workplace, ignore_errors=True)
-            workplace.mkdir()
+            for left_over in path.parent.glob(f"{path.name}.unfinished-*"):
+                shutil.rmtree(left_over, ignore_errors=True)
+            # A new folder each time: a tool that outlived its killed caller may still write into the old one.
+            workplace = Path(tempfile.mkdtemp(prefix=f"{path.name}.unfinished-", dir=path.parent))
             make(workplace / path.name)
             os.replace(workplace / path.name, path)
             shutil.rmtree(workplace)
