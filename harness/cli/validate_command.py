@@ -113,6 +113,26 @@ def show_strategies(rows: list[Measurement]) -> None:
             f"{max(lost):.1%}" if lost else "",
         )
     out.print(table)
+    for row in rows:
+        if row.backend == DEFAULT_STRATEGY and abs(row.details.get("error", 0)) > WITHIN:
+            out.print(
+                f"over {WITHIN:.0%}: {row.workload}, batch size {row.batch_size}, {row.device}: "
+                f"{row.details['error']:+.1%}, most of it from {_reason(row)}",
+                markup=False,
+            )
+
+
+def _reason(row: Measurement) -> str:
+    """The term of a prediction that is the furthest off, in seconds a gradient step."""
+    predicted_s, errors = row.details["terms_s"], row.details["term_errors"]
+    if not errors:
+        return "terms that were not counted"
+    achieved_s = {term: predicted_s[term] / (1 + error) for term, error in errors.items()}
+    term = max(errors, key=lambda name: abs(predicted_s[name] - achieved_s[name]))
+    noise = "; a time was too noisy" if row.status == "too_noisy" else ""
+    return (
+        f"{term}: {predicted_s[term] * 1e6:,.2f} us predicted, {achieved_s[term] * 1e6:,.2f} us taken{noise}"
+    )
 
 
 def _error(row: Measurement | None) -> str:

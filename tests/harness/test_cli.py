@@ -141,6 +141,43 @@ def test_a_mapping_to_what_is_not_there_is_refused(
     assert not results.exists()
 
 
+def test_a_platform_that_is_unknown_or_lacks_a_number_is_refused_with_the_field(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    refused(
+        placerl("map", "pong-dqn", "--platform", "abacus", "--results", str(results)), "abacus", "map-tpds23"
+    )
+    outcome = placerl("map", "cartpole-ddpg", "--platform", "pearl24-discrete", "--results", str(results))
+    refused(outcome, "pearl24-discrete", "device 'cpu'.peak_tops")
+    path = tmp_path / "unlinked.toml"
+    text = (Path(workload.__file__).parent / "platforms" / "pal21.toml").read_text()
+    path.write_text(text[: text.index("[[link]]")])
+    refused(
+        placerl("map", "cartpole-ddpg", "--platform", str(path), "--results", str(results)), "link", "'gpu'"
+    )
+    assert not results.exists()
+
+
+def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    asked = ("map", "cartpole-ddpg", "--batch-size", "32", "--platform", "map-tpds23")
+    outcome = placerl(*asked, "--results", str(results))
+    assert outcome.status == 0
+    assert "MAP Table V prints F-F-F" in outcome.out
+    assert "measured" not in outcome.out
+    assert not results.exists()
+
+
+def test_a_cell_of_the_validation_that_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("validate", "--only", "tetris", "--results", str(results))
+    refused(outcome, "--only", "tetris", "validation/cartpole-ddpg/32")
+    assert not results.exists()
+
+
 def test_learning_under_a_mapping_to_what_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
     results = tmp_path / "results"
     refused(placerl("learn", "--mapping", "abacus-native-cpu", "--results", str(results)), "abacus")
