@@ -45,7 +45,6 @@ def cycle_rows() -> list[list[str]]:
 
 def _calls(tree: fpga_backend.FpgaSumTree, form: str, batch_size: int) -> list[list[str]]:
     rng = np.random.default_rng(batch_size)
-    changed = batch_size != BATCH_SIZES[0] or tree.banks > 1
     rows = []
     for call in ("sample", "update"):
         narrow_samples = form == "narrow" and call == "sample"
@@ -56,8 +55,9 @@ def _calls(tree: fpga_backend.FpgaSumTree, form: str, batch_size: int) -> list[l
             leaves = rng.integers(0, tree.capacity, batch_size)
             tree.update(leaves, np.ones(batch_size))
         loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
+        # Reads and writes take turns here, so that each batch changes the phase.
         terms = replay.difference_terms(
-            tree.last_call_cycles, loads, levels=tree.levels, interval=interval, phase_changed=changed
+            tree.last_call_cycles, loads, levels=tree.levels, interval=interval, phase_changed=True
         )
         formula = batch_size / tree.banks * interval
         reasons = ", ".join(f"{name} {value:+g}" for name, value in terms.items() if value)
