@@ -120,6 +120,7 @@ reproduce.execute(run, cells, silent)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     finished: dict[str, str] = {}
@@ -128,7 +129,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         assert process.stdout is not None
         process.stdout.readline()
         if delay_s is None:
-            assert process.wait(120) == 0
+            assert process.wait(600) == 0
         else:
             time.sleep(delay_s)
             process.send_signal(signal.SIGKILL)
