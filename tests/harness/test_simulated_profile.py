@@ -63,6 +63,7 @@ def test_a_device_comes_with_its_link() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 @pytest.mark.skipif(not FPGA.available, reason=FPGA.reason)
 def test_rows_are_checked_and_simulated() -> None:
     item = workload.load("cartpole-ddpg")

@@ -1,0 +1,72 @@
+"""The FPGA learner through its simulated RTL: exact products, and cycles that are kept."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from primitives.learner import fpga_backend
+from primitives.learner.fpga_backend import FpgaExecutable
+from primitives.learner.graph_learner import step_graph
+from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
+
+if reason := fpga_backend.unavailable_reason():
+    pytest.skip(reason, allow_module_level=True)
+
+from primitives.fpga import unit_cycles
+from primitives.fpga.gemm_plan import GemmShape
+from primitives.fpga.unit_cycles import GemmUnit, sequence_cycles
+
+BATCH_SIZE = 4
+
+
+def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None:
+    unit = GemmUnit(side=4, memory_blocks=6, accumulator_depth=16)
+    for shape in (GemmShape(50, 30, 9), GemmShape(3, 200, 5), GemmShape(100, 4, 20)):
+        covered = np.zeros((shape.a, shape.b), int)
+        for rows, inner, part in unit.parts(shape):
+            covered[rows, inner] += 1
+            for size in (part.a * part.b, part.b * part.c, part.a * part.c):
+                assert size <= 6 * 16
+        assert (covered == 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
+def test_exact_steps_agree_bit_for_bit() -> None:
+    algorithm = make("ddpg", torch.float32)
+    graphs = {"full": step_graph(algorithm, BATCH_SIZE, "full")}
+    generator = torch.Generator().manual_seed(0)
+    state = named_leaves("state", random_state(algorithm, generator))
+    inputs = named_leaves("batch", random_batch(algorithm, BATCH_SIZE, generator))
+    outcomes = []
+    for exact in (False, True):
+        executable = FpgaExecutable(graphs, side=4, exact=exact)
+        for name, value in state.items():
+            executable.write_state(name, value)
+        outputs = executable.step("full", inputs)
+        outcomes.append({**outputs, **{name: np.array(value) for name, value in executable.state().items()}})
+    for name, value in outcomes[0].items():
+        np.testing.assert_array_equal(outcomes[1][name], value, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
+def test_cycles_are_simulated_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
+    graphs = {"full": step_graph(make("dqn", torch.float32), BATCH_SIZE, "full")}
+    executable = FpgaExecutable(graphs, side=4)
+    assert executable.cycles == 0
+    first = executable.step_cycles("full")
+    units = {node.unit for node in executable.node_cycles("full")}
+    assert units == {"core", "stream", "reduction"}
+
+    def refuse(*arguments: object) -> int:
+        raise AssertionError("simulated again")
+
+    monkeypatch.setattr(unit_cycles, "_sequencer", refuse)
+    monkeypatch.setattr(GemmUnit, "_timed", refuse)
+    assert FpgaExecutable(graphs, side=4).step_cycles("full") == first
+    with pytest.raises(AssertionError, match="simulated again"):
+        sequence_cycles(12_345, 67)
