@@ -24,6 +24,8 @@ TRAINS = 0.8
 FAILS = 0.5
 """It fails to when it gains less than this share."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
+PAPERS_WORKLOADS = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
+"""FIX VI-B's environments; that 16 bits are enough for an easier one does not contradict the paper."""
 
 Runs = dict[str, dict[int, Any]]
 """Rows of one workload by curve and seed."""
@@ -79,14 +81,14 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     shares = ", ".join(f"{curve} {share[curve]:.0%}" for curve in runs if curve != FLOAT)
     words.append(f"of what floats gain, {shares}.")
     words.append(_change(runs[DYNAMIC]))
-    if share[FIXED_16] >= TRAINS:
-        words.append("16 bits from the start train too.")
+    if share[FIXED_16] >= FAILS:
+        words.append("That 16 bits from the start fail is not seen.")
     if min(share[FIXED_32], share[DYNAMIC]) >= TRAINS and share[FIXED_16] < FAILS:
         published = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
         return Outcome.REPRODUCED if published else Outcome.IN_KIND
-    if min(share[FIXED_32], share[DYNAMIC]) < FAILS or share[FIXED_16] >= TRAINS:
-        return Outcome.NOT_REPRODUCED
-    return Outcome.NO_VERDICT
+    contradicts = share[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
+    fails = min(share[FIXED_32], share[DYNAMIC]) < FAILS
+    return Outcome.NOT_REPRODUCED if fails or contradicts else Outcome.NO_VERDICT
 
 
 def _change(rows: dict[int, Any]) -> str:

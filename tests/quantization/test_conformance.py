@@ -41,7 +41,9 @@ def raw_state(executable: FixedPointExecutable) -> Iterator[tuple[str, np.ndarra
 
 
 @pytest.mark.parametrize("kind", cases.KINDS)
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name", [*OTHERS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS[2:])]
+)
 def test_every_algorithm_takes_the_same_steps_to_the_last_bit(name: str, kind: str) -> None:
     algorithm, precision = cases.algorithm(kind), cases.PRECISIONS["narrow everywhere"]
     agree(name, algorithm, precision)

@@ -88,13 +88,16 @@ inline int64_t round_line(const Rounding &r, const int64_t *sums, int columns, i
 }
 
 inline void sum_rows(const int32_t *x, long row, long rows, long columns, int64_t *sums) {
-    for (long j = 0; j < columns; j += 8) {
-        const __mmask8 lanes = first_lanes(columns - j);
-        __m512i total = _mm512_setzero_si512();
-        for (long i = 0; i < rows; ++i)
-            total = _mm512_add_epi64(total,
-                                     _mm512_cvtepi32_epi64(_mm256_maskz_loadu_epi32(lanes, x + i * row + j)));
-        _mm512_mask_storeu_epi64(sums + j, lanes, total);
+    for (long j = 0; j < columns; j += 16) { // a cache line at a time
+        const auto lanes = static_cast<__mmask16>(columns - j >= 16 ? 0xffff : (1 << (columns - j)) - 1);
+        __m512i low = _mm512_setzero_si512(), high = low;
+        for (long i = 0; i < rows; ++i) {
+            const __m512i line = _mm512_maskz_loadu_epi32(lanes, x + i * row + j);
+            low = _mm512_add_epi64(low, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(line)));
+            high = _mm512_add_epi64(high, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(line, 1)));
+        }
+        _mm512_mask_storeu_epi64(sums + j, static_cast<__mmask8>(lanes), low);
+        _mm512_mask_storeu_epi64(sums + j + 8, static_cast<__mmask8>(lanes >> 8), high);
     }
 }
 
