@@ -8,6 +8,7 @@ read one buffer while the next weights go into the other.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -116,6 +117,8 @@ class ActorPool(Actors):
         processes: at least 1, at most one an environment.
 
     Attributes:
+        active: actors that step, 1 to `processes`; the others' environments stand still, and these take as many
+            more steps.
         environment_steps: taken so far, over all environments.
         environment_s, inference_s: seconds spent so far in environments, and in choosing actions, by the
             slowest actor of each request: they run side by side.
@@ -140,7 +143,8 @@ class ActorPool(Actors):
         self._shared = [SharedArrays(part.columns()) for part in plans]
         self._weights = [SharedArrays.like(learner.parameters()) for _ in range(2)]
         self._read = 0
-        self._steps = 0
+        self.active = processes
+        self._asked = (0, 0)  # actors, and steps of each of their environments
         self._episodes: list[Episode] = []
         self.environment_steps = 0
         self.environment_s = 0.0
@@ -172,23 +176,29 @@ class ActorPool(Actors):
         Raises:
             ValueError: more steps than the local storage holds.
         """
-        if not 1 <= steps <= self._plan.local_storage:
-            raise ValueError(f"steps: found {steps}; allowed: 1 to {self._plan.local_storage}")
-        request = _Request(steps, self.environment_steps, self._read if explore else None)
-        for unit in self._units:
+        active = self._units[: self.active]
+        width = sum(self._widths[: len(active)])
+        each = ceil(steps * len(self._plan.environments) / width)
+        if not 1 <= each <= self._plan.local_storage:
+            raise ValueError(
+                f"steps: found {each} of each environment; allowed: 1 to {self._plan.local_storage}"
+            )
+        request = _Request(each, self.environment_steps, self._read if explore else None)
+        for unit in active:
             unit.submit(request)
-        self._steps = steps
+        self._asked = len(active), each
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> dict[str, npt.NDArray]:
         """See `Actors.result`."""
-        answers = [unit.result(limit_s) for unit in self._units]
-        steps = self._steps
-        for unit, answer, width in zip(self._units, answers, self._widths, strict=True):
+        active, steps = self._asked
+        units, widths = self._units[:active], self._widths[:active]
+        answers = [unit.result(limit_s) for unit in units]
+        for unit, answer, width in zip(units, answers, widths, strict=True):
             if answer.rows != steps * width:
                 raise UnitError(f"{unit.name}: returned rubbish: {answer.rows} rows for {steps * width}")
-        rows = steps * sum(self._widths)
+        rows = steps * sum(widths)
         for name, column in self._columns.items():
-            parts = [self._part(i, name, steps) for i in range(len(self._units))]
+            parts = [self._part(i, name, steps) for i in range(active)]
             np.concatenate(parts, 1, column[:rows].reshape(steps, -1, *column.shape[1:]))
         self.environment_steps += rows
         self.environment_s += max(answer.environment_s for answer in answers)

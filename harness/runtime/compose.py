@@ -126,6 +126,11 @@ def compose(
         UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
             workload and the batch size do not fit together.
     """
+    needed = batch_size * (presampled_batches + 1)
+    if presampled_batches < 0 or (presampled_batches and needed > workload.replay.capacity):
+        most = workload.replay.capacity // batch_size - 1
+        allowed = f"0 to replay.capacity / batch_size - 1, {most}"
+        raise UserError(workload.name, "presampled_batches", presampled_batches, allowed)
     if not 1 <= batch_size <= workload.replay.capacity:
         raise UserError(
             workload.name, "batch_size", batch_size, f"1 to replay.capacity, {workload.replay.capacity}"
@@ -190,26 +195,24 @@ def actors_of(
     )
 
 
-def start_actors(
-    workload: Task, plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False
-) -> Actors:
+def check_processes(workload: Task, processes: int) -> None:
+    """UserError where there are more processes than environments."""
+    if not 0 <= processes <= workload.training.actors:
+        allowed = f"0 to training.actors, {workload.training.actors}"
+        raise UserError(workload.name, "actor processes", processes, allowed)
+
+
+def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False) -> Actors:
     """The actors of a plan, at work.
 
     Args:
-        workload: to name in errors.
         plan: what they step.
         learner: whose policy they follow.
         processes: to step the environments in, side by side; 0: in this process.
         beside: without processes: in a thread beside the learner, not in turns with it.
-
-    Raises:
-        UserError: more processes than environments.
     """
     if not processes:
         return (ThreadActors if beside else InlineActors)(plan.build(), learner)
-    if not 0 < processes <= len(plan.environments):
-        allowed = f"0 to training.actors, {len(plan.environments)}"
-        raise UserError(workload.name, "actor processes", processes, allowed)
     return ActorPool(plan, learner, processes)
 
 

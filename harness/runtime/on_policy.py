@@ -11,7 +11,7 @@ import torch
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
-from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of, start_actors
+from harness.runtime.compose import Fusion, actors_of, check_processes, columns_of, learner_of, start_actors
 from harness.runtime.run_time import HOST, LEARNER, time_of
 from harness.runtime.training import Progress, Training, links_of_map
 from harness.workload import Workload
@@ -60,6 +60,7 @@ class OnPolicyTraining:
     ) -> None:
         # A small forward pass in `prepare` is all that PyTorch does beside another learner.
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
+        check_processes(workload, processes)
         settings = workload.training
         size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
@@ -71,7 +72,7 @@ class OnPolicyTraining:
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         self.learner = learner_of(workload, mapping, size, learner_seed)
         plan = actors_of(workload, environment_seed, exploration_seed, fields, self._length, clip=True)
-        self._acting = start_actors(workload, plan, self.learner, processes)
+        self._acting = start_actors(plan, self.learner, processes)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._rng = np.random.default_rng(dealing_seed)
         self._time = time_of(mapping, self.learner, None, platform)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from math import ceil, gcd
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,13 @@ from harness import platform_model
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
+from harness.runtime import memory
 from harness.runtime.actor import Episode
-from harness.runtime.actor_pool import ActorPlan
+from harness.runtime.actor_pool import ActorPlan, ActorPool
 from harness.runtime.actors import Actors, InlineActors
-from harness.runtime.compose import Fusion, Parts, Task, compose, start_actors
+from harness.runtime.balance import Balance, parallel_parts
+from harness.runtime.compose import Fusion, Parts, Task, check_processes, compose, start_actors
+from harness.runtime.parallel_updates import ParallelLearner
 from harness.runtime.run_time import HOST, LEARNER, RMM, STORAGE, VirtualTime, time_of
 from harness.runtime.virtual_actors import VirtualActors
 from primitives.fused import FusedSteps
@@ -120,6 +124,8 @@ class Training:
         overlap: gradient steps of an iteration, at least, that the actors work beside; 0: they take turns
             with the learner.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
+        reallocate: move actors to training and back as they are needed (PRL Algorithm 1); what trains then
+            depends on the machine's times. Needs a learner on PyTorch, an overlap and two processes or more.
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
         platform: tells the speed of links to simulated devices.
@@ -128,6 +134,7 @@ class Training:
         gradient_steps, environment_steps: taken so far.
         replay, learner: the parts at work.
         fusion: what is fused.
+        balance: what re-allocates, where that is asked for.
         provenance: of the seconds that it tells: simulated, where a part runs on a simulated device, in virtual
             time (`harness.runtime.run_time`).
 
@@ -147,11 +154,13 @@ class Training:
         fusion: Fusion | None = None,
         overlap: int = 0,
         processes: int = 0,
+        reallocate: bool = False,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         if overlap < 0:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
+        check_processes(workload, processes)
         torch.set_num_threads(threads)
         settings = workload.training
         self._batch_size = settings.batch_size if batch_size is None else batch_size
@@ -164,15 +173,21 @@ class Training:
         self._gradient_steps_a_round = rounds * settings.actors // common
         self._warm_up_steps = max(self._vector_steps, _WARM_UP_ROWS // settings.actors)
         self._learning_starts = settings.learning_starts
+        if parts is None:
+            memory.check(workload, self._batch_size, ahead, processes)
         parts = parts or compose(
             workload,
             mapping,
             batch_size=self._batch_size,
             seed=seed,
-            local_storage=max(self._vector_steps, self._warm_up_steps),
+            # A single active actor steps for all.
+            local_storage=max(self._vector_steps, self._warm_up_steps)
+            * (settings.actors if reallocate else 1),
             presampled_batches=ahead,
             fusion=fusion,
         )
+        if reallocate:
+            parts = parallel_parts(parts, mapping, processes, overlap)
         self._storage, self.replay = parts.storage, parts.replay
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
@@ -195,6 +210,11 @@ class Training:
         self._learnt_s = 0.0  # when the learner's weights are there
         self._overlap = overlap > 0
         self._acting = self._started_actors(workload, parts.actors, processes)
+        self.balance = (
+            Balance(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
+            if reallocate
+            else None
+        )
 
     @property
     def environment_steps(self) -> int:
@@ -231,6 +251,8 @@ class Training:
     def close(self) -> None:
         """End the actors' thread or processes, where there are some, and close the environments."""
         self._acting.close()
+        if self.balance:
+            cast(ParallelLearner, self.learner).close()
 
     def _train(self, gradient_steps: int) -> None:
         until = self.gradient_steps + gradient_steps
@@ -247,6 +269,8 @@ class Training:
         self._gradient_steps()
         self._publish()
         self._insert(self._acting.result())
+        if self.balance:
+            self.balance.step()
 
     def _publish(self) -> None:
         self._time.wait(self._learnt_s)
@@ -257,7 +281,7 @@ class Training:
 
     def _started_actors(self, workload: Task, plan: ActorPlan, processes: int) -> Actors:
         if not isinstance(self._time, VirtualTime):
-            return start_actors(workload, plan, self.learner, processes, beside=self._overlap)
+            return start_actors(plan, self.learner, processes, beside=self._overlap)
         if processes:
             raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
         return (

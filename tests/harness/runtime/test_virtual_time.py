@@ -157,3 +157,20 @@ def test_cycles_are_seconds_at_the_clock():
 def test_processes_are_refused_in_virtual_time(short):
     with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
         training(short("cartpole-dqn"), processes=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_fpga_learner_runs_in_virtual_time(short):
+    mapping = Mapping.parse("fpga:u200-native-cpu")
+    made = Training(short("cartpole-dqn"), mapping)
+    made._collect(40, explore=False)
+    made.gradient_steps = 1  # no need to warm up
+    progress = made.advance(5)
+    executable = made.learner.executable
+    step_s = executable.step_cycles("full") / executable.clock_hz
+    assert made.provenance is Provenance.SIMULATED
+    link_s = 8 * made._storage.nbytes // 500 / 16e9  # MAP VII-A: PCIe, 16 GB/s
+    assert progress.terms_s["learner"] == pytest.approx(progress.gradient_steps * (step_s + link_s), rel=1e-6)
+    assert progress.wall_s > progress.terms_s["learner"]
+    made.close()

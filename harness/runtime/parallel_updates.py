@@ -1,0 +1,127 @@
+"""Parallel learners: parts of a batch differentiated side by side, their gradients aggregated (PAL V-B, PRL 3.3.1).
+
+Each part of a batch goes to a thread: PyTorch lets go of the GIL where it computes. The mean of the parts'
+gradients, weighted by their sizes, is the gradient of the whole batch up to the rounding of another order of
+summation, so that the update after it is that of one learner.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from primitives.algorithms import Algorithm, StepResult
+from primitives.algorithms.networks import Parameters
+from primitives.algorithms.updates import Auxiliary, Batch, Loss
+from primitives.learner.in_place import InPlaceUpdates
+from primitives.learner.torch_backend import TorchLearner
+
+_Result = tuple[Parameters, Tensor, Any]
+
+
+class ParallelUpdates(InPlaceUpdates):
+    """`InPlaceUpdates` whose gradients come from several threads.
+
+    Args:
+        trainers: threads beside the caller's.
+
+    Attributes:
+        parts: samples of each part of a batch, the caller's first; the next gradients are split so.
+        learner_s, trainers_s, synchronisation_s: seconds spent so far: by the caller on its part, by the slowest
+            trainer of each call, by the caller waiting for them and putting the gradients together.
+    """
+
+    def __init__(self, trainers: int) -> None:
+        self._threads = ThreadPoolExecutor(max(trainers, 1), "trainer")
+        self.trainers = trainers
+        self.parts: tuple[int, ...] = ()
+        self.learner_s = self.trainers_s = self.synchronisation_s = 0.0
+
+    def gradients(
+        self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
+    ) -> tuple[Parameters, Tensor, Auxiliary]:
+        """As `Updates.gradients`, the parts side by side."""
+        size = len(next(iter(batch.values())))
+        parts = self.parts or (size,)
+        if sum(parts) != size or len(parts) > self.trainers + 1:
+            raise ValueError(
+                f"parts: found {parts}; allowed: at most {self.trainers + 1} that sum up to {size}"
+            )
+        begin_s = perf_counter()
+        first, *rest = self._split(batch, parts)
+        futures: list[Future[tuple[_Result, float]]] = [
+            self._threads.submit(self._timed, loss, parameters, piece) for piece in rest
+        ]
+        own, learner_s = self._timed(loss, parameters, first)
+        self.learner_s += learner_s
+        if not futures:
+            return own
+        done = [future.result() for future in futures]
+        self.trainers_s += max(seconds for _, seconds in done)
+        result = _aggregated([own, *(result for result, _ in done)], parts)
+        self.synchronisation_s += perf_counter() - begin_s - learner_s
+        return result
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    def _timed(self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch) -> tuple[_Result, float]:
+        begin_s = perf_counter()
+        leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        return self._differentiate(loss, leaves, batch), perf_counter() - begin_s
+
+    @staticmethod
+    def _split(batch: Batch, parts: Sequence[int]) -> list[dict[str, Tensor]]:
+        pieces = {name: column.split(list(parts)) for name, column in batch.items()}
+        return [{name: piece[index] for name, piece in pieces.items()} for index in range(len(parts))]
+
+
+class ParallelLearner(TorchLearner):
+    """`TorchLearner` on the CPU whose gradients are computed by parallel learners.
+
+    Args:
+        trainers: threads beside the learner's own.
+        algorithm, batch_size, seed: see `TorchLearner`.
+    """
+
+    def __init__(self, algorithm: Algorithm, *, batch_size: int, trainers: int, seed: int = 0) -> None:
+        self.updates = ParallelUpdates(trainers)
+        super().__init__(algorithm, batch_size=batch_size, seed=seed, mode="tuned")
+
+    def _make_step(self) -> Any:
+        def step(*arguments: Any) -> StepResult:
+            return replace(self.algorithm, updates=self.updates).gradient_step(*arguments)
+
+        return step
+
+    def close(self) -> None:
+        """End the trainers' threads."""
+        self.updates.close()
+
+
+def _aggregated(results: Sequence[_Result], parts: Sequence[int]) -> _Result:
+    shares = [size / sum(parts) for size in parts]
+    gradients = [list(gradients.values()) for gradients, _, _ in results]
+    total = torch._foreach_mul(gradients[0], shares[0])
+    for share, part in zip(shares[1:], gradients[1:], strict=True):
+        total = torch._foreach_add(total, part, alpha=share)
+    value = _merged([value for _, value, _ in results], shares)
+    return (
+        dict(zip(results[0][0], total, strict=True)),
+        value,
+        _merged([rest for *_, rest in results], shares),
+    )
+
+
+def _merged(rests: list[Any], shares: Sequence[float]) -> Any:
+    """What a loss returned beside its value, for the whole batch: samples in their order, means weighted."""
+    if not isinstance(rests[0], Tensor):
+        return tuple(_merged(list(leaves), shares) for leaves in zip(*rests, strict=True))
+    if rests[0].dim():
+        return torch.cat(rests)
+    return torch.stack([share * rest for share, rest in zip(shares, rests, strict=True)]).sum()

@@ -1,0 +1,150 @@
+"""Algorithm 1 moves work to where time is left, and gradients in parts are those of the whole batch."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import workload
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.compose import algorithm_of
+from harness.runtime.parallel_updates import ParallelLearner
+from harness.runtime.reallocation import Allocation, Times, reallocate
+from harness.runtime.training import Training
+from primitives.learner.torch_backend import TorchLearner
+
+TORCH = Mapping.parse("torch-native-cpu")
+START = Allocation(actors=8, trainers=0, batch_size=256)
+
+
+def test_actors_become_trainers_where_the_learner_takes_more_than_twice_their_time():
+    assert reallocate(START, Times(2.0, 0, 1.0, 0)) == START
+    assert reallocate(START, Times(2.1, 0, 1.0, 0)) == Allocation(4, 4, 256, 64)
+
+
+def test_a_last_actor_stays():
+    alone = Allocation(actors=1, trainers=0, batch_size=256)
+    assert reallocate(alone, Times(9.0, 0, 1.0, 0)) == alone
+
+
+def test_the_batch_moves_to_whoever_has_time():
+    both = Allocation(4, 4, 256, 64)
+    assert reallocate(both, Times(3, 1, 1, 0.1)).trained_beside == 80
+    assert reallocate(both, Times(1, 3, 1, 0.1)).trained_beside == 48
+
+
+def test_trainers_act_again_where_putting_gradients_together_takes_longest():
+    now = Allocation(4, 4, 256, 64)
+    for actors, trainers, beside in ((5, 3, 48), (6, 2, 32), (7, 1, 16), (8, 0, 0), (8, 0, 0)):
+        now = reallocate(now, Times(1, 1, 1, 2))
+        assert now == Allocation(actors, trainers, 256, beside)
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(1, 4096),
+    st.lists(st.tuples(*[st.floats(0, 10)] * 4), max_size=30),
+)
+def test_no_thread_and_no_sample_is_lost(threads, batch_size, times):
+    now = Allocation(threads, 0, batch_size)
+    for row in times:
+        now = reallocate(now, Times(*row))
+        assert now.actors >= 1
+        assert now.trainers >= 0
+        assert now.actors + now.trainers == threads
+        assert sum(now.parts) == batch_size
+        assert now.parts[0] >= 1
+        assert len(now.parts) <= now.trainers + 1
+
+
+def simulated_times(now, learner_s, actor_s):
+    """Seconds where the learner takes `learner_s` a sample and an actor `actor_s` for one of 64 requests."""
+    return Times(
+        learner_s * now.parts[0],
+        4 * learner_s * max(now.parts[1:], default=0),
+        64 * actor_s / now.actors,
+        1e-3,
+    )
+
+
+def test_it_settles_where_learner_and_trainers_take_alike():
+    now = START
+    for _ in range(60):
+        now = reallocate(now, simulated_times(now, learner_s=1.0, actor_s=0.5))
+    times = simulated_times(now, 1.0, 0.5)
+    assert now.trainers == 4
+    assert times.learner < 0.7 * 256
+    assert abs(times.learner - times.trainers) <= 0.35 * times.learner
+
+
+@pytest.mark.parametrize("name", ["hopper-ddpg", "cartpole-dqn", "pendulum-sac"])
+def test_gradients_in_parts_are_those_of_the_batch(name):
+    algorithm = algorithm_of(workload.load(name))
+    rng = np.random.default_rng(0)
+    parallel = ParallelLearner(algorithm, batch_size=24, trainers=2, seed=1)
+    whole = TorchLearner(algorithm, batch_size=24, seed=1)
+    for parts in ((24,), (10, 14), (8, 9, 7), (22, 1, 1)):
+        batch = {}
+        for column, (shape, dtype) in algorithm.columns(24).items():
+            if dtype is torch.int64:
+                batch[column] = rng.integers(0, algorithm.action_size, shape)
+            else:
+                batch[column] = rng.random(shape, np.float32)
+        weights = batch.pop("weight")
+        parallel.updates.parts = parts
+        outcomes = [made.step(batch, weights) for made in (parallel, whole)]
+        np.testing.assert_allclose(outcomes[0].td_errors, outcomes[1].td_errors, rtol=1e-3, atol=1e-4)
+        for loss, value in outcomes[1].losses.items():
+            assert outcomes[0].losses[loss] == pytest.approx(value, rel=1e-3, abs=1e-4)
+    for key, value in whole.parameters().items():
+        np.testing.assert_allclose(parallel.parameters()[key], value, rtol=1e-2, atol=2e-3)
+    assert parallel.updates.trainers_s > 0
+    assert parallel.updates.synchronisation_s > 0
+    parallel.close()
+
+
+def test_parts_that_are_not_the_batch_are_refused():
+    algorithm = algorithm_of(workload.load("hopper-ddpg"))
+    parallel = ParallelLearner(algorithm, batch_size=8, trainers=1)
+    batch = {
+        name: np.zeros(shape, np.float32)
+        for name, (shape, _) in algorithm.columns(8).items()
+        if name != "weight"
+    }
+    for parts in ((4, 3), (4, 2, 2)):
+        parallel.updates.parts = parts
+        with pytest.raises(ValueError, match="parts: found"):
+            parallel.step(batch)
+    parallel.close()
+
+
+def test_a_run_goes_on_whoever_is_active(short):
+    """Whatever the machine's times are, no thread, sample or environment step is lost."""
+    training = Training(
+        short("cartpole-dqn", actors=4), TORCH, seed=1, processes=2, overlap=8, reallocate=True
+    )
+    training.warm_up()
+    pool, learner = training._acting, training.learner
+    for active, parts in ((2, (8,)), (1, (6, 2)), (2, (8,))):
+        pool.active, learner.updates.parts = active, parts
+        training.balance.step = lambda: None  # the sizes above, not the machine's
+        progress = training.advance(8)
+        assert progress.environment_steps == progress.gradient_steps
+    del training.balance.step
+    training.advance(40)
+    now = training.balance.allocation
+    assert now.actors + now.trainers == 2
+    assert sum(now.parts) == 8
+    training.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options"),
+    [("native-native-cpu", {"processes": 2, "overlap": 8}), ("torch-native-cpu", {"overlap": 8}),
+     ("torch-native-cpu", {"processes": 2})],
+)  # fmt: skip
+def test_reallocation_that_has_nothing_to_move_is_refused(short, mapping, options):
+    with pytest.raises(UserError, match=r"re-?allocat"):
+        Training(short("cartpole-dqn", actors=2), Mapping.parse(mapping), reallocate=True, **options)
