@@ -14,6 +14,7 @@ from harness import (
     platform_model,
     predicting,
     profiling,
+    relaxed_training,
     simulated_profile,
     training_run,
     workload,
@@ -143,6 +144,20 @@ def fixed_point_cells(tier: Tier) -> list[Cell]:
     return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.profile_s, steps)]
 
 
+def relaxed_cells(tier: Tier) -> list[Cell]:
+    """Training with batches sampled ahead and with actors re-allocated; in named tiers alone."""
+    if tier.name not in relaxed_training.TASKS:
+        return []
+
+    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: [measure(report)]
+
+    return [
+        Cell(f"claim/{key}", estimate_s, training(measure))
+        for key, estimate_s, measure in relaxed_training.experiments(tier.name)
+    ]
+
+
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """The mapping that the default strategy chose, from the run's own predictions."""
     rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
@@ -163,7 +178,7 @@ def plan(tier: Tier) -> list[Cell]:
             cells.append(run_cell(item, item.training.batch_size, seed, tier.run_s))
         cells.append(compare_cell(item, "sb3", tier))
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    return cells + fixed_point_cells(tier)
+    return cells + fixed_point_cells(tier) + relaxed_cells(tier)
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:

@@ -16,6 +16,7 @@ from harness.runtime import memory
 from harness.runtime.training import Training
 from harness.runtime.unit import UnitError
 
+pytestmark = pytest.mark.timeout(900)
 NATIVE = Mapping.parse("native-native-cpu")
 PROGRAM = """
 from harness import workload
@@ -23,7 +24,7 @@ from harness.mapping import Mapping
 from harness.runtime.training import Training
 
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
-training = Training(item, Mapping.parse("native-native-cpu"), processes=2, overlap=8)
+training = Training(item, Mapping.parse("torch-native-cpu"), processes=2, overlap=8)
 try:
     training.warm_up()
     print(*training._acting.pids, flush=True)
@@ -32,7 +33,7 @@ finally:
     training.close()
     print("closed", flush=True)
 """
-LIMIT_S = 240  # only so that a broken run ends some day
+LIMIT_S = 800  # only so that a broken run ends some day: a busy machine starts three processes in minutes
 
 
 def gone(pid):

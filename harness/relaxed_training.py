@@ -1,0 +1,131 @@
+"""Reward over training with batches sampled ahead, and with actors re-allocated (MAP VII-B, Fig. 10; PRL 3.3.1).
+
+One run is a curve and a seed; its row holds the return of every stretch of training, exploration included. The runs of
+one seed differ in the relaxation alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from harness import workload
+from harness.conditions import conditions
+from harness.mapping import Mapping
+from harness.measurement import Measurement
+from harness.progress import Report
+from harness.provenance import Provenance
+from harness.runtime.training import Training
+
+EXPERIMENT = "MAP-F10"
+STRETCHES = 20
+FINAL_STRETCHES = 4  # the score is that of the last fifth
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What differs from the strict loop.
+
+    Attributes:
+        name: in the row's `backend`.
+        mapping: what runs where.
+        options: arguments of `Training`.
+        actors: environments; the workload's own number where 0.
+    """
+
+    name: str
+    mapping: str = "native-native-cpu"
+    options: dict[str, Any] = field(default_factory=dict)
+    actors: int = 0
+
+
+CURVES = (
+    *(Curve(f"D={ahead}", options={"presampled_batches": ahead}) for ahead in (0, 1, 10, 50, 200)),
+    Curve("two actors", "torch-native-cpu", {"overlap": 16, "processes": 2}, 2),
+    Curve("re-allocated", "torch-native-cpu", {"overlap": 16, "processes": 2, "reallocate": True}, 2),
+)
+"""The strict loop first; "two actors" is what "re-allocated" is to be compared with."""
+
+TASKS = {
+    "quick": (("cartpole-ddpg", 6_000, 1e-4),),
+    "standard": (("cartpole-ddpg", 20_000, 1e-4), ("hopper-ddpg", 100_000, 2e-3)),
+    "full": (
+        ("cartpole-ddpg", 20_000, 1e-4),
+        ("hopper-ddpg", 1_000_000, 2e-3),
+        ("pong-dqn", 1_000_000, 3e-2),
+    ),
+}
+"""Workloads, gradient steps of each run, and rough seconds of a step."""
+
+
+def train(name: str, gradient_steps: int, curve: Curve, seed: int, report: Report) -> Measurement:
+    """One training run.
+
+    Args:
+        name: the workload's.
+        gradient_steps: of the run, the warm-up's included.
+        curve: what differs from the strict loop.
+        seed: of everything random.
+        report: called with the gradient steps taken.
+
+    Returns:
+        A row of suite `claim`, quantity `final_return`: the mean return of the episodes that ended in the last
+        fifth, these as samples, and in the details the environment steps and mean return of each stretch.
+        Without such an episode the row has failed.
+    """
+    item = workload.load(name)
+    if curve.actors:
+        item = workload.override(item, "training.actors", curve.actors, curve.name)
+    training = Training(item, Mapping.parse(curve.mapping), seed=seed, **curve.options)
+    returns: list[list[float]] = []
+    environment_steps: list[int] = []
+    try:
+        training.warm_up()
+        while training.gradient_steps < gradient_steps:
+            report(training.gradient_steps, gradient_steps, f"{name}, {curve.name}, seed {seed}")
+            progress = training.advance(max(1, gradient_steps // STRETCHES))
+            returns.append([episode.episode_return for episode in progress.episodes])
+            environment_steps.append(training.environment_steps)
+    finally:
+        training.close()
+    last = tuple(value for ended in returns[-FINAL_STRETCHES:] for value in ended)
+    row = partial(
+        Measurement,
+        suite="claim",
+        workload=name,
+        primitive="training",
+        backend=curve.name,
+        device=curve.mapping,
+        batch_size=item.training.batch_size,
+        quantity="final_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        details={
+            "experiment": EXPERIMENT,
+            "curve": curve.name,
+            "options": curve.options,
+            "seed": seed,
+            "gradient_steps": training.gradient_steps,
+            "environment_steps": environment_steps,
+            "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],
+            "conditions": conditions(),
+        },
+    )
+    if not last:
+        return row(status="failed", reason="no episode ended in the last fifth of training")
+    return row(value=float(np.mean(last)), samples=last)
+
+
+def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
+    """Key, rough seconds and the run itself of each training run of a tier; seeds outside, curves inside.
+
+    The quick tier leaves out the curves whose actors are processes: starting those takes longer than the runs.
+    """
+    curves = CURVES if tier != "quick" else [curve for curve in CURVES if not curve.actors]
+    for name, gradient_steps, step_s in TASKS[tier]:
+        for seed in workload.load(name).training.seeds:
+            for curve in curves:
+                key = f"{EXPERIMENT}/{name}/{curve.name}/seed{seed}"
+                yield key, gradient_steps * step_s, partial(train, name, gradient_steps, curve, seed)
