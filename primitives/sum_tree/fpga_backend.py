@@ -81,7 +81,7 @@ class FpgaSumTree(SumTree):
         last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first request
             offered to the last response.
         cycles: those of all calls so far.
-        banks, levels, bank_leaves: sub-trees, levels of one, leaves of one.
+        banks, levels, bank_leaves: sub-trees, levels of one, leaves that one holds.
         clock_hz: the clock assumed.
     """
 
@@ -114,12 +114,14 @@ class FpgaSumTree(SumTree):
         levels = needed if levels is None else checked_integer("levels", levels, needed, 32)
         bank = TreeLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
         self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
-        self.levels, self.bank_leaves = levels, bank.leaves
+        # Banks share the leaves evenly, each using the first of its own.
+        self.levels, self.bank_leaves = levels, -(-self.capacity // self.banks)
+        self._room = bank.leaves
         self._quantum = 2.0**-fraction_bits
         self._priority_max = (2**leaf_bits - 1) * self._quantum
         self._simulation = _library(self._layout, Form(form)).start()
-        last_leaf = min(self.capacity, bank.leaves) - 1
-        self._simulation.write("last_leaf", int(bank.path_of(np.array([last_leaf]))[0]))
+        last_path = bank.path_of(np.array([self.bank_leaves - 1]))[0]
+        self._simulation.write("last_leaf", int(last_path))
         self.clock_hz = float(clock_hz)
         self.last_call_cycles = 0
         self.cycles = 0
@@ -137,7 +139,8 @@ class FpgaSumTree(SumTree):
 
         values = np.floor(prefix / self._quantum).astype(np.int64)
         path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, np.arange(len(values)))
-        return self._layout.leaf_of(path)
+        bank, leaf = np.divmod(self._layout.leaf_of(path), self._room)
+        return bank * self.bank_leaves + leaf
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         from primitives.fpga.replay_pipeline import Operation
@@ -159,13 +162,14 @@ class FpgaSumTree(SumTree):
         """Paths and values that answer one request for each leaf, which comes by the lane `lanes % S`."""
         count = len(leaves)
         self.last_call_cycles = 0
+        bank, leaf = np.divmod(leaves, self.bank_leaves)
         path, value = np.zeros(count, np.int64), np.zeros(count, np.int64)
         if not count:
             return path, value
         fields = {
             "operation": np.full(count, operation.value),
             "tag": np.zeros(count, np.int64),
-            "path": self._layout.path_of(leaves),
+            "path": self._layout.path_of(bank * self._room + leaf),
             "value": values,
         }
         if self.banks == 1:

@@ -62,10 +62,11 @@ def difference_terms(
         interval: of `interval_cycles`.
         phase_changed: whether the batch before was of the other kind; no matter to a single pipeline.
     """
-    mean = sum(loads) / len(loads)
-    terms = {
-        "fill and drain": fill_cycles(levels=levels, interval=interval, banks=len(loads)),
-        "phase change": PHASE_CHANGE_CYCLES if phase_changed and len(loads) > 1 else 0,
-        "imbalance": (max(loads) - mean) * interval,
+    fill = fill_cycles(levels=levels, interval=interval, banks=len(loads))
+    phase = PHASE_CHANGE_CYCLES if phase_changed and len(loads) > 1 else 0
+    return {
+        "fill and drain": fill,
+        "phase change": phase,
+        "imbalance": (max(loads) - sum(loads) / len(loads)) * interval,
+        "blocked lanes": simulated - fill - phase - max(loads) * interval,
     }
-    return terms | {"blocked lanes": simulated - mean * interval - sum(terms.values())}

@@ -18,7 +18,14 @@ class Sampler(wiring.Component):
 
     def __init__(self) -> None:
         super().__init__(
-            {"a": In(signed(16)), "b": In(signed(16)), "address": In(12), "out": Out(32), "word": Out(32)}
+            {
+                "a": In(signed(16)),
+                "b": In(signed(16)),
+                "address": In(12),
+                "written": In(12),
+                "out": Out(32),
+                "word": Out(32),
+            }
         )
 
     def elaborate(self, platform: Any) -> Module:
@@ -30,7 +37,7 @@ class Sampler(wiring.Component):
             ram.read_enable.eq(1),
             ram.read_address.eq(self.address),
             ram.write_enable.eq(1),
-            ram.write_address.eq(self.address),
+            ram.write_address.eq(self.written),
             ram.write_data.eq(product),
             self.word.eq(ram.read_data),
         ]
