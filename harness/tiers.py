@@ -36,7 +36,7 @@ SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
 TIERS = {
     tier.name: tier
     for tier in (
-        Tier("quick", SLICE, (32, 256, 2048), profile_s=20, run_s=25, compare_s=45, seeds=1),
+        Tier("quick", SLICE, (32, 256, 2048), profile_s=10, run_s=25, compare_s=45, seeds=1),
         Tier("standard", SLICE, (32, 256, 2048, 16384), profile_s=60, run_s=300, compare_s=300, seeds=3),
         Tier("full", SLICE, (32, 256, 2048, 16384), profile_s=180, run_s=3600, compare_s=1200, seeds=5),
     )
