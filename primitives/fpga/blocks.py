@@ -66,6 +66,47 @@ def _reduce_unit(operation: str = "sum", lanes: int = 16) -> Any:
     return ReduceUnit(operation, lanes=lanes)
 
 
+def _adam_unit(lanes: int = 1, batch_size: int = 256) -> Any:
+    """Adam on a stream of weights, float32 (MAP Fig. 3, FIX Table I)."""
+    from primitives.fpga.learner_pipeline.update_unit import adam_program
+    from primitives.fpga.stream_unit import StreamUnit
+
+    return StreamUnit(adam_program(batch_size), lanes=lanes)
+
+
+def _activation_unit(function: str = "tanh", lanes: int = 1) -> Any:
+    """An activation function on a stream of float32 numbers: tanh, sigmoid or relu."""
+    from primitives.fpga.floating_point.operators import ProgramBuilder
+    from primitives.fpga.stream_unit import StreamUnit
+
+    if function not in ("tanh", "sigmoid", "relu"):
+        raise ValueError(f"function: found {function!r}; allowed: tanh, sigmoid, relu")
+    b = ProgramBuilder(1)
+    value = b.apply("maximum", 0, b.constant(0)) if function == "relu" else b.apply(function, 0)
+    return StreamUnit(b.finished([value]), lanes=lanes)
+
+
+def _learner_pipeline(
+    inputs: int = 4, hidden: int = 8, outputs: int = 1, lanes: int = 1, pipelines: int = 1, samples: int = 16
+) -> Any:
+    """A learner for a network of three layers: a unit for every step of every layer (MAP Fig. 3)."""
+    from primitives.fpga.learner_pipeline import LayerShape, LearnerPipeline
+
+    layers = (
+        LayerShape(inputs, hidden, lanes),
+        LayerShape(hidden, hidden, lanes),
+        LayerShape(hidden, outputs, min(lanes, outputs)),
+    )
+    return LearnerPipeline(layers, pipelines=pipelines, samples=samples)
+
+
+def _gaussian_generator(seed: int = 0) -> Any:
+    """Gaussian numbers for exploration noise (FIX III)."""
+    from primitives.fpga.random_generator import GENERATORS, GaussianGenerator, seeds
+
+    return GaussianGenerator(seeds(seed, GENERATORS))
+
+
 def _form(name: str) -> Any:
     from primitives.fpga.replay_pipeline import Form
 
@@ -134,5 +175,9 @@ BLOCKS = {
         Block("layout-transform", _layout_transform),
         Block("weight-update", _weight_update),
         Block("reduce-unit", _reduce_unit),
+        Block("adam-unit", _adam_unit),
+        Block("activation-unit", _activation_unit),
+        Block("learner-pipeline", _learner_pipeline),
+        Block("gaussian-generator", _gaussian_generator),
     )
 }

@@ -78,7 +78,12 @@ def test_the_table_is_aligned() -> None:
     assert len({len(line) for line in lines}) == 1
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+LARGE = ("adam-unit", "learner-pipeline")  # tens of seconds to convert
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BLOCKS]
+)
 def test_every_block_is_made_with_its_defaults(name: str) -> None:
     from amaranth.back import rtlil
 
