@@ -245,6 +245,7 @@ def described(formats: Precision | None) -> dict[str, Any]:
         "weights": str(formats.weights),
         "activations": str(formats.activations),
         "gradients": str(formats.gradients),
+        "mean": str(formats.mean or "binary32"),
         "square": str(formats.square or "binary32"),
         "activation_bits": formats.activation_bits,
         "weight_bits": formats.weight_bits,
@@ -278,7 +279,13 @@ def sweep(task: Task) -> dict[str, Precision]:
         f"dynamic, d = {share:.0%} of the run": precision.dynamic(max(1, int(task.steps * share)))
         for share in (0.05, 0.25, 0.75)
     }
-    fields = {"activations": (8, 12, 20), "weights": (16, 20, 30), "gradients": (16, 20, 28), "square": (30,)}
+    fields = {
+        "activations": (8, 12, 20),
+        "weights": (16, 20, 30),
+        "gradients": (16, 20, 28),
+        "mean": (24,),
+        "square": (30,),
+    }
     for field, splits in fields.items():
         for fraction_bits in splits:
             formats = Q(32, fraction_bits)

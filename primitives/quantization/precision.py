@@ -19,10 +19,12 @@ class Precision:
         weights: parameters and target parameters, read by every product. Fine enough for a step of Adam and for
             the 1/200 of a difference that Polyak averaging moves a target by.
         activations: inputs, activations and values; wide enough for the environment's returns.
-        gradients: what flows back (errors), gradients, and Adam's first moment.
-        square: Adam's second moment; None for binary32. FIX gives its Adam module no format, and no 32-bit one
-            will do: squares of 32-bit gradients take 64 bits, and what rounds to 0 there divides the step by
-            Adam's epsilon.
+        gradients: what flows back (errors), and gradients.
+        mean: Adam's first moment; None for binary32. FIX gives its Adam module no format. In fixed point a mean of
+            at most 5 steps never decays: 9/10 of it rounds back to itself. A unit that gets no gradient any more
+            then drifts, ever faster as the second moment falls, until its weights saturate.
+        square: Adam's second moment; None for binary32. No 32-bit format will do: squares of 32-bit gradients take
+            64 bits, and what rounds to 0 there divides the step by Adam's epsilon.
         activation_bits: n of Algorithm 1, of the activations that products read from step `delay` on; None for
             never.
         weight_bits: the same of the weights that products read (QuaRL quantises these too); None as FIX has it:
@@ -34,6 +36,7 @@ class Precision:
     weights: Q = _WEIGHTS
     activations: Q = _ACTIVATIONS
     gradients: Q = _GRADIENTS
+    mean: Q | None = None
     square: Q | None = None
     activation_bits: int | None = None
     weight_bits: int | None = None

@@ -98,7 +98,7 @@ def assign(graph: Graph, precision: Precision) -> Roles:
             if "/square/" in buffer.name:
                 return precision.square or Plain.BINARY32, "moments"
             if "/mean/" in buffer.name:
-                return precision.gradients, "moments"
+                return precision.mean or Plain.BINARY32, "moments"
             return precision.weights, "weights"
         if position in gradients:
             return precision.gradients, "gradients"

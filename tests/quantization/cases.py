@@ -8,7 +8,7 @@ import torch
 
 from primitives import algorithms
 from primitives.algorithms import Algorithm
-from primitives.quantization import precision
+from primitives.quantization import Q, precision
 from primitives.quantization.precision import Precision
 
 BATCH_SIZE = 12
@@ -24,6 +24,7 @@ PRECISIONS: Mapping[str, Precision] = {
     "fixed 32": precision.fixed_32(),
     "fixed 16": precision.fixed_16(),
     "dynamic": precision.dynamic(2),
+    "fixed-point moments": Precision(mean=Q(32, 24), square=Q(32, 30)),
     "8-bit weights too": precision.quarl(2),
     "narrow everywhere": Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=2),
 }
