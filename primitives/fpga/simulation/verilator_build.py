@@ -7,6 +7,7 @@ the design's Verilog, the harness, the options and the tools' versions.
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from functools import cache as remember
 from importlib.metadata import version
@@ -123,14 +124,21 @@ def _compiler_version() -> str:
 
 
 def _call(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
-    done = subprocess.run(
+    # In a session of its own: a compiler's children would go on for minutes after an interruption.
+    with subprocess.Popen(
         command,
         cwd=folder,
         env=os.environ | (environment or {}),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=BUILD_TIMEOUT_S,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{Path(command[0]).name} failed with {done.returncode}:\n{done.stderr[-4000:]}")
+        start_new_session=True,
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=BUILD_TIMEOUT_S)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise RuntimeError(f"{Path(command[0]).name} failed with {process.returncode}:\n{said[-4000:]}")
