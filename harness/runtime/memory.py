@@ -9,8 +9,8 @@ from harness.errors import UserError
 from harness.runtime.compose import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20
-"""An actor's process with PyTorch and MuJoCo: measured with two of them on Hopper-v5, 197 MiB of its own and 229 MiB with
-its share of what they have in common, rounded up."""
+"""An actor's process with PyTorch and MuJoCo: on Hopper-v5, with two of them, 197 MiB of its own were measured, and
+229 MiB with its share of what they have in common; rounded up."""
 
 
 def needed_bytes(task: Task, batch_size: int, presampled_batches: int, processes: int) -> int:
