@@ -304,10 +304,10 @@ def check_environment(environment: Environment, source: object) -> None:
     import gymnasium
     import numpy as np
 
-    import harness.environments  # noqa: F401 - registers the project's own
+    from harness.environments import simulator_warnings  # with it the project's own are registered
 
     try:
-        gymnasium.spec(environment.id)
+        simulator_warnings.route(environment.id)
     except gymnasium.error.Error as error:
         allowed = "an environment that Gymnasium knows here; its package may have to be installed"
         raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from harness.environments import atari_frames, continuous_cartpole
+from harness.environments import atari_frames, continuous_cartpole, simulator_warnings
 
 if TYPE_CHECKING:
     from harness.workload import Environment
@@ -19,6 +19,7 @@ def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
         environment: the workload's `[environment]` table.
         seed: of the environment, which has been reset with it: the caller's resets need none.
     """
+    simulator_warnings.route(environment.id)
     made: gymnasium.Env[Any, Any] = gymnasium.make(
         environment.id, disable_env_checker=True, **environment.kwargs
     )
