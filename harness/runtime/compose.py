@@ -300,7 +300,8 @@ def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments
     try:
         return create(*arguments, backend=target.backend, **options)
     except (ValueError, BackendUnavailableError) as error:
-        raise UserError(mapping, part, target, error) from error
+        _, listed, allowed = str(error).partition("; allowed: ")
+        raise UserError(mapping, part, target, allowed if listed else error) from error
     except TypeError as error:
         if not target.location:
             raise

@@ -64,6 +64,7 @@ COMMANDS = (
     "reproduce",
     "rtl",
     "run",
+    "validate",
 )
 
 
@@ -122,10 +123,26 @@ def test_a_broken_workload_file_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frobnicate"], ("frobnicate", "placerl --help")),
+        (["profile"], ("WORKLOAD", "found nothing")),
+        (["report", "--bogus"], ("--bogus", "placerl report --help")),
+        (["run", "cartpole-dqn", "--seconds", "0"], ("--seconds", "'0'", "greater than or equal to 1")),
+        (["profile", "cartpole-dqn", "--batch-size", "abc"], ("--batch-size", "'abc'", "integer")),
+    ],
+)
+def test_arguments_that_no_command_takes_are_refused(
+    placerl: Placerl, arguments: list[str], words: tuple[str, ...]
+) -> None:
+    refused(placerl(*arguments), *words)
+
+
+@pytest.mark.parametrize(
     ("mapping", "words"),
     [
         ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
-        ("abacus-native-cpu", ("abacus", "torch")),
+        ("abacus-native-cpu", ("learner: found abacus; allowed: torch, ",)),
         ("torch-abacus-cpu", ("abacus", "native")),
         ("torch-native-moon", ("moon", "cpu")),
         ("torch:cuda:99-native-cpu", ("cuda:99",)),
