@@ -15,7 +15,7 @@ def baselines(
 ) -> None:
     """Build the virtual environments of baselines; one that fails stops no other."""
     failed = False
-    for name in named_baselines(names):
+    for name in named_baselines(names, "NAMES"):
         failure = workers.build_baselines([name])[name]
         failed |= failure is not None
         typer.echo(f"{name}: {failure or 'ready'}")

@@ -105,15 +105,13 @@ def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) ->
     return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
 
 
-def named_baselines(text: str) -> list[str]:
-    """The baselines that a comma-separated list or `all` names."""
+def named_baselines(text: str, field: str = "--baselines") -> list[str]:
+    """The baselines that a comma-separated list or `all` names; `field` is the argument that it came in."""
     known = workers.baseline_names()
     names = known if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
-            raise UserError(
-                source="command line", field="--baselines", found=name, allowed=f"{', '.join(known)}, all"
-            )
+            raise UserError("command line", field, repr(name), f"{', '.join(known)}, all")
     return names
 
 

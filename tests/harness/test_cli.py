@@ -127,6 +127,8 @@ def test_a_broken_workload_file_is_refused(
     [
         (["frobnicate"], ("frobnicate", "placerl --help")),
         (["profile"], ("WORKLOAD", "found nothing")),
+        (["baselines", "nope"], ("NAMES", "'nope'", "sb3")),
+        (["baselines", ""], ("NAMES", "found ''")),
         (["report", "--bogus"], ("--bogus", "placerl report --help")),
         (["run", "cartpole-dqn", "--seconds", "0"], ("--seconds", "'0'", "greater than or equal to 1")),
         (["profile", "cartpole-dqn", "--batch-size", "abc"], ("--batch-size", "'abc'", "integer")),
