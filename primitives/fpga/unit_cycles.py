@@ -18,7 +18,7 @@ from primitives.fpga.cycles.gemm import best_dataflow
 from primitives.fpga.gemm_plan import GemmShape, blocks
 
 # The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
-_GEMM_SOURCES = ("gemm_timer", "gemm_control", "processing_element")
+_GEMM_SOURCES = ("gemm_plan", "gemm_timer", "gemm_control", "processing_element")
 _SEQUENCER_SOURCES = ("stream_sequencer",)
 
 
