@@ -20,6 +20,7 @@ WORKER = workers.BASELINES / "tree_worker.py"
 OWN_TREE = Path(__file__).parent.parent / "timed_tree.py"
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
+WARM_UP_CALLS = 3
 FILL_LIMIT_S = 120.0
 CELL_LIMIT_S = 3.0
 """What one tree may take for the samples of one cell, so that a slow one does not hold up all others."""
@@ -163,6 +164,8 @@ def cell_samples(
 
     for row in rows:
         count = 1
+        for _ in range(WARM_UP_CALLS):  # a first call may sum what was filled: its length says nothing about others
+            block(row, count)
         while (seconds := block(row, count)) is not None:  # warms up, and finds the length of a block
             if seconds * count >= BLOCK_S or count == LARGEST_BLOCK:
                 calls[row.name], turns[row.name] = count, min(rounds, int(limit_s / (seconds * count)))
