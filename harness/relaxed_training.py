@@ -1,7 +1,7 @@
 """Reward over training with batches sampled ahead, and with actors re-allocated (MAP VII-B, Fig. 10; PRL 3.3.1).
 
 One run is a curve and a seed; its row holds the return of every stretch of training, exploration included. The runs of
-one seed differ in the relaxation alone.
+one experiment and seed have the same learner, and differ in the relaxation alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,34 +19,55 @@ from harness.progress import Report
 from harness.provenance import Provenance
 from harness.runtime.training import Training
 
-EXPERIMENT = "MAP-F10"
 STRETCHES = 20
 FINAL_STRETCHES = 4  # the score is that of the last fifth
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What differs from the strict loop.
+    """What differs from the other curves of its experiment.
 
     Attributes:
         name: in the row's `backend`.
-        mapping: what runs where.
         options: arguments of `Training`.
-        actors: environments; the workload's own number where 0.
     """
 
     name: str
-    mapping: str = "native-native-cpu"
     options: dict[str, Any] = field(default_factory=dict)
-    actors: int = 0
 
 
-CURVES = (
-    *(Curve(f"D={ahead}", options={"presampled_batches": ahead}) for ahead in (0, 1, 10, 50, 200)),
-    Curve("two actors", "torch-native-cpu", {"overlap": 16, "processes": 2}, 2),
-    Curve("re-allocated", "torch-native-cpu", {"overlap": 16, "processes": 2, "reallocate": True}, 2),
+@dataclass(frozen=True)
+class Experiment:
+    """Curves that are compared with the first of them.
+
+    Attributes:
+        key: of its cells and rows.
+        mapping: what runs where, in all its runs.
+        curves: what is compared, the reference first.
+        actors: environments; the workload's own number where None.
+    """
+
+    key: str
+    mapping: str
+    curves: tuple[Curve, ...]
+    actors: int | None = None
+
+
+PRESAMPLED = Experiment(
+    "MAP-F10",
+    "native-native-cpu",
+    tuple(Curve(f"D={ahead}", {"presampled_batches": ahead}) for ahead in (0, 1, 10, 50, 200)),
 )
-"""The strict loop first; "two actors" is what "re-allocated" is to be compared with."""
+REALLOCATED = Experiment(
+    "PRL-F9",
+    "torch-native-cpu",
+    (
+        Curve("two actors", {"overlap": 16, "processes": 2}),
+        Curve("re-allocated", {"overlap": 16, "processes": 2, "reallocate": True}),
+    ),
+    actors=2,
+)
+EXPERIMENTS = (PRESAMPLED, REALLOCATED)
 
 TASKS = {
     "quick": (("cartpole-ddpg", 6_000, 1e-4),),
@@ -60,13 +81,15 @@ TASKS = {
 """Workloads, gradient steps of each run, and rough seconds of a step."""
 
 
-def train(name: str, gradient_steps: int, curve: Curve, seed: int, report: Report) -> Measurement:
+def train(
+    name: str, gradient_steps: int, experiment: Experiment, curve: Curve, seed: int, report: Report
+) -> Measurement:
     """One training run.
 
     Args:
         name: the workload's.
         gradient_steps: of the run, the warm-up's included.
-        curve: what differs from the strict loop.
+        experiment, curve: how it is run.
         seed: of everything random.
         report: called with the gradient steps taken.
 
@@ -76,9 +99,9 @@ def train(name: str, gradient_steps: int, curve: Curve, seed: int, report: Repor
         Without such an episode the row has failed.
     """
     item = workload.load(name)
-    if curve.actors:
-        item = workload.override(item, "training.actors", curve.actors, curve.name)
-    training = Training(item, Mapping.parse(curve.mapping), seed=seed, **curve.options)
+    if experiment.actors is not None:
+        item = workload.override(item, "training.actors", experiment.actors, curve.name)
+    training = Training(item, Mapping.parse(experiment.mapping), seed=seed, **curve.options)
     returns: list[list[float]] = []
     environment_steps: list[int] = []
     try:
@@ -97,13 +120,13 @@ def train(name: str, gradient_steps: int, curve: Curve, seed: int, report: Repor
         workload=name,
         primitive="training",
         backend=curve.name,
-        device=curve.mapping,
+        device=experiment.mapping,
         batch_size=item.training.batch_size,
         quantity="final_return",
         unit="1",
         provenance=Provenance.MEASURED,
         details={
-            "experiment": EXPERIMENT,
+            "experiment": experiment.key,
             "curve": curve.name,
             "options": curve.options,
             "seed": seed,
@@ -121,11 +144,12 @@ def train(name: str, gradient_steps: int, curve: Curve, seed: int, report: Repor
 def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
     """Key, rough seconds and the run itself of each training run of a tier; seeds outside, curves inside.
 
-    The quick tier leaves out the curves whose actors are processes: starting those takes longer than the runs.
+    The quick tier leaves out re-allocation: starting the actors' processes takes longer than the runs.
     """
-    curves = CURVES if tier != "quick" else [curve for curve in CURVES if not curve.actors]
     for name, gradient_steps, step_s in TASKS[tier]:
-        for seed in workload.load(name).training.seeds:
-            for curve in curves:
-                key = f"{EXPERIMENT}/{name}/{curve.name}/seed{seed}"
-                yield key, gradient_steps * step_s, partial(train, name, gradient_steps, curve, seed)
+        for experiment in EXPERIMENTS if tier != "quick" else [PRESAMPLED]:
+            for seed in workload.load(name).training.seeds:
+                for curve in experiment.curves:
+                    key = f"{experiment.key}/{name}/{curve.name}/seed{seed}"
+                    run = partial(train, name, gradient_steps, experiment, curve, seed)
+                    yield key, gradient_steps * step_s, run

@@ -9,6 +9,7 @@ from itertools import count, takewhile
 
 from harness import (
     compare,
+    core_scaling,
     fixed_point_throughput,
     fixed_point_training,
     platform_model,
@@ -24,8 +25,10 @@ from harness.claims.experiments import EXPERIMENTS
 from harness.mapping import Mapping
 from harness.progress import Report, part
 from harness.provenance import Provenance
+from harness.runtime.options import STRICT, Options
 from harness.store import Measurement, Run
 from harness.tiers import Tier
+from harness.training_run import Extent
 from harness.workload import Workload
 
 SIMULATED_S = 30.0  # what new sizes may take to simulate; ones that were seen before take a second
@@ -93,16 +96,30 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
 
 
 def run_cell(
-    item: Workload, batch_size: int, seed: int, seconds: float, mapping: Mapping | None = None
+    item: Workload,
+    batch_size: int,
+    seed: int,
+    extent: Extent,
+    mapping: Mapping | None = None,
+    options: Options = STRICT,
 ) -> Cell:
-    """Training under a mapping; under the one that the default strategy chose when none is given."""
+    """Training under a mapping; under the one that the default strategy chose when none is given.
+
+    A run that a unit's death cut short keeps what it measured, and is due again.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         chosen = mapping or chosen_mapping(run, item, batch_size)
-        return training_run.train(item, chosen, batch_size, seed, seconds, report)
+        return training_run.train(item, chosen, batch_size, seed, extent, report, options)
 
-    under = f"/{mapping}" if mapping else ""
-    return Cell(f"run/{item.name}/{batch_size}/seed{seed}{under}", seconds, measure, item.name)
+    under = "".join(f"/{part}" for part in (mapping, options) if part and str(part))
+    key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
+
+    def cut_short(run: Run) -> bool:
+        return any(row.status == "failed" for row in rows_of(run, cell))
+
+    cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short)
+    return cell
 
 
 def compare_cell(item: Workload, baseline: str, tier: Tier) -> Cell:
@@ -158,6 +175,20 @@ def relaxed_cells(tier: Tier) -> list[Cell]:
     ]
 
 
+def core_cells(tier: Tier) -> list[Cell]:
+    """Actors and learners against cores."""
+
+    def over_cores(
+        measure: Callable[[Report], list[Measurement]],
+    ) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: measure(report)
+
+    return [
+        Cell(f"claim/{key}", estimate_s, over_cores(measure))
+        for key, estimate_s, measure in core_scaling.experiments(tier.name)
+    ]
+
+
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """The mapping that the default strategy chose, from the run's own predictions."""
     rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
@@ -175,10 +206,10 @@ def plan(tier: Tier) -> list[Cell]:
             batch_size = item.training.batch_size
             cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
         for seed in item.training.seeds[: tier.seeds]:
-            cells.append(run_cell(item, item.training.batch_size, seed, tier.run_s))
+            cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         cells.append(compare_cell(item, "sb3", tier))
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    return cells + fixed_point_cells(tier) + relaxed_cells(tier)
+    return cells + fixed_point_cells(tier) + relaxed_cells(tier) + core_cells(tier)
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,103 @@ from harness.measurement import Measurement
 from harness.progress import Report
 from harness.provenance import Provenance
 from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.options import STRICT, Options
 from harness.runtime.training import Progress, Training
 from harness.workload import Workload
 
 STRETCH_S = 0.5  # long against the clock and one episode's reset, short against the machine's drift
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How long a run is; its warm-up is not counted.
+
+    Attributes:
+        seconds: of training.
+        steps: gradient steps, at least, instead of the seconds.
+    """
+
+    seconds: float = 30.0
+    steps: int | None = None
+
+    def share(self, begun_s: float, gradient_steps: int) -> float:
+        """How much of it is done, 1 where all is."""
+        if self.steps is not None:
+            return gradient_steps / self.steps
+        return (time.perf_counter() - begun_s) / self.seconds
+
+
+@dataclass
+class _Run:
+    """A training run under way: what its rows are made of."""
+
+    workload: Workload
+    mapping: Mapping
+    batch_size: int
+    details: dict[str, object]
+    provenance: Provenance = Provenance.MEASURED
+    warm_up: Progress | None = None
+    stretches: list[Progress] = field(default_factory=list)
+
+    def rows(self) -> list[Measurement]:
+        """Throughput, and the returns of the episodes that ended; none before the first stretch has ended."""
+        made = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
+        return [row for row in (*made, self._returns()) if row]
+
+    def failure(self, error: Exception) -> Measurement:
+        """The row that says how the run ended."""
+        reason = f"{type(error).__name__}: {error}"
+        return self._row(quantity="failure", unit="1", status="failed", reason=reason)
+
+    def _row(self, **values: Any) -> Measurement:
+        return Measurement(
+            suite="run",
+            workload=self.workload.name,
+            primitive="training",
+            backend="placerl",
+            device=str(self.mapping),
+            batch_size=self.batch_size,
+            provenance=self.provenance,
+            **{"details": self.details | self._counts()} | values,
+        )
+
+    def _counts(self) -> dict[str, object]:
+        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
+        return {
+            "gradient_steps": sum(stretch.gradient_steps for stretch in self.stretches),
+            "environment_steps": sum(stretch.environment_steps for stretch in done),
+            "wall_s": sum(stretch.wall_s for stretch in self.stretches),
+            "terms_s": _terms_a_gradient_step(self.stretches),
+        }
+
+    def _throughput(self, quantity: str) -> Measurement | None:
+        timed = self.stretches[1:] or self.stretches  # the first, of a single step, only sizes the rest
+        samples = [getattr(stretch, quantity) / stretch.wall_s for stretch in timed]
+        if not samples:
+            return None
+        value, low, high = _median(samples)
+        return self._row(
+            quantity=f"{quantity}_per_s", unit="1/s", value=value, low=low, high=high, samples=tuple(samples)
+        )
+
+    def _returns(self) -> Measurement | None:
+        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
+        episodes = [episode for stretch in done for episode in stretch.episodes]
+        if not episodes:
+            return None
+        returns = tuple(episode.episode_return for episode in episodes)
+        steps = [episode.environment_step for episode in episodes]
+        value, low, high = _median(returns)
+        details = self.details | self._counts() | {"environment_step": steps}
+        return self._row(
+            quantity="episode_return",
+            unit="1",
+            value=value,
+            low=low,
+            high=high,
+            samples=returns,
+            details=details,
+        )
 
 
 def train(
@@ -23,9 +118,9 @@ def train(
     mapping: Mapping,
     batch_size: int,
     seed: int,
-    seconds: float,
+    extent: Extent,
     report: Report,
-    threads: int = 1,
+    options: Options = STRICT,
 ) -> list[Measurement]:
     """Train for a time and measure it.
 
@@ -34,115 +129,63 @@ def train(
         mapping: which backend and device runs what.
         batch_size: transitions in a gradient step.
         seed: of everything random.
-        seconds: training time after the warm-up.
+        extent: when to end.
         report: called with the progress.
-        threads: that the learner may use.
+        options: how the mapping is run.
 
     Returns:
         Rows of suite `run`, simulated where a part of the mapping is: gradient steps and environment steps per
         second (a sample a stretch of about half a second, warm-up excluded) and the returns of all episodes
-        that ended.
+        that ended. Where a unit dies on the way, what was measured until then, and a row that failed with its
+        name and error.
+
+    Raises:
+        UserError: something does not fit together, or is not installed.
     """
-    training = start(workload, mapping, batch_size=batch_size, seed=seed, threads=threads)
+    training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
+    run = _Run(
+        workload,
+        mapping,
+        batch_size,
+        {
+            "mapping": str(mapping),
+            "fusion": str(training.fusion),
+            "seed": seed,
+            "threads": options.threads,
+            "options": options.given(),
+            "conditions": conditions(),
+        },
+        training.provenance,
+    )
     try:
-        report(0, seconds, "filling the replay")
-        warm_up = training.warm_up()
-        stretches = _stretches(training, seconds, report)
+        report(0, 1, "filling the replay")
+        run.warm_up = training.warm_up()
+        _stretches(training, run, extent, report)
+    except Exception as error:  # whatever a unit died of: what was measured before is kept
+        return [*run.rows(), run.failure(error)]
     finally:
         training.close()
-    details = {
-        "mapping": str(mapping),
-        "fusion": str(training.fusion),
-        "seed": seed,
-        "threads": threads,
-        "conditions": conditions(),
-        "gradient_steps": sum(stretch.gradient_steps for stretch in stretches),
-        "environment_steps": training.environment_steps,
-        "wall_s": sum(stretch.wall_s for stretch in stretches),
-        "terms_s": _terms_a_gradient_step(stretches),
-    }
-    rows = [
-        _throughput(workload, mapping, batch_size, quantity, samples, details, training.provenance)
-        for quantity, samples in (
-            ("gradient_steps_per_s", [stretch.gradient_steps / stretch.wall_s for stretch in stretches]),
-            (
-                "environment_steps_per_s",
-                [stretch.environment_steps / stretch.wall_s for stretch in stretches],
-            ),
-        )
-    ]
-    episodes = [episode for stretch in (warm_up, *stretches) for episode in stretch.episodes]
-    if episodes:
-        returns = tuple(episode.episode_return for episode in episodes)
-        steps = [episode.environment_step for episode in episodes]
-        value, low, high = _median(returns)
-        rows.append(
-            Measurement(
-                suite="run",
-                workload=workload.name,
-                primitive="training",
-                backend="placerl",
-                device=str(mapping),
-                batch_size=batch_size,
-                quantity="episode_return",
-                unit="1",
-                provenance=training.provenance,
-                value=value,
-                low=low,
-                high=high,
-                samples=returns,
-                details=details | {"environment_step": steps},
-            )
-        )
-    return rows
+    return run.rows()
 
 
-def _stretches(training: Training | OnPolicyTraining, seconds: float, report: Report) -> list[Progress]:
-    stretches: list[Progress] = []
-    gradient_steps = 1
-    begin_s = time.perf_counter()
-    while (elapsed_s := time.perf_counter() - begin_s) < seconds:
-        report(elapsed_s, seconds, "training")
-        stretch_begin_s = time.perf_counter()
-        stretch = training.advance(gradient_steps)
-        stretches.append(stretch)
-        took_s = time.perf_counter() - stretch_begin_s  # in virtual time not `stretch.wall_s`
-        gradient_steps = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
-    return stretches[1:] or stretches  # the first, of a single step, only sizes the rest
+def _stretches(training: Training | OnPolicyTraining, run: _Run, extent: Extent, report: Report) -> None:
+    steps, size, begun_s = 0, 1, time.perf_counter()
+    while (share := extent.share(begun_s, steps)) < 1:
+        report(share, 1, "training")
+        if extent.steps is not None:
+            size = min(size, extent.steps - steps)
+        begin_s = time.perf_counter()
+        stretch = training.advance(size)
+        run.stretches.append(stretch)
+        steps += stretch.gradient_steps
+        took_s = time.perf_counter() - begin_s  # in virtual time not `stretch.wall_s`
+        size = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
 
 
 def _terms_a_gradient_step(stretches: list[Progress]) -> dict[str, float]:
     steps = sum(stretch.gradient_steps for stretch in stretches)
     names = stretches[0].terms_s if stretches else {}
     return {name: sum(stretch.terms_s[name] for stretch in stretches) / steps for name in names}
-
-
-def _throughput(
-    workload: Workload,
-    mapping: Mapping,
-    batch_size: int,
-    quantity: str,
-    samples: list[float],
-    details: dict[str, object],
-    provenance: Provenance,
-) -> Measurement:
-    value, low, high = _median(samples)
-    return Measurement(
-        suite="run",
-        workload=workload.name,
-        primitive="training",
-        backend="placerl",
-        device=str(mapping),
-        batch_size=batch_size,
-        quantity=quantity,
-        unit="1/s",
-        provenance=provenance,
-        value=value,
-        low=low,
-        high=high,
-        samples=tuple(samples),
-        details=details,
-    )
 
 
 def _median(samples: Sequence[float]) -> tuple[float, float | None, float | None]:

@@ -164,7 +164,9 @@ def cell_samples(
 
     for row in rows:
         count = 1
-        for _ in range(WARM_UP_CALLS):  # a first call may sum what was filled: its length says nothing about others
+        for _ in range(
+            WARM_UP_CALLS
+        ):  # a first call may sum what was filled: its length says nothing about others
             block(row, count)
         while (seconds := block(row, count)) is not None:  # warms up, and finds the length of a block
             if seconds * count >= BLOCK_S or count == LARGEST_BLOCK:

@@ -95,7 +95,7 @@ class Round:
     def _run_nothing(self) -> None:
         """A round of the runtime itself."""
         begin_s = perf_counter()
-        self.runtime._train(self.problem.round_gradient_steps)
+        self.runtime.take(self.problem.round_gradient_steps)
         self.terms_s["runtime"] += perf_counter() - begin_s
 
     def taken(self) -> dict[str, float]:

@@ -78,7 +78,7 @@ def training_case(
             else _off_policy(workload, problem, mapping)
         )
         if isinstance(training, Training):
-            training._train(1)  # the protocol warms up: what `warm_up` does is many large steps too much
+            training.take(1)  # the protocol warms up: what `warm_up` does is many large steps too much
         run = Run(training)
         if problem.on_policy:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from harness.claims import pal_cores
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
@@ -158,7 +159,9 @@ CLAIMS = (
         "VI-C, Fig. 8",
         "Faster convergence than RLlib, more so with more cores",
         from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high"),
-        "the baseline RLlib, over numbers of cores, a CUDA device",
+        pal_cores.NEEDS_CONVERGENCE,
+        pal_cores.convergence,
+        ("compare/",),
     ),
     Claim(
         "PAL-F9",
@@ -189,7 +192,8 @@ CLAIMS = (
         "VI-E, Fig. 10",
         "Throughput is linear in the cores, then saturates",
         from_text("PAL.linear_scaling_below", "PAL.saturation_above"),
-        "training runs over 1 to 8 cores, a CUDA device",
+        pal_cores.NEEDS_CURVES,
+        pal_cores.scaling,
     ),
     Claim(
         "PAL-F11",
@@ -204,7 +208,9 @@ CLAIMS = (
         "VI-G, Fig. 12",
         "Equation 5 finds the split of cores between actors and learners",
         from_text("PAL.update_interval"),
-        "actor and learner throughput profiled over cores",
+        pal_cores.NEEDS_CURVES,
+        pal_cores.split_of_cores,
+        ("claim/PAL-F10",),
     ),
     Claim(
         "PAL-VI-H",

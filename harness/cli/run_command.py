@@ -20,10 +20,14 @@ from harness.cli.common import (
 )
 from harness.mapping import Mapping
 from harness.progress import bar
-from harness.runtime import compose
+from harness.runtime.compose import Fusion
+from harness.runtime.options import Options
+from harness.training_run import Extent
 
 
-@app.command(epilog="Example: `placerl run hopper-ddpg --mapping torch-native-cpu --seconds 60`")
+@app.command(
+    epilog="Example: `placerl run hopper-ddpg --mapping torch-native-cpu --actors 2 --processes 2 --overlap 16`"
+)
 def run(
     name: WorkloadArgument,
     mapping: Annotated[
@@ -32,21 +36,70 @@ def run(
     ] = None,
     batch_size: BatchSizeOption = None,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="Training time after the warm-up.")] = 30,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help="Gradient steps after the warm-up, instead of a time."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="That PyTorch may use.")] = 1,
+    actors: Annotated[
+        int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=0, help="To step the environments in; 0: in this one.")
+    ] = None,
+    envpool: Annotated[
+        bool, typer.Option("--envpool", help="Step the environments with EnvPool (extra `envpool`).")
+    ] = False,
+    presampled_batches: Annotated[
+        int | None,
+        typer.Option("--presampled-batches", min=0, help="D, batches sampled ahead; 0 is the strict loop."),
+    ] = None,
+    overlap: Annotated[
+        int, typer.Option("--overlap", min=0, help="Gradient steps that the actors work beside; 0: in turns.")
+    ] = 0,
+    learners: Annotated[
+        int, typer.Option("--learners", min=1, help="Processes that each differentiate a part of a batch.")
+    ] = 1,
+    reallocate: Annotated[
+        bool, typer.Option("--reallocate", help="Move actors to training and back as they are needed.")
+    ] = False,
+    fusion: Annotated[
+        Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
+    ] = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train under a mapping: gradient steps and environment steps per second, and episode returns."""
+    """Train under a mapping: gradient steps and environment steps per second, and episode returns.
+
+    What the machine or the workload cannot give is refused before anything starts. Where a unit dies on the way, what
+    was measured until then is stored, and the exit status is 1.
+    """
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
-    chosen = Mapping.parse(mapping) if mapping else None
+    options = Options(
+        actors=actors,
+        threads=threads,
+        processes=processes,
+        envpool=envpool,
+        presampled_batches=presampled_batches,
+        overlap=overlap,
+        learners=learners,
+        reallocate=reallocate,
+        fusion=fusion,
+    )
+    asked, chosen = options.applied(item), Mapping.parse(mapping) if mapping else None
     if chosen:
-        compose.check(item, chosen)
+        options.check(asked, chosen, size)
     opened = begin(results, tier)
     if chosen is None:
         chosen = predicting.chosen_mapping(predicted(opened, item, size, tier))
-    cell = reproduce.run_cell(item, size, seed, seconds, chosen)
+        options.check(asked, chosen, size)
+    cell = reproduce.run_cell(asked, size, seed, Extent(seconds, steps), chosen, options)
     with bar(cell.key) as report:
         rows = reproduce.measure_now(opened, cell, report)
-    print_rows(rows, f"{item.name}, batch size {size}, {chosen}", as_json)
+    under = f"{chosen}, {options}" if str(options) else str(chosen)
+    print_rows(rows, f"{item.name}, batch size {size}, {under}", as_json)
+    if any(row.status == "failed" for row in rows):
+        raise typer.Exit(1)

@@ -1,5 +1,6 @@
 """Environments: Gymnasium's, and those that this project adds to them."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -9,7 +10,7 @@ from harness.environments import atari_frames, continuous_cartpole, simulator_wa
 if TYPE_CHECKING:
     from harness.workload import Environment
 
-__all__ = ["atari_frames", "continuous_cartpole", "make"]
+__all__ = ["Seeded", "atari_frames", "continuous_cartpole", "make"]
 
 
 def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
@@ -25,3 +26,19 @@ def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
     )
     made.reset(seed=seed)
     return made
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Makes one environment that has been reset with its seed.
+
+    Attributes:
+        environment: the workload's `[environment]` table.
+        seed: of the environment.
+    """
+
+    environment: "Environment"
+    seed: int
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        return make(self.environment, self.seed)

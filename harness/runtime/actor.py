@@ -59,19 +59,32 @@ class Actor:
         columns: Mapping[str, npt.NDArray] | None = None,
     ) -> None:
         self._environments = list(environments)
+        first = [environment.reset()[0] for environment in self._environments]
+        space = self._environments[0].action_space
+        self._prepare(first, space, rng, fields, local_storage, clip, columns)
+
+    def _prepare(
+        self,
+        first: Sequence[npt.ArrayLike] | npt.NDArray,
+        space: gymnasium.Space[Any],
+        rng: np.random.Generator,
+        fields: Mapping[str, FieldSpec],
+        local_storage: int,
+        clip: bool,
+        columns: Mapping[str, npt.NDArray] | None,
+    ) -> None:
+        """All but the environments: `first` are their first observations, `space` that of their actions."""
         self._rng = rng
         self._steps_that_fit = local_storage
-        rows = local_storage * len(self._environments)
+        rows = local_storage * len(first)
         self._columns = columns or {
             name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()
         }
-        specification = fields["observation"]
-        self._observations = np.stack(
-            [np.asarray(e.reset()[0], specification.dtype) for e in self._environments]
-        )
-        self._returns = [0.0] * len(self._environments)
-        self._scale = _scale(self._environments[0].action_space)
-        self._clip = clip and isinstance(self._environments[0].action_space, gymnasium.spaces.Box)
+        self._observations = np.stack([np.asarray(one, fields["observation"].dtype) for one in first])
+        self._returns = [0.0] * len(first)
+        self._space = space
+        self._scale = _scale(space)
+        self._clip = clip and isinstance(space, gymnasium.spaces.Box)
         self._notes_truncation = "truncated" in fields
         self._episodes: list[Episode] = []
         self.environment_steps = 0
@@ -99,7 +112,7 @@ class Actor:
         if not 1 <= steps <= self._steps_that_fit:
             raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")
         columns, observations = self._columns, self._observations
-        number = len(self._environments)
+        number = len(observations)
         row = 0
         now_s = perf_counter()
         for _ in range(steps):
@@ -121,9 +134,8 @@ class Actor:
         return {name: column[:row] for name, column in columns.items()}
 
     def _random_actions(self, number: int) -> npt.NDArray:
-        space = self._environments[0].action_space
-        if isinstance(space, gymnasium.spaces.Discrete):
-            return self._rng.integers(space.n, size=number)
+        if isinstance(self._space, gymnasium.spaces.Discrete):
+            return self._rng.integers(self._space.n, size=number)
         return self._rng.uniform(-1, 1, (number, *self._columns["action"].shape[1:])).astype(np.float32)
 
     def _step_environments(self, row: int, actions: npt.NDArray) -> None:

@@ -15,8 +15,10 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from harness.environments.env_pool import EnvironmentPool
 from harness.runtime.actor import Actor, Episode
 from harness.runtime.actors import Actors
+from harness.runtime.pooled_actor import PooledActor
 from harness.runtime.process_unit import ProcessUnit
 from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.unit import STALL_LIMIT_S, UnitError
@@ -36,6 +38,7 @@ class ActorPlan:
         fields: the columns of a transition; see `Actor`.
         local_storage: vector steps that fit the local storage.
         clip: see `Actor`.
+        together: makes a pool that steps all the environments in one call; None: one after the other.
     """
 
     environments: tuple[Callable[[], gymnasium.Env[Any, Any]], ...]
@@ -43,11 +46,15 @@ class ActorPlan:
     fields: Mapping[str, FieldSpec]
     local_storage: int
     clip: bool = False
+    together: Callable[[tuple[Any, ...]], EnvironmentPool] | None = None
 
     def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
         """The actor, with its environments; `columns` as for `Actor`."""
-        made = [make() for make in self.environments]
         rng = np.random.default_rng(self.seed)
+        if self.together:
+            pool = self.together(self.environments)
+            return PooledActor(pool, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+        made = [make() for make in self.environments]
         return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
 
     def split(self, parts: int) -> list["ActorPlan"]:

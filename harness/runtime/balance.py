@@ -1,31 +1,34 @@
 """The host's side of dynamic re-allocation: measures an iteration's times and applies `reallocate` to a run."""
 
-from dataclasses import replace
-
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.actor_pool import ActorPool
-from harness.runtime.compose import Parts
 from harness.runtime.parallel_updates import ParallelLearner
 from harness.runtime.reallocation import Allocation, Times, reallocate
+from primitives.learner import Learner
 
 
-def parallel_parts(parts: Parts, mapping: Mapping, processes: int, overlap: int) -> Parts:
-    """The parts of a training whose learner has a trainer for every actor that may be freed.
+def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int, reallocate: bool) -> None:
+    """See that a mapping's learner can be split as it is asked for.
 
     Raises:
-        UserError: the learner cannot be split, or there is no actor to free.
+        UserError: it cannot, or there is no actor to free.
     """
-    if str(mapping.learner) != "torch":
-        raise UserError(mapping, "learner", mapping.learner, "torch, for re-allocation splits its batches")
-    if processes < 2 or not overlap:
+    if learners < 1:
+        raise UserError(mapping, "learners", learners, "at least 1")
+    if (learners > 1 or reallocate) and str(mapping.learner) != "torch":
+        allowed = "torch: parallel learners and re-allocation split its batches"
+        raise UserError(mapping, "learner", mapping.learner, allowed)
+    if learners > 1 and reallocate:
+        raise UserError(mapping, "learners", learners, "1 with re-allocation, which splits batches itself")
+    if reallocate and (processes < 2 or not overlap):
         found = f"{processes} actor processes, overlap {overlap}"
         raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
-    made = parts.learner
-    learner = ParallelLearner(
-        made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed
-    )
-    return replace(parts, learner=learner)
+
+
+def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
+    """A learner like the one made, with a trainer for every actor that may be freed."""
+    return ParallelLearner(made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed)
 
 
 class Balance:

@@ -1,5 +1,6 @@
 """Builds the parts of a training from a workload and the mapping that says what runs where."""
 
+from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,8 @@ import numpy.typing as npt
 import torch
 
 from harness import environments
+from harness.environments import env_pool
+from harness.environments.env_pool import EnvironmentPool
 from harness.errors import UserError
 from harness.mapping import Mapping, Target
 from harness.runtime import own_task
@@ -110,6 +113,7 @@ def compose(
     local_storage: int,
     presampled_batches: int = 0,
     fusion: Fusion | None = None,
+    envpool: bool = False,
 ) -> Parts:
     """Build the parts of a training.
 
@@ -121,24 +125,14 @@ def compose(
         local_storage: vector steps that fit the actor's local storage.
         presampled_batches: that will wait for their gradient step.
         fusion: what to fuse; by default the most that the mapping allows.
+        envpool: step the environments with EnvPool.
 
     Raises:
         UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
             workload and the batch size do not fit together.
     """
-    needed = batch_size * (presampled_batches + 1)
-    if presampled_batches < 0 or (presampled_batches and needed > workload.replay.capacity):
-        most = workload.replay.capacity // batch_size - 1
-        allowed = f"0 to replay.capacity / batch_size - 1, {most}"
-        raise UserError(workload.name, "presampled_batches", presampled_batches, allowed)
-    if not 1 <= batch_size <= workload.replay.capacity:
-        raise UserError(
-            workload.name, "batch_size", batch_size, f"1 to replay.capacity, {workload.replay.capacity}"
-        )
-    possible = fusions(workload, mapping, presampled_batches)
-    fusion = possible[-1] if fusion is None else fusion
-    if fusion not in possible:
-        raise UserError(mapping, "fusion", fusion, ", ".join(possible))
+    check_batches(workload, batch_size, presampled_batches)
+    fusion = chosen_fusion(workload, mapping, presampled_batches, fusion)
     algorithm = algorithm_of(workload)
     if "weight" not in algorithm.columns(1):
         allowed = "an algorithm that learns from a replay"
@@ -148,7 +142,9 @@ def compose(
     replay = replay_of(workload, mapping, storage, fusion)
     trainee = learner_of(workload, mapping, batch_size, learner_seed)
     return Parts(
-        actors=actors_of(workload, environment_seed, exploration_seed, storage.fields, local_storage),
+        actors=actors_of(
+            workload, environment_seed, exploration_seed, storage.fields, local_storage, envpool=envpool
+        ),
         storage=storage,
         replay=replay,
         learner=trainee,
@@ -156,6 +152,26 @@ def compose(
         fusion=fusion,
         steps=FusedSteps(cast(ConcurrentReplay, replay), trainee) if fusion is Fusion.STEP else None,
     )
+
+
+def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> None:
+    """UserError where the storage is too small for a batch, and for those that wait for their gradient step."""
+    capacity = workload.replay.capacity
+    needed = batch_size * (presampled_batches + 1)
+    if presampled_batches < 0 or (presampled_batches and needed > capacity):
+        allowed = f"0 to replay.capacity / batch_size - 1, {capacity // batch_size - 1}"
+        raise UserError(workload.name, "presampled_batches", presampled_batches, allowed)
+    if not 1 <= batch_size <= capacity:
+        raise UserError(workload.name, "batch_size", batch_size, f"1 to replay.capacity, {capacity}")
+
+
+def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, fusion: Fusion | None) -> Fusion:
+    """What is asked for, or by default the most that the mapping allows; UserError where it cannot be."""
+    possible = fusions(workload, mapping, presampled_batches)
+    chosen = possible[-1] if fusion is None else fusion
+    if chosen not in possible:
+        raise UserError(mapping, "fusion", chosen, ", ".join(possible))
+    return chosen
 
 
 def check(workload: Task, mapping: Mapping) -> None:
@@ -169,6 +185,19 @@ def check(workload: Task, mapping: Mapping) -> None:
     _create(mapping, "learner", mapping.learner, learner.create, algorithm_of(workload), batch_size=1)
 
 
+def is_simulated(mapping: Mapping) -> bool:
+    """Whether a part of a mapping runs on a simulated device, so that the run is in virtual time."""
+    simulated = [one.name for one in (*learner.backends(), *sum_tree.backends()) if one.simulated]
+    return mapping.learner.backend in simulated or mapping.rmm.backend in simulated
+
+
+def check_envpool(workload: Task) -> None:
+    """UserError where EnvPool is not installed or does not have the task's environment."""
+    if isinstance(workload, OwnTask):
+        raise UserError(workload.name, "envpool", "an environment of your own", "an environment by its id")
+    env_pool.check(workload.environment, workload.name)
+
+
 def actors_of(
     workload: Task,
     environment_seed: np.random.SeedSequence,
@@ -177,21 +206,29 @@ def actors_of(
     local_storage: int,
     *,
     clip: bool = False,
+    envpool: bool = False,
 ) -> ActorPlan:
-    """The task's environments and what steps them; see `Actor` for `fields` to `clip`."""
+    """The task's environments and what steps them: EnvPool, or one after the other.
+
+    See `Actor` for `fields` to `clip`.
+
+    Raises:
+        UserError: EnvPool is asked for, and is not installed or has no such environment.
+    """
     if isinstance(workload, OwnTask):
-        make = partial(own_task.seeded, workload.make_environment)
+        make: Callable[[int], Any] = partial(partial, own_task.seeded, workload.make_environment)
     else:
-        make = partial(environments.make, workload.environment)
+        make = partial(environments.Seeded, workload.environment)
+    if envpool:
+        check_envpool(workload)
+    seeds = environment_seed.generate_state(workload.training.actors)
     return ActorPlan(
-        tuple(
-            partial(make, int(seed >> 1))  # some take 31 bits at most
-            for seed in environment_seed.generate_state(workload.training.actors)
-        ),
+        tuple(make(int(seed >> 1)) for seed in seeds),  # some take 31 bits at most
         exploration_seed,
         fields,
         local_storage,
         clip,
+        EnvironmentPool.of if envpool else None,
     )
 
 

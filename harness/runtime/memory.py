@@ -14,7 +14,7 @@ PROCESS_BYTES = 250 * 2**20
 
 
 def needed_bytes(task: Task, batch_size: int, presampled_batches: int, processes: int) -> int:
-    """Bytes of the data storage, the batches that wait for their gradient step, and the actors' processes."""
+    """Bytes of the data storage, the batches that wait for their gradient step, and the other processes."""
     item_bytes = sum(
         math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values()
     )
@@ -22,8 +22,14 @@ def needed_bytes(task: Task, batch_size: int, presampled_batches: int, processes
     return items * item_bytes + processes * PROCESS_BYTES
 
 
-def check(task: Task, batch_size: int, presampled_batches: int, processes: int) -> None:
+def check(task: Task, batch_size: int, presampled_batches: int, processes: int, learners: int = 1) -> None:
     """See that the memory is there.
+
+    Args:
+        task: what is trained.
+        batch_size, presampled_batches: sizes of the batches, and how many wait.
+        processes: of actors.
+        learners: one of them in this process.
 
     Raises:
         UserError: it is not; names what can be made smaller.
@@ -33,7 +39,11 @@ def check(task: Task, batch_size: int, presampled_batches: int, processes: int) 
     if storage_bytes > free_bytes:
         allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {storage_bytes / 1e9:.1f} GB"
         raise UserError(task.name, "replay.capacity", task.replay.capacity, allowed)
-    if needed_bytes(task, batch_size, presampled_batches, processes) > free_bytes:
-        most = (free_bytes - storage_bytes) // PROCESS_BYTES
-        allowed = f"at most {most}, for {(free_bytes - storage_bytes) / 1e9:.1f} GB of memory are left"
-        raise UserError(task.name, "actor processes", processes, allowed)
+    others = learners - 1
+    if needed_bytes(task, batch_size, presampled_batches, processes + others) > free_bytes:
+        left_bytes = free_bytes - storage_bytes
+        most = left_bytes // PROCESS_BYTES
+        allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"
+        if others > most:
+            raise UserError(task.name, "learners", learners, f"at most {most + 1}, {allowed}")
+        raise UserError(task.name, "actor processes", processes, f"at most {most - others}, {allowed}")

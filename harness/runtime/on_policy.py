@@ -12,6 +12,7 @@ from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.runtime.compose import Fusion, actors_of, check_processes, columns_of, learner_of, start_actors
+from harness.runtime.options import STRICT, Options, is_on_policy
 from harness.runtime.run_time import HOST, LEARNER, time_of
 from harness.runtime.training import Progress, Training, links_of_map
 from harness.workload import Workload
@@ -33,6 +34,7 @@ class OnPolicyTraining:
         seed: of everything random.
         threads: that PyTorch may use in this process.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
+        envpool: step the environments with EnvPool (`harness.environments.env_pool`).
         platform: tells the speed of links to simulated devices.
 
     Attributes:
@@ -56,6 +58,7 @@ class OnPolicyTraining:
         seed: int = 0,
         threads: int = 1,
         processes: int = 0,
+        envpool: bool = False,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         # A small forward pass in `prepare` is all that PyTorch does beside another learner.
@@ -71,7 +74,9 @@ class OnPolicyTraining:
         environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
         self.learner = learner_of(workload, mapping, size, learner_seed)
-        plan = actors_of(workload, environment_seed, exploration_seed, fields, self._length, clip=True)
+        plan = actors_of(
+            workload, environment_seed, exploration_seed, fields, self._length, clip=True, envpool=envpool
+        )
         self._acting = start_actors(plan, self.learner, processes)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._rng = np.random.default_rng(dealing_seed)
@@ -164,19 +169,41 @@ def start(
     *,
     batch_size: int | None = None,
     seed: int = 0,
-    threads: int = 1,
-    processes: int | None = None,
+    options: Options = STRICT,
 ) -> Training | OnPolicyTraining:
-    """The training loop that a workload's algorithm needs, ready to run; the arguments are `Training`'s.
+    """The training loop that a workload's algorithm needs, ready to run.
 
-    On-policy, where nothing else has work while the actors step, they get a process a thread by default.
+    Args:
+        workload, mapping, batch_size, seed: see `Training`.
+        options: how it is run.
+
+    Raises:
+        UserError: something does not fit together, or is not installed.
     """
-    if workload.algorithm.name != PPO.name:
-        return Training(
-            workload, mapping, batch_size=batch_size, seed=seed, threads=threads, processes=processes or 0
+    processes, threads, envpool = options.processes, options.threads, options.envpool
+    if is_on_policy(workload):
+        if processes is None:
+            processes = min(threads, workload.training.actors) if threads > 1 else 0
+        return OnPolicyTraining(
+            workload,
+            mapping,
+            batch_size=batch_size,
+            seed=seed,
+            threads=threads,
+            processes=processes,
+            envpool=envpool,
         )
-    if processes is None:
-        processes = min(threads, workload.training.actors) if threads > 1 else 0
-    return OnPolicyTraining(
-        workload, mapping, batch_size=batch_size, seed=seed, threads=threads, processes=processes
+    return Training(
+        workload,
+        mapping,
+        batch_size=batch_size,
+        seed=seed,
+        threads=threads,
+        presampled_batches=options.presampled_batches,
+        fusion=options.fusion,
+        overlap=options.overlap,
+        processes=processes or 0,
+        learners=options.learners,
+        reallocate=options.reallocate,
+        envpool=envpool,
     )

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, gcd
 from time import perf_counter
 from typing import cast
@@ -20,8 +20,9 @@ from harness.runtime import memory
 from harness.runtime.actor import Episode
 from harness.runtime.actor_pool import ActorPlan, ActorPool
 from harness.runtime.actors import Actors, InlineActors
-from harness.runtime.balance import Balance, parallel_parts
+from harness.runtime.balance import Balance, check_learners, parallel_learner
 from harness.runtime.compose import Fusion, Parts, Task, check_processes, compose, start_actors
+from harness.runtime.learner_processes import LearnerProcesses
 from harness.runtime.parallel_updates import ParallelLearner
 from harness.runtime.run_time import LEARNER, RMM, STORAGE, VirtualTime, time_of
 from harness.runtime.virtual_actors import VirtualActors
@@ -125,8 +126,11 @@ class Training:
         overlap: gradient steps of an iteration, at least, that the actors work beside; 0: they take turns
             with the learner.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
+        learners: processes that each differentiate a part of every batch, their gradients put together (PAL V-B);
+            needs a learner on PyTorch.
         reallocate: move actors to training and back as they are needed (PRL Algorithm 1); what trains then
             depends on the machine's times. Needs a learner on PyTorch, an overlap and two processes or more.
+        envpool: step the environments with EnvPool (`harness.environments.env_pool`).
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
         platform: tells the speed of links to simulated devices.
@@ -155,13 +159,16 @@ class Training:
         fusion: Fusion | None = None,
         overlap: int = 0,
         processes: int = 0,
+        learners: int = 1,
         reallocate: bool = False,
+        envpool: bool = False,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         if overlap < 0:
             raise ValueError(f"overlap: found {overlap}; allowed: at least 0")
         check_processes(workload, processes)
+        check_learners(mapping, learners, processes, overlap, reallocate)
         torch.set_num_threads(threads)
         settings = workload.training
         self._batch_size = settings.batch_size if batch_size is None else batch_size
@@ -175,7 +182,7 @@ class Training:
         self._warm_up_steps = max(self._vector_steps, _WARM_UP_ROWS // settings.actors)
         self._learning_starts = settings.learning_starts
         if parts is None:
-            memory.check(workload, self._batch_size, ahead, processes)
+            memory.check(workload, self._batch_size, ahead, processes, learners)
         parts = parts or compose(
             workload,
             mapping,
@@ -186,9 +193,18 @@ class Training:
             * (settings.actors if reallocate else 1),
             presampled_batches=ahead,
             fusion=fusion,
+            envpool=envpool,
         )
+        self._parallel: ParallelLearner | LearnerProcesses | None = None
         if reallocate:
-            parts = parallel_parts(parts, mapping, processes, overlap)
+            self._parallel = parallel_learner(parts.learner, processes)
+        elif learners > 1:
+            made = parts.learner
+            self._parallel = LearnerProcesses(
+                made.algorithm, processes=learners, batch_size=made.batch_size, seed=made.seed
+            )
+        if self._parallel:
+            parts = replace(parts, learner=self._parallel)
         self._storage, self.replay = parts.storage, parts.replay
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
@@ -232,7 +248,7 @@ class Training:
         while self.environment_steps < self._learning_starts:
             missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
             self._collect(min(missing, self._warm_up_steps), explore=False)
-        self._train(WARM_UP_GRADIENT_STEPS)
+        self.take(WARM_UP_GRADIENT_STEPS)
         return self._progress(before)
 
     def advance(self, gradient_steps: int) -> Progress:
@@ -246,16 +262,17 @@ class Training:
         if not self.gradient_steps:
             self.warm_up()
         before = self._counts()
-        self._train(gradient_steps)
+        self.take(gradient_steps)
         return self._progress(before)
 
     def close(self) -> None:
         """End the actors' thread or processes, where there are some, and close the environments."""
         self._acting.close()
-        if self.balance:
-            cast(ParallelLearner, self.learner).close()
+        if self._parallel:
+            self._parallel.close()
 
-    def _train(self, gradient_steps: int) -> None:
+    def take(self, gradient_steps: int) -> None:
+        """Take at least so many gradient steps, whole rounds, with neither warm-up nor account."""
         until = self.gradient_steps + gradient_steps
         while self.gradient_steps < until:
             if self._overlap:

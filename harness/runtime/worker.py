@@ -13,6 +13,7 @@ from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.workers import Job, Result
 
@@ -45,12 +46,14 @@ def answers(mapping: str) -> Iterator[dict[str, Any]]:
         asked = job.model_copy(update={"gradient_steps": 1})
         try:
             if training is None or asked != key:
+                if training is not None:
+                    training.close()
                 training = start(
                     workload.from_tables(job.workload, "job"),
                     Mapping.parse(mapping),
                     batch_size=job.batch_size,
                     seed=job.seed,
-                    threads=job.threads,
+                    options=Options(threads=job.threads),
                 )
                 training.warm_up()
                 key = asked

@@ -329,9 +329,10 @@ class PPO(base.Algorithm):
         rng: np.random.Generator,
     ) -> np.ndarray:
         """An action drawn from the policy."""
-        output = self._policy_output(parameters, observation)
         if self.discrete:  # the largest of logits with Gumbel noise is a draw from their softmax
+            output = self._policy_output(parameters, observation)
             return (output + rng.gumbel(size=output.shape)).argmax(-1)
+        output = self.act(parameters, observation)  # which a learner may have faster
         return output + np.exp(parameters["policy.log_std"]) * rng.standard_normal(output.shape, output.dtype)
 
     def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:

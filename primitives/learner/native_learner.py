@@ -30,6 +30,14 @@ class _Acted(NamedTuple):
     action: torch.Tensor
 
 
+class _Acting(NamedTuple):
+    """The executor's call for a number of observations, and the arrays that it reads and writes."""
+
+    run: Callable[[], int]
+    observations: Array
+    actions: Array
+
+
 class _Call(Protocol):
     """One variant's step in the executor: `StepCall::step` in native/step_call.hpp."""
 
@@ -88,8 +96,9 @@ class NativeLearner(GraphLearner):
         )
         self._acts = _ACT in self.executable.graphs
         self._explorer = algorithm
+        self._acting_calls: dict[int, _Acting] = {}
         if self._acts:
-            self._prepare_acting()
+            self._explorer = acting_by(self.algorithm, self._act)
         self._calls: dict[str, _Call] = {}
 
     @property
@@ -150,27 +159,28 @@ class NativeLearner(GraphLearner):
         self._calls[variant] = call.step
         return self._calls[variant]
 
-    def _prepare_acting(self) -> None:
+    def _prepare_acting(self, number: int) -> _Acting:
+        """The call for so many observations: the program, so often, one after the other."""
         executable: Any = self.executable
         graph = executable.graphs[_ACT]
         ((_, observation),) = graph.of_kind("input")
         action = graph.outputs["action"]
-        self._observation = np.zeros(observation.shape, observation.dtype)
-        self._action = np.zeros(action.shape, graph.buffers[action.buffer].dtype)
-        program = executable._programs[_ACT]
-        self._run_acting = partial(executable._executor.run, [program], [self._observation], [self._action])
-        self._explorer = acting_by(self.algorithm, self._act)
+        observations = np.zeros((number, *observation.shape[1:]), observation.dtype)
+        actions = np.zeros((number, *action.shape[1:]), graph.buffers[action.buffer].dtype)
+        programs = [executable._programs[_ACT]] * number
+        run = partial(executable._executor.run, programs, [observations], [actions])
+        self._acting_calls[number] = _Acting(run, observations, actions)
+        return self._acting_calls[number]
 
     def _act(self, observation: Array) -> Array:
         if not self._acts:
             return super()._act(observation)
-        rows = []
-        for one in observation:
-            self._observation[0] = one
-            if self._run_acting() >= 0:
-                raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
-            rows.append(self._action.copy())
-        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+        number = len(observation)
+        run, observations, actions = self._acting_calls.get(number) or self._prepare_acting(number)
+        observations[:] = observation
+        if run() >= 0:
+            raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
+        return actions.copy()
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
         """The action that an actor takes while it gathers experience; see `Algorithm.explore`."""

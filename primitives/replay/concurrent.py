@@ -131,7 +131,8 @@ class ConcurrentReplay(Replay):
             n = len(next(iter(arrays.values())))
             first = self._native.insert(arrays, None if td_errors is None else self._checked(td_errors, n))
         n = len(next(iter(batch.values())))  # type: ignore[arg-type]
-        return (first + np.arange(n)) % self.storage.capacity
+        rows = np.arange(first, first + n)
+        return rows if first + n <= self.storage.capacity else rows % self.storage.capacity
 
     def sample(
         self,

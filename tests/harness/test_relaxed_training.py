@@ -1,22 +1,34 @@
 """Training with batches sampled ahead: what a run's row holds."""
 
+import pytest
+
 from harness import relaxed_training
 from harness.progress import silent
 from harness.provenance import Provenance
+from harness.relaxed_training import EXPERIMENTS, PRESAMPLED
 
 
 def test_a_run_tells_its_curve():
-    curve = next(curve for curve in relaxed_training.CURVES if curve.name == "D=10")
-    row = relaxed_training.train("cartpole-ddpg", 400, curve, 0, silent)
+    curve = next(curve for curve in PRESAMPLED.curves if curve.name == "D=10")
+    row = relaxed_training.train("cartpole-ddpg", 400, PRESAMPLED, curve, 0, silent)
     assert row.provenance is Provenance.MEASURED
+    assert (row.backend, row.device) == ("D=10", PRESAMPLED.mapping)
+    assert row.details["experiment"] == "MAP-F10"
     assert row.details["options"] == {"presampled_batches": 10}
     assert len(row.details["mean_returns"]) == len(row.details["environment_steps"])
     assert row.details["environment_steps"][-1] >= 1_000 + 400
     assert row.value == sum(row.samples) / len(row.samples)
 
 
-def test_every_tier_has_five_seeds_of_every_curve():
-    for tier, tasks in relaxed_training.TASKS.items():
-        keys = [key for key, _, _ in relaxed_training.experiments(tier)]
-        curves = 5 if tier == "quick" else 7
-        assert len(keys) == len(set(keys)) == 5 * curves * len(tasks)
+@pytest.mark.parametrize(("tier", "curves"), [("quick", 5), ("standard", 7), ("full", 7)])
+def test_every_tier_has_five_seeds_of_every_curve(tier, curves):
+    keys = [key for key, _, _ in relaxed_training.experiments(tier)]
+    assert len(keys) == len(set(keys)) == 5 * curves * len(relaxed_training.TASKS[tier])
+
+
+def test_the_curves_of_an_experiment_start_with_what_they_are_compared_with():
+    assert [experiment.curves[0].name for experiment in EXPERIMENTS] == ["D=0", "two actors"]
+    assert not PRESAMPLED.curves[0].options["presampled_batches"]
+    for experiment in EXPERIMENTS:
+        reference, *others = (curve.options for curve in experiment.curves)
+        assert all(options.keys() >= reference.keys() and options != reference for options in others)

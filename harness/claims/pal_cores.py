@@ -1,0 +1,122 @@
+"""Checks of PAL VI-C, VI-E and VI-G: actors and learners against cores (Fig. 8, 10 and 12)."""
+
+from typing import Any
+
+import pandas as pd
+
+from harness import core_scaling
+from harness.claims.base import Finding, Outcome
+from harness.claims.evidence import detail, noisy, number, records, select
+from harness.claims.number import Number, from_text, ratio
+from harness.core_scaling import COLLECTION, CONSUMPTION, TRAINING
+from harness.mapping.actors_learners import Allocation, allocate
+from harness.provenance import Provenance
+
+NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
+NEEDS_CONVERGENCE = "returns over time beside RLlib, over numbers of cores, a CUDA device"
+LINEAR = 0.8
+"""Cores count as used in proportion where they bring at least this share of what each core of one alone does."""
+SATURATED = 1.15
+"""More cores bring nothing where they bring less than this factor."""
+REGRET = 0.05
+"""Of the split that equation 5 finds, at most, where the fastest of those that were run is found."""
+
+
+def _rows(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
+    chosen = select(frame, suite="claim", workload=workload, backend=kind)
+    return [row for row in records(chosen) if detail(row, "experiment") == core_scaling.EXPERIMENT]
+
+
+def _workloads(frame: pd.DataFrame) -> list[str]:
+    return [name for name in core_scaling.WORKLOADS if _rows(frame, name, TRAINING)]
+
+
+def _cores(row: Any) -> tuple[int, int]:
+    return int(detail(row, "actor_cores")), int(detail(row, "learner_cores"))
+
+
+def _found(frame: pd.DataFrame, workload: str, cores: int) -> Allocation:
+    """What equation 5 finds from the measured curves."""
+    curves = [core_scaling.curve(_rows(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
+    interval = int(detail(_rows(frame, workload, TRAINING)[0], "update_interval"))
+    return allocate(curves[0], curves[1], cores, interval)
+
+
+def convergence(frame: pd.DataFrame) -> Finding:
+    """PAL Fig. 8: of faster convergence than RLlib, the throughput beside it."""
+    rows = select(frame, suite="compare", quantity="throughput_ratio")
+    ours = tuple(
+        number(row, f"{row.workload}: gradient steps a second over RLlib's")
+        for row in records(rows)
+        if detail(row, "baseline") == "rllib"
+    )
+    return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CONVERGENCE)
+
+
+def scaling(frame: pd.DataFrame) -> Finding:
+    """PAL Fig. 10: throughput over cores, against one core that does all in turns."""
+    linear_below, saturated_above = (
+        int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
+    )
+    ours: list[Number] = []
+    holds: list[bool] = []
+    most = 0
+    for name in _workloads(frame):
+        rows = {_cores(row): row for row in _rows(frame, name, TRAINING)}
+        alone = number(rows[0, 1], f"{name}, 1 core")
+        gains = {1: 1.0}
+        for cores in sorted({sum(split) for split in rows} - {1}):
+            split = _found(frame, name, cores)
+            row = rows.get((split.actor_cores, split.learner_cores))
+            if row is None:
+                continue
+            words = f"{name}, {cores} cores ({split.actor_cores} for actors): throughput over 1 core"
+            gain = ratio(words, number(row, words), alone)
+            ours.append(gain)
+            gains[cores] = gain.value
+        most = max(gains)
+        holds += [gain >= LINEAR * cores for cores, gain in gains.items() if cores < linear_below]
+        if most > saturated_above:
+            before = gains[max(cores for cores in gains if cores <= saturated_above)]
+            holds.append(gains[most] < SATURATED * before)
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    if most <= saturated_above:
+        needs = f"more than {saturated_above} cores, where this machine has {most}"
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
+    explanation = "The learners are this machine's cores, where PAL's gradients came from one GPU."
+    if noisy(select(frame, suite="claim").loc[[label for n in ours for label in n.rows]]):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
+    return Finding(Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+
+
+def split_of_cores(frame: pd.DataFrame) -> Finding:
+    """PAL Fig. 12: the split that equation 5 finds, against the fastest of all that were run."""
+    ours: list[Number] = []
+    regrets: list[float] = []
+    for name in _workloads(frame):
+        rows = {_cores(row): row for row in _rows(frame, name, TRAINING)}
+        cores = max(sum(split) for split in rows)
+        tried = {split: row for split, row in rows.items() if sum(split) == cores and split[0]}
+        found = _found(frame, name, cores) if cores >= 2 else None
+        if found is None:
+            continue
+        split = found.actor_cores, found.learner_cores
+        words = f"{name}, {split[0]} cores for actors, {split[1]} for learners"
+        source = "equation 5 on the measured curves"
+        ours.append(
+            Number(f"{words}: predicted", found.gradient_steps_per_s, "1/s", Provenance.MODELLED, source)
+        )
+        if split in rows:
+            achieved = number(rows[split], f"{words}: achieved")
+            ours.append(achieved)
+            if len(tried) > 1:
+                regrets.append(1 - achieved.value / max(row.value for row in (*tried.values(), rows[split])))
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    if not regrets:
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs="more than 2 cores: there is one split of two")
+    worst = max(regrets)
+    explanation = f"At most {worst:.1%} slower than the fastest split that was run."
+    outcome = Outcome.IN_KIND if worst <= REGRET else Outcome.NOT_REPRODUCED
+    return Finding(outcome, tuple(ours), explanation)

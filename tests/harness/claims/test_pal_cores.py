@@ -1,0 +1,83 @@
+"""Verdicts on PAL's figures over cores from made-up rows."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.claims import Outcome, pal_cores
+from harness.core_scaling import COLLECTION, CONSUMPTION, EXPERIMENT, TRAINING
+from harness.measurement import Measurement
+from tests.harness.claims.rows import compared, frame_of, measurement
+
+
+def row(kind: str, actor_cores: int, learner_cores: int, rate: float) -> Measurement:
+    return measurement(
+        rate,
+        suite="claim",
+        workload="ant-ddpg",
+        primitive="training",
+        backend=kind,
+        unit="1/s",
+        quantity="gradient_steps_per_s",
+        details={
+            "experiment": EXPERIMENT,
+            "actor_cores": actor_cores,
+            "learner_cores": learner_cores,
+            "update_interval": 1,
+        },
+    )
+
+
+def curves(cores: int) -> list[Measurement]:
+    """Collection three times as fast as consumption, both linear."""
+    return [
+        made
+        for count in (1, 2, 4, 6, 8)
+        if count <= cores
+        for made in (row(COLLECTION, count, 0, 300.0 * count), row(CONSUMPTION, 0, count, 100.0 * count))
+    ]
+
+
+def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 80), row(TRAINING, 1, 1, 100))
+    scaling = pal_cores.scaling(frame)
+    assert scaling.outcome is Outcome.NOT_RUN
+    assert "more than 6 cores, where this machine has 2" in scaling.needs
+    assert [number.value for number in scaling.ours] == [pytest.approx(1.25)]
+    split = pal_cores.split_of_cores(frame)
+    assert split.outcome is Outcome.NOT_RUN
+    assert [number.value for number in split.ours] == [100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("at_six", "at_eight", "outcome"),
+    [(400, 410, Outcome.IN_KIND), (400, 700, Outcome.NOT_REPRODUCED)],
+)
+def test_throughput_that_grows_and_then_does_not_is_pals(
+    tmp_path: Path, at_six: float, at_eight: float, outcome: Outcome
+) -> None:
+    # Equation 5 gives each core to the side that lacks it: a quarter to the actors.
+    runs = [(0, 1, 80.0), (1, 1, 150.0), (1, 3, 280.0), (2, 4, at_six), (2, 6, at_eight)]
+    frame = frame_of(tmp_path, *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    found = pal_cores.scaling(frame)
+    assert found.outcome is outcome
+    assert len(found.ours) == 4
+
+
+@pytest.mark.parametrize(("other", "outcome"), [(250, Outcome.IN_KIND), (400, Outcome.NOT_REPRODUCED)])
+def test_equation_5_is_judged_by_the_fastest_split(tmp_path: Path, other: float, outcome: Outcome) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, other), (3, 1, 90.0)]
+    frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    assert pal_cores.split_of_cores(frame).outcome is outcome
+
+
+def test_without_rows_nothing_is_found(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, compared(5.0, "faster", baseline="sb3"))
+    for check in (pal_cores.convergence, pal_cores.scaling, pal_cores.split_of_cores):
+        assert check(frame).outcome is Outcome.NOT_RUN
+        assert not check(frame).ours
+
+
+def test_throughput_beside_rllib_is_told(tmp_path: Path) -> None:
+    found = pal_cores.convergence(frame_of(tmp_path, compared(50.0, "faster", baseline="rllib")))
+    assert [number.value for number in found.ours] == [50.0]

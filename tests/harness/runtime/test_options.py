@@ -1,0 +1,90 @@
+"""What a run may be asked for, and what is refused before anything starts."""
+
+import os
+
+import psutil
+import pytest
+
+from harness import workload
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime import memory
+from harness.runtime.compose import Fusion
+from harness.runtime.options import STRICT, Options
+
+NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
+
+
+def check(options, mapping=TORCH, name="cartpole-dqn"):
+    item = options.applied(workload.load(name))
+    options.check(item, mapping, item.training.batch_size)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"actors": 4, "processes": 2, "overlap": 8},
+        {"presampled_batches": 50},
+        {"learners": 2},
+        {"actors": 2, **PARALLEL},
+        {"fusion": Fusion.NONE},
+    ],
+)
+def test_what_can_run_passes(options):
+    check(Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "mapping", "words"),
+    [
+        ({"threads": 10_000}, TORCH, f"threads: found 10000; allowed: 1 to this machine's cores, {os.cpu_count()}"),
+        ({"actors": 0}, TORCH, "--actors: training.actors: found 0"),
+        ({"processes": 2}, TORCH, "actor processes: found 2; allowed: 0 to training.actors, 1"),
+        ({"presampled_batches": 10**6}, TORCH, "presampled_batches: found 1000000; allowed: 0 to"),
+        ({"presampled_batches": 1, "fusion": Fusion.STEP}, NATIVE, "fusion: found step; allowed: none, replay"),
+        ({"learners": 2}, NATIVE, "learner: found native; allowed: torch"),
+        ({"learners": 33}, TORCH, "learners: found 33; allowed: at most the batch size, 32"),
+        ({"learners": 2, "actors": 2, **PARALLEL}, TORCH, "learners: found 2; allowed: 1 with re-allocation"),
+        ({"reallocate": True}, TORCH, "reallocate: found 0 actor processes, overlap 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused(options, mapping, words):
+    with pytest.raises(UserError) as refused:
+        check(Options(**options), mapping)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"presampled_batches": 5}, "presampled_batches: found 5; allowed: None for PPO"),
+        ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
+        ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
+        ({"fusion": Fusion.NONE}, "fusion: found none; allowed: None for PPO"),
+    ],
+)
+def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
+    with pytest.raises(UserError) as refused:
+        check(Options(**options), name="cartpole-ppo")
+    assert words in str(refused.value)
+
+
+def test_processes_are_counted_in_the_memory(monkeypatch):
+    item = workload.load("cartpole-dqn")
+    free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 3 * memory.PROCESS_BYTES})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    check(Options(actors=64, processes=2, learners=2))
+    with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
+        check(Options(actors=64, processes=3, learners=2))
+    with pytest.raises(UserError, match="learners: found 5; allowed: at most 4"):
+        check(Options(learners=5))
+
+
+def test_only_what_differs_from_the_strict_loop_is_told():
+    assert STRICT.given() == {}
+    assert str(STRICT) == ""
+    options = Options(overlap=8, processes=2)
+    assert options.given() == {"overlap": 8, "processes": 2}
+    assert str(options) == "processes=2,overlap=8"
