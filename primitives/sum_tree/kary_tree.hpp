@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
+#include "native/memory_block.hpp"
 #include "sum_tree/kernels.hpp"
 #include "sum_tree/parallel.hpp"
 
@@ -31,7 +26,6 @@ template <typename Real>
 class KaryTree {
   public:
     static constexpr size_t line_bytes = 64;
-    static constexpr size_t huge_page_bytes = size_t(1) << 21;
 
     // `capacity` >= 1 leaves of priority 0; `fanout` >= 2; `simd` as in kernels(), empty for the widest.
     KaryTree(int64_t capacity, int fanout, Layout layout = {}, const std::string &simd = "")
@@ -96,10 +90,6 @@ class KaryTree {
     void sum_up(int64_t touched) { kernels_->sum_up(view_, touched); }
 
   private:
-    struct Free {
-        void operator()(void *p) const { std::free(p); }
-    };
-
     void reserve(int64_t count) {
         const size_t needed = size_t(std::min(count, view_.level[view_.levels - 1].nodes)) + 1;
         if (touched_.size() < needed)
@@ -125,18 +115,7 @@ class KaryTree {
             before_at.push_back(kept ? take(values * sizeof(Real) + offset) + offset : 0);
             dirty_at.push_back(take(size_t(count)));
         }
-        const bool huge = bytes_ >= huge_page_bytes;
-        const size_t alignment = huge ? huge_page_bytes : line_bytes;
-        bytes_ = (bytes_ + alignment - 1) / alignment * alignment;
-        block_.reset(static_cast<char *>(std::aligned_alloc(alignment, bytes_)));
-        if (!block_)
-            throw std::bad_alloc();
-#if defined(__linux__)
-        if (huge)
-            madvise(block_.get(), bytes_,
-                    MADV_HUGEPAGE); // fewer address translations; harmless where refused
-#endif
-        std::memset(block_.get(), 0, bytes_);
+        block_ = zeroed_block(bytes_, line_bytes);
         for (size_t depth = 0; depth < nodes.size(); ++depth)
             view_.level[depth] = {reinterpret_cast<Real *>(block_.get() + value_at[depth]),
                                   before_at[depth] ? reinterpret_cast<Real *>(block_.get() + before_at[depth])
@@ -149,7 +128,7 @@ class KaryTree {
     const Kernels<Real> *kernels_;
     View<Real> view_{};
     size_t bytes_ = 0;
-    std::unique_ptr<char, Free> block_;
+    MemoryBlock block_;
     std::vector<int64_t> touched_;
 };
 

@@ -1,4 +1,4 @@
-// Small matrix products: C = A B, or C += A B, with what follows done while a tile is in registers. Included
+// Matrix products: C = A B, or C += A B, with what follows done while a tile is in registers. Included
 // once per instruction set; see kernels_body.hpp.
 //
 // C's rows are contiguous (the caller swaps the operands where its columns are). A's elements are broadcast
@@ -7,6 +7,9 @@
 
 constexpr int DEPTH_BLOCK = 320; // rows of a packed panel of B: 40 KiB of 32 columns
 constexpr int WIDE = 8;          // vectors of a tile that has at most 3 rows
+// Elements of A that every panel of B meets before the next rows come: 256 KiB, so that they stay in a
+// second-level cache however long the batch is.
+constexpr int ROW_BLOCK_ELEMENTS = 65536;
 
 struct Tile {
     const float *a;
@@ -203,15 +206,11 @@ inline void multiply_dots(const MatrixProduct &p) {
             functions[std::min(4, p.rows - i) - 1][std::min(4, p.columns - j) - 1](p, i, j);
 }
 
-inline void multiply(const MatrixProduct &p, float *workspace) {
-    const bool along_depth = p.a_column == 1 && p.b_row == 1 && p.depth >= 2 * LANES;
-    if (along_depth && (p.columns <= 4 || (p.rows <= 16 && p.columns <= 16)))
-        return multiply_dots(p);
+// Rows first .. first + count - 1 of C.
+inline void multiply_rows(const MatrixProduct &p, int first, int count, int depth_block, float *workspace) {
     const bool wide = p.rows <= 3;
     const int width = (wide ? WIDE_VECTORS : 2) * LANES;
     const bool transposed = p.b_column != 1;
-    const int blocks = (p.depth + DEPTH_BLOCK - 1) / DEPTH_BLOCK;
-    const int depth_block = (p.depth + blocks - 1) / std::max(1, blocks);
     for (int k = 0; k < p.depth; k += depth_block) {
         const int depth = std::min(depth_block, p.depth - k);
         const bool last = k + depth == p.depth;
@@ -236,9 +235,9 @@ inline void multiply(const MatrixProduct &p, float *workspace) {
             const auto *tiles = wide           ? WIDE_TILES[vectors - 1].data()
                                 : vectors == 1 ? NARROW_1.data()
                                                : NARROW_2.data();
-            for (int i = 0; i < p.rows;) {
+            for (int i = first; i < first + count;) {
                 // Rows are dealt out evenly, so that no tile is left with one or two.
-                const int left = p.rows - i;
+                const int left = first + count - i;
                 const int tiles_left = (left + TILE_ROWS - 1) / TILE_ROWS;
                 const int rows = (left + tiles_left - 1) / tiles_left;
                 t.a = p.a + i * p.a_row + k * p.a_column;
@@ -249,6 +248,22 @@ inline void multiply(const MatrixProduct &p, float *workspace) {
                 i += rows;
             }
         }
+    }
+}
+
+inline void multiply(const MatrixProduct &p, float *workspace) {
+    const bool along_depth = p.a_column == 1 && p.b_row == 1 && p.depth >= 2 * LANES;
+    if (along_depth && (p.columns <= 4 || (p.rows <= 16 && p.columns <= 16)))
+        return multiply_dots(p);
+    const int depth_blocks = (p.depth + DEPTH_BLOCK - 1) / DEPTH_BLOCK;
+    const int depth_block = (p.depth + depth_blocks - 1) / std::max(1, depth_blocks);
+    const int most_rows = std::max(16 * TILE_ROWS, ROW_BLOCK_ELEMENTS / std::max(1, depth_block));
+    const int row_blocks = (p.rows + most_rows - 1) / most_rows;
+    for (int block = 0, first = 0; block < row_blocks; ++block) {
+        const int left = p.rows - first, blocks_left = row_blocks - block;
+        const int count = (left + blocks_left - 1) / blocks_left;
+        multiply_rows(p, first, count, depth_block, workspace);
+        first += count;
     }
 }
 

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <vector>
+
+#include "native/memory_block.hpp"
 
 namespace placerl::learner {
 
@@ -33,24 +34,15 @@ struct StridedView {
     std::vector<long> strides;
 };
 
-// Sixty-four byte aligned memory that starts at zero, on large pages where the system has them.
+// Page-aligned memory that starts at zero, on huge pages where it is that large.
 class Arena {
   public:
-    explicit Arena(std::size_t bytes) : bytes_((bytes + PAGE - 1) / PAGE * PAGE) {
-        data_ = static_cast<std::byte *>(std::aligned_alloc(PAGE, bytes_));
-        if (!data_)
-            throw std::bad_alloc();
-        std::memset(data_, 0, bytes_);
-    }
-    ~Arena() { std::free(data_); }
-    Arena(const Arena &) = delete;
-    Arena &operator=(const Arena &) = delete;
-    std::byte *at(std::size_t offset) const { return data_ + offset; }
+    explicit Arena(std::size_t bytes) : block_(zeroed_block(bytes ? bytes : PAGE, PAGE)) {}
+    std::byte *at(std::size_t offset) const { return block_.get() + offset; }
 
   private:
     static constexpr std::size_t PAGE = 4096;
-    std::size_t bytes_;
-    std::byte *data_;
+    MemoryBlock block_;
 };
 
 inline float read_element(const std::byte *p, Type type) {

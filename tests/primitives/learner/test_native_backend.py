@@ -73,6 +73,24 @@ def test_products_of_every_shape(
 
 
 @pytest.mark.parametrize("simd", USABLE)
+@pytest.mark.parametrize(("rows", "depth"), [(4099, 33), (515, 331), (1301, 130)])
+@pytest.mark.parametrize("turn_b", [False, True])
+def test_products_of_more_rows_than_a_block_has(simd: str, rows: int, depth: int, turn_b: bool) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((rows, depth), dtype=np.float32)
+    b = rng.standard_normal((37, depth) if turn_b else (depth, 37), dtype=np.float32)
+    bias = rng.standard_normal(37, dtype=np.float32)
+    found = run_once(
+        lambda batch: torch.relu(batch["a"] @ (batch["b"].T if turn_b else batch["b"]) + batch["bias"]),
+        {"a": a, "b": b, "bias": bias},
+        simd,
+    )
+    expected = np.maximum(a.astype(np.float64) @ (b.T if turn_b else b) + bias, 0)
+    (product,) = found.values()
+    np.testing.assert_allclose(product, expected, atol=8e-6 * depth**0.5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("simd", USABLE)
 def test_functions_are_accurate_over_their_range_and_at_its_ends(simd: str) -> None:
     x = np.concatenate(
         [np.linspace(-100, 100, 4001), np.logspace(-38, 38, 500), -np.logspace(-38, 38, 500),
