@@ -71,7 +71,7 @@ soak: install  ## train for MINUTES (60): memory, descriptors and throughput mus
 fuzz: install  ## hostile files and lines, EXAMPLES (100000) of each kind
 	PLACERL_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest tests/fuzz
 
-baselines: install  ## build the environments of the baselines that train; one that fails stops no other
+baselines: install  ## build the environments of all baselines; one that fails stops no other
 	$(BIN)/placerl baselines all
 
 # Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test.

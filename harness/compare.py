@@ -20,13 +20,15 @@ from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.progress import Report, silent
 from harness.provenance import Provenance
-from harness.workers import Job, Result, Worker, WorkerFailure
+from harness.workers import FailureKind, Job, Result, Worker, WorkerFailure
 from harness.workload import Workload
 
 OURS = "placerl"
-START_LIMIT_S = 120.0
+START_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
 FIRST_JOB_STEPS = 20
 JOB_S = 0.3  # long against one episode's reset; short, so that both sides of a pair meet the same machine
+NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup": "Spinning Up"}}
+"""Systems of PPO Tables 1 and 2 that are gone, by the baseline that stands in for them."""
 LATE_FACTOR = 20  # a job that takes so many times its expected seconds hangs
 LEAST_LIMIT_S = 30.0
 
@@ -101,7 +103,12 @@ def compare(
         Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
         second of both (`details["part"]` is `ours` or `theirs`), episode returns, `throughput_ratio` (this
         project over the baseline, with `details["verdict"]`) and `null_ratio` (this project over itself).
-        A system that failed has one row of status `failed`, with its last lines in the details.
+        A system that failed has one row of status `failed`, with its last lines in the details; one that cannot do
+        the workload, or no longer installs, one of status `not_run`, with the reason. Of replays alone also the
+        transitions inserted, batches sampled and batches updated a second, each in the time of its own calls.
+
+    Raises:
+        ValueError: baselines that train and replays alone together.
     """
     size = workload.training.batch_size if batch_size is None else batch_size
     job = Job(
@@ -111,7 +118,14 @@ def compare(
         threads=threads,
         gradient_steps=FIRST_JOB_STEPS,
     )
-    ours = _System(OURS, partial(workers.own_worker, str(mapping)), job)
+    kinds = {workers.replay_alone(name) for name in baselines}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
+        )
+    alone = kinds == {True}
+    start = workers.own_replay_worker if alone else partial(workers.own_worker, str(mapping))
+    ours = _System(OURS, start, job)
     theirs = [_System(name, partial(workers.baseline_worker, name), job) for name in baselines]
     for outcome in workers.build_baselines(baselines).items():
         _note_build_failure(theirs, *outcome)
@@ -121,7 +135,9 @@ def compare(
         progress(min(monotonic() - begin_s, budget_s), budget_s, what)
 
     try:
-        _warm_up([ours, *theirs], report)
+        _warm_up(theirs, report)
+        if any(not system.failure for system in theirs):
+            _warm_up([ours], report)
         _rounds(ours, theirs, begin_s + budget_s, rounds, report)
     finally:
         at_work = [system.worker for system in (ours, *theirs) if system.worker]
@@ -130,15 +146,42 @@ def compare(
         for worker in at_work:
             worker.close()
     shared = {
-        "mapping": str(mapping),
+        "mapping": "" if alone else str(mapping),
         "seed": seed,
         "threads": threads,
         "conditions": conditions(),
     }
     rows: list[Measurement] = []
     for system in theirs:
-        rows += _Rows(workload.name, size, ours, system, shared).all()
-    return rows
+        rows += _Rows(workload.name, size, ours, system, shared, alone).all()
+    return rows + _stood_in_for(workload, size, baselines, shared)
+
+
+def _stood_in_for(
+    workload: Workload, batch_size: int, baselines: Sequence[str], shared: dict[str, Any]
+) -> list[Measurement]:
+    """A row for each system that a paper compares with and that no longer installs, beside what stands in for it."""
+    if workload.algorithm.name != "ppo":
+        return []
+    return [
+        Measurement(
+            suite="compare",
+            workload=workload.name,
+            primitive="training",
+            backend=name,
+            device="cpu",
+            batch_size=batch_size,
+            quantity="gradient_steps_per_s",
+            unit="1/s",
+            provenance=Provenance.MEASURED,
+            status="not_run",
+            reason=f"not run: needs an older Python than 3.11, on which {what} does not install; {stand_in} stands in",
+            details={"baseline": name, "part": "theirs"} | shared,
+        )
+        for stand_in, gone in NOT_INSTALLABLE.items()
+        if stand_in in baselines
+        for name, what in gone.items()
+    ]
 
 
 def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFailure | None) -> None:
@@ -176,11 +219,20 @@ class _Rows:
     """The rows of this project beside one baseline."""
 
     def __init__(
-        self, workload: str, batch_size: int, ours: _System, theirs: _System, shared: dict[str, Any]
+        self,
+        workload: str,
+        batch_size: int,
+        ours: _System,
+        theirs: _System,
+        shared: dict[str, Any],
+        replay_alone: bool,
     ) -> None:
         self._workload, self._batch_size = workload, batch_size
         self._ours, self._theirs = ours, theirs
-        self._details = {"baseline": theirs.name} | shared
+        self._primitive = "replay" if replay_alone else "training"
+        self._rate = "replay_cycles_per_s" if replay_alone else "gradient_steps_per_s"
+        name = f"{theirs.name}, replay alone" if replay_alone else theirs.name
+        self._details = {"baseline": name} | shared
 
     def all(self) -> list[Measurement]:
         """Both systems' rates and returns, and their ratio."""
@@ -197,7 +249,7 @@ class _Rows:
         return Measurement(
             suite="compare",
             workload=self._workload,
-            primitive="training",
+            primitive=self._primitive,
             backend=backend,
             device="cpu",
             batch_size=self._batch_size,
@@ -212,10 +264,12 @@ class _Rows:
         details: dict[str, Any] = {"part": part}
         if system.failure:
             details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
+            refused = system.failure.kind is FailureKind.REFUSED
             reason = f"{system.name}: {system.failure}"
-            return [
-                self._row(system.name, "gradient_steps_per_s", "1/s", details, status="failed", reason=reason)
-            ]
+            if refused:  # nothing is broken: the system cannot do what the workload asks
+                reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
+            status = "not_run" if refused else "failed"
+            return [self._row(system.name, self._rate, "1/s", details, status=status, reason=reason)]
         results = [*system.results, *system.again]
         if not results:  # the other side failed before the first round
             return []
@@ -227,13 +281,20 @@ class _Rows:
             "environment_steps": sum(result.environment_steps for result in results),
         }
         rows = [
-            self._sampled(system.name, "gradient_steps_per_s", "1/s", details, [
+            self._sampled(system.name, self._rate, "1/s", details, [
                 result.gradient_steps / result.wall_s for result in results
             ]),
             self._sampled(
                 system.name, "environment_steps_per_s", "1/s", {**details, "part": f"{part}, environment"}, [
                 result.environment_steps / result.wall_s for result in results
             ]),
+        ]  # fmt: skip
+        rows += [
+            self._sampled(system.name, f"{name}s_per_s", "1/s", {**details, "part": f"{part}, {name}s"}, [
+                (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
+                for result in results
+            ])
+            for name in (first.terms_s if self._primitive == "replay" else ())
         ]  # fmt: skip
         returns = [value for result in results for value in result.episode_returns]
         if returns:

@@ -38,6 +38,8 @@ BUILD_LIMIT_S = 1200.0
 
 BASELINES = Path(__file__).parent.parent / "baselines"
 ENVIRONMENTS = Path(__file__).parent / "environments"
+REPLAY_WORKER = BASELINES / "replay_worker.py"
+OWN_REPLAY = Path(__file__).parent / "timed_replay.py"
 # Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
 TORCH = "torch==2.13.0"
 
@@ -373,8 +375,14 @@ class _Refusal(BaseModel):
 
 
 def baseline_names() -> list[str]:
-    """The systems under `baselines/`: a folder each, with `requirements.txt` and `worker.py`."""
-    return sorted(worker.parent.name for worker in BASELINES.glob("*/worker.py"))
+    """The systems under `baselines/`: a folder each, with `requirements.txt`."""
+    return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
+
+
+def replay_alone(name: str) -> bool:
+    """Whether a baseline is a replay that trains nothing: its folder has `replay.py` and no `worker.py`."""
+    folder = BASELINES / name
+    return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
 
 
 def baseline_python(name: str) -> Path:
@@ -468,11 +476,21 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
         WorkerFailure: the environment cannot be made.
     """
     python = build_baseline(name)
-    script = BASELINES / name / "worker.py"
+    script = [str(BASELINES / name / "worker.py")]
+    if replay_alone(name):
+        script = [str(REPLAY_WORKER), str(BASELINES / name / "replay.py")]
     modules = os.pathsep.join(map(str, (ENVIRONMENTS, BASELINES)))
-    return Worker([str(python), "-P", str(script)], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
+    return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
 
 
 def own_worker(mapping: str, cpus: Sequence[int] | None = None) -> Worker:
     """Start this project's runtime on a mapping as a worker of the same protocol."""
     return Worker([sys.executable, "-P", "-m", "harness.runtime.worker", mapping], cpus=cpus)
+
+
+def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
+    """Start this project's replay, without training, as a worker of the same protocol."""
+    modules = {"PYTHONPATH": str(BASELINES)}
+    return Worker(
+        [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)], environment_variables=modules, cpus=cpus
+    )

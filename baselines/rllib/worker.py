@@ -3,27 +3,25 @@
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib/.venv/bin/python -P baselines/rllib/worker.py
 
-It trains DQN or SAC with its own prioritised replay on the workload's environment, network, hyper-parameters, replay
-capacity, learning starts and update interval. The settings that favour it: environment and learner in this process
-(no message a step), no evaluation, no dueling, no minimum time an iteration. Where it cannot do what the workload
-says, the result's `notes` say so.
+It trains DQN or SAC with its own prioritised replay, or PPO, on the workload's environment, network, hyper-parameters,
+replay capacity, learning starts and update interval. The settings that favour it: environment and learner in this
+process (no message a step), no evaluation, no dueling, no minimum time an iteration. Where it cannot do what the
+workload says, the result's `notes` say so.
 """
 
-import gc
 import logging
-import time
 from typing import Any
 
-import gymnasium
 import ray
 import torch
-from job_loop import UnsupportedError, register_environments, serve, versions
+from agent import Agent, hidden_layers, make_environment
+from job_loop import UnsupportedError, serve
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
 
-WARM_UP_GRADIENT_STEPS = 50
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
 
 
@@ -36,7 +34,7 @@ def episode_ended(*, episode: Any, **_: Any) -> None:
     EPISODE_RETURNS.append(float(episode.get_return()))
 
 
-class Agent:
+class Training(Agent):
     """One algorithm in training.
 
     Args:
@@ -46,61 +44,99 @@ class Agent:
         UnsupportedError: RLlib has no such algorithm or network here.
     """
 
+    packages = ("ray",)
+
     def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
         workload = job["workload"]
-        self.notes = {
-            "replay": "episodes, cut into transitions when sampled; weights by the whole buffer's largest"
-        }
-        self.gradient_steps = self.environment_steps = 0
+        self.episode_returns = EPISODE_RETURNS
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])
+        config = self._config(job)
         ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        self.algorithm: Algorithm = self._config(job).build_algo()
+        self.algorithm: Algorithm = config.build_algo()
         while self.environment_steps < workload["training"]["learning_starts"]:
-            self._iterate()
-        while self.gradient_steps < WARM_UP_GRADIENT_STEPS:
-            self._iterate()
+            self.iterate()
+        self.warm_up()
 
     def _config(self, job: dict[str, Any]) -> Any:
         workload = job["workload"]
-        algorithm, training, replay = workload["algorithm"], workload["training"], workload["replay"]
-        kinds = {"dqn": self._dqn, "sac": self._sac}
+        algorithm, training = workload["algorithm"], workload["training"]
+        kinds = {"dqn": self._dqn, "sac": self._sac, "ppo": self._ppo}
         if algorithm["name"] not in kinds:
             raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to RLlib")
-        network = workload["network"]
-        if network["kind"] != "mlp":
-            raise UnsupportedError(f"network {network['kind']} is not mapped to RLlib")
-        if not replay["prioritized"]:
-            self.notes["replay"] += "; prioritised all the same"
+        hidden, activation = hidden_layers(workload, {"relu": "relu", "tanh": "tanh"}, "RLlib")
+        off_policy = algorithm["name"] != "ppo"
         config = kinds[algorithm["name"]](algorithm)
+        config = self._replaying(config, job) if off_policy else self._iterating(config, job)
         return (
-            config.environment(make_environment(workload["environment"]))
+            config.environment(registered(workload["environment"]))
             .env_runners(num_env_runners=0, num_envs_per_env_runner=training["actors"])
             .learners(num_learners=0)
             .rl_module(
                 model_config={
-                    "fcnet_hiddens": list(network["hidden"]),
-                    "fcnet_activation": network["activation"],
+                    "fcnet_hiddens": hidden,
+                    "fcnet_activation": activation,
                     "head_fcnet_hiddens": [],
+                    "vf_share_layers": False,
                 }
             )
-            .training(
-                gamma=algorithm["gamma"],
-                tau=algorithm["tau"],
-                train_batch_size_per_learner=job["batch_size"],
-                num_steps_sampled_before_learning_starts=training["learning_starts"],
-                # Transitions trained on for each environment step.
-                training_intensity=job["batch_size"] / training["update_interval"],
-                replay_buffer_config={
-                    "type": "PrioritizedEpisodeReplayBuffer",
-                    "capacity": replay["capacity"],
-                    "alpha": replay["alpha"],
-                    "beta": replay["beta_initial"],
-                },
-            )
+            .training(gamma=algorithm["gamma"])
             .callbacks(on_episode_end=episode_ended)
             .debugging(seed=job["seed"], log_level="ERROR")
-            .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=ITERATION_STEPS)
+            .reporting(
+                min_time_s_per_iteration=0,
+                min_sample_timesteps_per_iteration=ITERATION_STEPS if off_policy else 0,
+            )
+        )
+
+    def _replaying(self, config: Any, job: dict[str, Any]) -> Any:
+        """With a replay of the workload's size, and its update interval."""
+        workload = job["workload"]
+        training, replay = workload["training"], workload["replay"]
+        self.notes["replay"] = (
+            "episodes, cut into transitions when sampled; weights by the whole buffer's largest"
+        )
+        if not replay["prioritized"]:
+            self.notes["replay"] += "; prioritised all the same"
+        return config.training(
+            tau=workload["algorithm"]["tau"],
+            train_batch_size_per_learner=job["batch_size"],
+            num_steps_sampled_before_learning_starts=training["learning_starts"],
+            # Transitions trained on for each environment step.
+            training_intensity=job["batch_size"] / training["update_interval"],
+            replay_buffer_config={
+                "type": "PrioritizedEpisodeReplayBuffer",
+                "capacity": replay["capacity"],
+                "alpha": replay["alpha"],
+                "beta": replay["beta_initial"],
+            },
+        )
+
+    def _iterating(self, config: PPOConfig, job: dict[str, Any]) -> PPOConfig:
+        """With iterations of N T samples, in minibatches of M."""
+        algorithm = job["workload"]["algorithm"]
+        return config.training(
+            train_batch_size_per_learner=job["workload"]["training"]["actors"]
+            * algorithm["trajectory_length"],
+            minibatch_size=job["batch_size"],
+            num_epochs=algorithm["epochs"],
+        )
+
+    def _ppo(self, algorithm: dict[str, Any]) -> PPOConfig:
+        self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
+        self.notes["advantages"] = "normalised over the samples of an iteration"
+        if algorithm["target_kl"] is not None:
+            self.notes["early_stop"] = "none: RLlib's PPO has no KL divergence to stop at"
+        return PPOConfig().training(
+            lr=algorithm["policy_learning_rate"],
+            lambda_=algorithm["gae_lambda"],
+            clip_param=algorithm["clip"],
+            vf_clip_param=float("inf"),
+            use_kl_loss=False,
+            vf_loss_coeff=algorithm["value_coefficient"],
+            entropy_coeff=algorithm["entropy_coefficient"],
+            grad_clip=algorithm["maximum_gradient_norm"],
         )
 
     def _dqn(self, algorithm: dict[str, Any]) -> DQNConfig:
@@ -128,44 +164,25 @@ class Agent:
             twin_q=True,
         )
 
-    def _iterate(self) -> float:
-        """One `train()`; its seconds."""
-        start_s = time.perf_counter()
+    def iterate(self) -> None:
+        """One `train()`."""
         result = self.algorithm.train()
-        wall_s = time.perf_counter() - start_s
         self.environment_steps = int(result["num_env_steps_sampled_lifetime"])
         if learners := result.get("learners"):
             trained = learners["__all_modules__"]["num_module_steps_trained_lifetime"]
             self.gradient_steps = int(trained // self.batch_size)
-        return wall_s
-
-    def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Train on for at least `gradient_steps`, and say what that took."""
-        gc.collect()
-        before = self.gradient_steps, self.environment_steps
-        EPISODE_RETURNS.clear()
-        wall_s = 0.0
-        while self.gradient_steps < before[0] + gradient_steps:
-            wall_s += self._iterate()
-        return {
-            "gradient_steps": self.gradient_steps - before[0],
-            "environment_steps": self.environment_steps - before[1],
-            "wall_s": wall_s,
-            "episode_returns": list(EPISODE_RETURNS),
-            "versions": versions("ray"),
-            "notes": self.notes,
-        }
 
 
-def make_environment(environment: dict[str, Any]) -> str:
-    """The workload's environment under a name that RLlib knows."""
-    register_environments()
-    register_env(
-        "workload",
-        lambda _: gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"]),
-    )
+def registered(environment: dict[str, Any]) -> str:
+    """The workload's environment under a name that RLlib knows.
+
+    Raises:
+        UnsupportedError: it is not there.
+    """
+    make_environment(environment).close()
+    register_env("workload", lambda _: make_environment(environment))
     return "workload"
 
 
 if __name__ == "__main__":
-    serve(Agent)
+    serve(Training)

@@ -21,6 +21,7 @@ from rltools.src.load_module import load_module  # noqa: E402
 from rltools.src.render import render  # noqa: E402
 
 VERSION = f"rltools {version('rltools')} with OpenBLAS {version('scipy-openblas32')}"
+PACKAGE = Path(compiler.absolute_path).parent
 NOTE = "time of training alone: batches are gathered, and observations made, outside the clock"
 SAMPLES = 20_000  # environment steps in the replay
 
@@ -122,6 +123,32 @@ def _ppo(workload, batch_size):
 SETTINGS = {"td3": _td3, "sac": _sac, "ppo": _ppo}
 
 
+def compiled(source, module, name, settings, flags):
+    """The Python module made of a C++ source with an algorithm's settings, compiled unless it is there already."""
+    rendered = Path(os.environ["TMPDIR"]) / module
+    rendered.mkdir(exist_ok=True)
+    template = PACKAGE / "interface" / "algorithms" / name / "template.h"
+    changed = render(str(template), str(rendered / "loop_core_config.h"), **settings)
+    library = scipy_openblas32.get_lib_dir()
+    common = [
+        f"-I{rendered}",
+        f"-DRL_TOOLS_MODULE_NAME={module}",
+        "-DRL_TOOLS_USE_LOOP_CORE_CONFIG",
+        "-DRLTOOLS_DISABLE_TENSORBOARD",
+        "-DRL_TOOLS_BACKEND_ENABLE_OPENBLAS",
+        "-DRL_TOOLS_DISABLE_UNALIGNED_MEMORY_ALLOCATIONS",
+        # The wheel gives its functions a prefix of its own.
+        "-Dcblas_sgemm=scipy_cblas_sgemm",
+        "-Dcblas_dgemm=scipy_cblas_dgemm",
+        f"-L{library}",
+        f"-Wl,-rpath,{library}",
+        f"-l{scipy_openblas32.get_library()}",
+    ]
+    with contextlib.redirect_stdout(sys.stderr):
+        path = compiler.compile(str(source), module, [*flags, *common], force_recompile=changed)
+    return load_module(module, path)
+
+
 class Learner:
     """Steps on batches of its own; a PPO step is a whole update, of several gradient steps."""
 
@@ -134,39 +161,18 @@ class Learner:
         module = f"{name}_{hidden}_{batch_size}_{observation_size}_{action_size}"
         if name == "ppo":
             module += f"_{workload['training']['actors']}_{workload['algorithm']['trajectory_length']}"
-        rendered = Path(os.environ["TMPDIR"]) / module
-        rendered.mkdir(exist_ok=True)
-        package = Path(compiler.absolute_path).parent
-        changed = render(
-            str(package / "interface" / "algorithms" / name / "template.h"),
-            str(rendered / "loop_core_config.h"),
-            **SETTINGS[name](workload, batch_size),
-        )
-        library = scipy_openblas32.get_lib_dir()
+        settings = SETTINGS[name](workload, batch_size)
         flags = [
-            f"-I{rendered}",
             f"-I{FOLDER}",
-            f"-DRL_TOOLS_MODULE_NAME={module}",
             f"-DALGORITHM_{name.upper()}",
             f"-DOBSERVATION_SIZE={observation_size}",
             f"-DACTION_SIZE={action_size}",
             f"-DHIDDEN_SIZE={workload['network']['hidden'][0]}",
-            "-DRL_TOOLS_USE_LOOP_CORE_CONFIG",
-            "-DRLTOOLS_DISABLE_TENSORBOARD",
-            "-DRL_TOOLS_BACKEND_ENABLE_OPENBLAS",
-            "-DRL_TOOLS_DISABLE_UNALIGNED_MEMORY_ALLOCATIONS",
             "-DRL_TOOLS_EPISODE_STEP_LIMIT=1000",
-            # The wheel gives its functions a prefix of its own.
-            "-Dcblas_sgemm=scipy_cblas_sgemm",
-            "-Dcblas_dgemm=scipy_cblas_dgemm",
-            f"-L{library}",
-            f"-Wl,-rpath,{library}",
-            f"-l{scipy_openblas32.get_library()}",
         ]
-        with contextlib.redirect_stdout(sys.stderr):
-            path = compiler.compile(str(FOLDER / "gradient_step.cpp"), module, flags, force_recompile=changed)
+        made = compiled(FOLDER / "gradient_step.cpp", module, name, settings, flags)
         samples = 1 if name == "ppo" else SAMPLES  # an iteration of PPO collects its own
-        self._trainer = load_module(module, path).Trainer(0, samples)
+        self._trainer = made.Trainer(0, samples)
 
     def checksum(self):
         """The sum of the parameters of the actor's first layer."""

@@ -57,6 +57,11 @@ def main(what, *arguments):
                 environment_steps=2 * job["gradient_steps"],
                 wall_s=wall_s,
             )
+        elif what == "cycles":  # of a replay alone, so many a second
+            wall_s = job["gradient_steps"] / float(arguments[0])
+            terms_s = {"insert": wall_s / 2, "sample": wall_s / 4, "update": wall_s / 4}
+            steps = job["gradient_steps"]
+            answer(gradient_steps=steps, environment_steps=2 * steps, wall_s=wall_s, terms_s=terms_s)
         elif what == "crash":
             raise RuntimeError("the network exploded")
         elif what == "killed":

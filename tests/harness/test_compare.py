@@ -38,10 +38,8 @@ def systems(monkeypatch):
     return commands
 
 
-def compared(baselines, rounds=15, **arguments):
-    rows = compare.compare(
-        workload.load("cartpole-dqn"), MAPPING, baselines, budget_s=0, rounds=rounds, **arguments
-    )
+def compared(baselines, rounds=15, name="cartpole-dqn", **arguments):
+    rows = compare.compare(workload.load(name), MAPPING, baselines, budget_s=0, rounds=rounds, **arguments)
     assert {row.suite for row in rows} <= {"compare"}
     return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
 
@@ -87,6 +85,46 @@ def test_one_that_fails_stops_no_other(systems):
         assert row.details["last_lines"][-1] == said
         assert name in row.reason
         assert (name, "placerl", "throughput_ratio") not in rows
+
+
+def test_what_a_baseline_cannot_do_is_not_run_and_says_why(systems):
+    systems |= {"placerl": ["hang"], "refuses": ["refuse"]}  # nobody waits for us where nobody compares
+    rows = compared(["refuses"])
+    assert len(rows) == 1
+    row = rows["refuses", "refuses", "gradient_steps_per_s"]
+    assert (row.status, row.value) == ("not_run", None)
+    assert row.reason.startswith("not run: refuses cannot do it: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"), [("cartpole-ppo", {"openai-baselines", "spinningup"}), ("cartpole-dqn", set())]
+)
+def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems, name, gone):
+    systems |= {"placerl": ["rate", "2000", MANY], "sb3": ["rate", "1000", MANY]}
+    rows = compared(["sb3"], name=name)
+    missing = {key[0]: row for key, row in rows.items() if row.status == "not_run"}
+    assert set(missing) == gone
+    assert all("sb3 stands in" in row.reason for row in missing.values())
+
+
+def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
+    systems |= {
+        "ours-alone": ["cycles", "2000"],
+        "replay": ["cycles", "1000"],
+        "trains": ["rate", "1000", MANY],
+    }
+    monkeypatch.setattr(workers, "replay_alone", lambda name: name == "replay")
+    monkeypatch.setattr(workers, "own_replay_worker", lambda: workers.baseline_worker("ours-alone"))
+    rows = compared(["replay"])
+    assert rows["replay, replay alone", "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.05)
+    assert {row.primitive for row in rows.values()} == {"replay"}
+    theirs = {quantity: row.value for (_, backend, quantity), row in rows.items() if backend == "replay"}
+    assert theirs["replay_cycles_per_s"] == pytest.approx(1000)
+    # Half the time is insertions, two a cycle, and a quarter each the others.
+    assert theirs["inserts_per_s"] == pytest.approx(4000)
+    assert theirs["samples_per_s"] == theirs["updates_per_s"] == pytest.approx(4000)
+    with pytest.raises(ValueError, match="replays alone"):
+        compared(["replay", "trains"])
 
 
 def test_this_project_may_fail_too(systems):

@@ -1,0 +1,147 @@
+"""What workers that train share: rounds of training inside the clock, and the workload's environments."""
+
+import gc
+import math
+import time
+from abc import ABC, abstractmethod
+from typing import Any
+
+import gymnasium
+import numpy as np
+from job_loop import UnsupportedError, register_environments, versions
+
+WARM_UP_GRADIENT_STEPS = 50
+
+
+class Agent(ABC):
+    """An agent that trains in rounds: some environment steps, then the gradient steps that belong to them.
+
+    Attributes:
+        packages: whose versions a result names.
+        gradient_steps, environment_steps: so far; a subclass counts them.
+        episode_returns: of the episodes that ended in this job; a subclass appends to them.
+        notes: in what the system departs from the workload, and its own settings.
+    """
+
+    packages: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.gradient_steps = self.environment_steps = 0
+        self.episode_returns: list[float] = []
+        self.notes: dict[str, str] = {}
+
+    @abstractmethod
+    def iterate(self) -> None:
+        """Train one round."""
+
+    def warm_up(self) -> None:
+        """Train until nothing is done for the first time any more."""
+        while self.gradient_steps < WARM_UP_GRADIENT_STEPS:
+            self.iterate()
+
+    def advance(self, gradient_steps: int) -> dict[str, Any]:
+        """Train on for at least `gradient_steps`, and say what that took."""
+        gc.collect()
+        self.episode_returns.clear()
+        before = self.gradient_steps, self.environment_steps
+        start_s = time.perf_counter()
+        while self.gradient_steps < before[0] + gradient_steps:
+            self.iterate()
+        wall_s = time.perf_counter() - start_s
+        return {
+            "gradient_steps": self.gradient_steps - before[0],
+            "environment_steps": self.environment_steps - before[1],
+            "wall_s": wall_s,
+            "episode_returns": list(self.episode_returns),
+            "versions": versions(*self.packages),
+            "notes": self.notes,
+        }
+
+
+def cadence(training: dict[str, Any]) -> tuple[int, int]:
+    """Steps of all environments in a round, and the gradient steps that follow: the smallest whole numbers."""
+    common = math.gcd(training["actors"], training["update_interval"])
+    return training["update_interval"] // common, training["actors"] // common
+
+
+def hidden_layers(
+    workload: dict[str, Any], activations: dict[str, Any], system: str
+) -> tuple[list[int], Any]:
+    """The sizes of the network's hidden layers, and what `activations` has for its activation.
+
+    Raises:
+        UnsupportedError: another kind of network.
+    """
+    network = workload["network"]
+    if network["kind"] != "mlp" or network["activation"] not in activations:
+        raise UnsupportedError(
+            f"network {network['kind']} with {network['activation']} is not mapped to {system}"
+        )
+    return list(network["hidden"]), activations[network["activation"]]
+
+
+def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
+    """The workload's environment.
+
+    Raises:
+        UnsupportedError: it is not registered in this virtual environment, or needs a package that is not there.
+    """
+    register_environments()
+    try:
+        return gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"])
+    except (gymnasium.error.Error, ImportError) as error:
+        found = f"gymnasium {gymnasium.__version__}"
+        raise UnsupportedError(
+            f"environment {environment['id']} is not there with {found}: {error}"
+        ) from error
+
+
+class Environments:
+    """The workload's environments, stepped one after the other, without the cost of a library's vector of them.
+
+    Attributes:
+        observations: (N, *observation_shape), of each environment now; a new array after each step.
+        episode_returns: of episodes that ended, undiscounted; appended to.
+    """
+
+    def __init__(self, workload: dict[str, Any], seed: int, episode_returns: list[float]) -> None:
+        made = [make_environment(workload["environment"]) for _ in range(workload["training"]["actors"])]
+        self.environments, self.action_space = made, made[0].action_space
+        self.episode_returns = episode_returns
+        self.observations = np.stack([one.reset(seed=seed + n)[0] for n, one in enumerate(made)])
+        self._returns = [0.0] * len(made)
+        self._scale = None
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            low, high = self.action_space.low, self.action_space.high
+            if not ((low == -1).all() and (high == 1).all()):
+                self._scale = (high - low) / 2, (high + low) / 2
+        self.action_space.seed(seed)
+
+    def random_actions(self) -> np.ndarray:
+        """(N,) or (N, A) actions drawn uniformly, continuous ones from [-1, 1]."""
+        drawn = np.stack([self.action_space.sample() for _ in self.environments])
+        return drawn if self._scale is None else (drawn - self._scale[1]) / self._scale[0]
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Take a step in every environment; one whose episode ends begins another.
+
+        Args:
+            actions: (N,) int, or (N, A) float in [-1, 1], which is scaled to the environment's bounds.
+
+        Returns:
+            What the steps led to, before any reset: observations (N, ...), rewards (N,) float32, terminated (N,) and
+            truncated (N,) bool.
+        """
+        if self._scale is not None:
+            actions = actions * self._scale[0] + self._scale[1]
+        outcomes = [one.step(action) for one, action in zip(self.environments, actions, strict=True)]
+        following, rewards, terminated, truncated, _ = zip(*outcomes, strict=True)
+        present = list(following)
+        for n, reward in enumerate(rewards):
+            self._returns[n] += float(reward)
+            if terminated[n] or truncated[n]:
+                self.episode_returns.append(self._returns[n])
+                self._returns[n] = 0.0
+                present[n] = self.environments[n].reset()[0]
+        self.observations = np.stack(present)
+        return np.stack(following), np.array(rewards, np.float32), np.array(terminated), np.array(truncated)

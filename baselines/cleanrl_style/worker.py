@@ -1,0 +1,449 @@
+"""DQN, DDPG, TD3, SAC and PPO in one file of plain PyTorch, in the style of CleanRL, as a worker.
+
+    echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
+        | PYTHONPATH=harness/environments:baselines baselines/cleanrl_style/.venv/bin/python -P \\
+        baselines/cleanrl_style/worker.py
+
+Written for this project after CleanRL's example, as CleanRL is a collection of files and no package. Settings that
+favour it: Adam fused, target networks moved by one call for all tensors, environments stepped by a plain loop (no
+Gymnasium vector, no logging), replay in NumPy arrays that PyTorch reads without a copy, the CPU as device. As in
+CleanRL, replay is uniform.
+"""
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from agent import Agent, Environments, cadence, hidden_layers
+from job_loop import UnsupportedError, serve
+from torch import Tensor, nn
+from torch.distributions import Categorical, Normal
+from torch.nn import functional
+
+SYSTEM = "the CleanRL-style file"
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+LOG_STD_RANGE = (-20.0, 2.0)
+Batch = dict[str, Tensor]
+
+
+def network(workload: dict[str, Any], inputs: int, outputs: int) -> nn.Sequential:
+    """The workload's hidden layers between `inputs` and `outputs`."""
+    hidden, activation = hidden_layers(workload, ACTIVATIONS, SYSTEM)
+    layers: list[nn.Module] = []
+    for size in hidden:
+        layers += [nn.Linear(inputs, size), activation()]
+        inputs = size
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def adam(rate: float, *modules: nn.Module) -> torch.optim.Adam:
+    return torch.optim.Adam([p for module in modules for p in module.parameters()], lr=rate, fused=True)
+
+
+def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, norm: float | None = None) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    if norm is not None:
+        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], norm)
+    optimizer.step()
+
+
+@torch.no_grad()
+def move(target: nn.Module, source: nn.Module, tau: float) -> None:
+    torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), tau)
+
+
+class DQN:
+    compiled = ("act", "update")
+
+    def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
+        self.settings = workload["algorithm"]
+        self.q = network(workload, observation_size, action_size)
+        self.target = copy.deepcopy(self.q)
+        self.optimizer = adam(self.settings["learning_rate"], self.q)
+
+    def act(self, observation: Tensor) -> Tensor:
+        return self.q(observation).argmax(1)
+
+    def explore(
+        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    ) -> np.ndarray:
+        first, last = self.settings["epsilon_initial"], self.settings["epsilon_final"]
+        epsilon = first + (last - first) * min(1.0, environment_steps / self.settings["exploration_steps"])
+        return np.where(rng.random(len(action)) < epsilon, rng.integers(size, size=len(action)), action)
+
+    def update(self, batch: Batch) -> None:
+        with torch.no_grad():
+            following = self.target(batch["next_observation"])
+            chooser = self.q(batch["next_observation"]) if self.settings["double"] else following
+            best = following.gather(1, chooser.argmax(1, keepdim=True)).squeeze(1)
+            wanted = batch["reward"] + self.settings["gamma"] * (1 - batch["terminated"]) * best
+        value = self.q(batch["observation"]).gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        distance = functional.smooth_l1_loss if self.settings["loss"] == "huber" else functional.mse_loss
+        take_step(self.optimizer, distance(value, wanted), self.settings["maximum_gradient_norm"])
+
+    def train(self, batch: Batch, step: int) -> None:
+        self.update(batch)
+        if step % self.settings["target_interval"] == 0:
+            move(self.target, self.q, self.settings["tau"])
+
+
+class DDPG:
+    compiled = ("act", "update")
+
+    def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
+        self.settings = workload["algorithm"]
+        self.actor = network(workload, observation_size, action_size).append(nn.Tanh())
+        self.critic = network(workload, observation_size + action_size, 1)
+        self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
+        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
+        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critic)
+
+    def act(self, observation: Tensor) -> Tensor:
+        return self.actor(observation)
+
+    def explore(
+        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    ) -> np.ndarray:
+        noise = rng.standard_normal(action.shape, np.float32) * self.settings["exploration_noise"]
+        return np.clip(action + noise, -1, 1)
+
+    def update(self, batch: Batch) -> None:
+        observation, following = batch["observation"], batch["next_observation"]
+        with torch.no_grad():
+            value = self.target_critic(torch.cat([following, self.target_actor(following)], 1)).squeeze(1)
+            wanted = batch["reward"] + self.settings["gamma"] * (1 - batch["terminated"]) * value
+        value = self.critic(torch.cat([observation, batch["action"]], 1)).squeeze(1)
+        take_step(self.critic_optimizer, functional.mse_loss(value, wanted))
+        take_step(
+            self.actor_optimizer, -self.critic(torch.cat([observation, self.actor(observation)], 1)).mean()
+        )
+
+    def train(self, batch: Batch, step: int) -> None:
+        self.update(batch)
+        move(self.target_critic, self.critic, self.settings["tau"])
+        move(self.target_actor, self.actor, self.settings["tau"])
+
+
+class TD3:
+    compiled = ("act", "update_critics", "update_actor")
+
+    def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
+        self.settings = workload["algorithm"]
+        self.actor = network(workload, observation_size, action_size).append(nn.Tanh())
+        self.critics = nn.ModuleList(network(workload, observation_size + action_size, 1) for _ in range(2))
+        self.target_actor, self.target_critics = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
+        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
+        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
+
+    act = DDPG.act
+    explore = DDPG.explore
+
+    def update_critics(self, batch: Batch) -> None:
+        following, settings = batch["next_observation"], self.settings
+        with torch.no_grad():
+            noise = torch.randn_like(batch["action"]) * settings["target_noise"]
+            noise = noise.clamp(-settings["target_noise_clip"], settings["target_noise_clip"])
+            action = (self.target_actor(following) + noise).clamp(-1, 1)
+            state = torch.cat([following, action], 1)
+            value = torch.minimum(*(critic(state) for critic in self.target_critics)).squeeze(1)
+            wanted = batch["reward"] + settings["gamma"] * (1 - batch["terminated"]) * value
+        state = torch.cat([batch["observation"], batch["action"]], 1)
+        losses = [functional.mse_loss(critic(state).squeeze(1), wanted) for critic in self.critics]
+        take_step(self.critic_optimizer, losses[0] + losses[1])
+
+    def update_actor(self, batch: Batch) -> None:
+        state = torch.cat([batch["observation"], self.actor(batch["observation"])], 1)
+        take_step(self.actor_optimizer, -self.critics[0](state).mean())
+
+    def train(self, batch: Batch, step: int) -> None:
+        self.update_critics(batch)
+        if step % self.settings["policy_delay"] == 0:
+            self.update_actor(batch)
+            move(self.target_critics, self.critics, self.settings["tau"])
+            move(self.target_actor, self.actor, self.settings["tau"])
+
+
+class SAC:
+    compiled = ("act", "update_critics", "update_actor")
+
+    def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
+        self.settings = workload["algorithm"]
+        self.actor = network(workload, observation_size, 2 * action_size)
+        self.critics = nn.ModuleList(network(workload, observation_size + action_size, 1) for _ in range(2))
+        self.target_critics = copy.deepcopy(self.critics)
+        self.log_alpha = nn.Parameter(torch.tensor(self.settings["initial_temperature"]).log())
+        entropy = self.settings["target_entropy"]
+        self.target_entropy = -float(action_size) if entropy is None else entropy
+        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
+        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
+        rate = self.settings["temperature_learning_rate"]
+        self.temperature_optimizer = torch.optim.Adam([self.log_alpha], lr=rate, fused=True)
+
+    def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """An action of each observation, and its log-probability."""
+        mean, log_std = self.actor(observation).chunk(2, 1)
+        log_std = log_std.clamp(*LOG_STD_RANGE)
+        noise = torch.randn_like(mean)
+        raw = mean + log_std.exp() * noise
+        density = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)
+        squashed = 2 * (np.log(2) - raw - functional.softplus(-2 * raw))
+        return raw.tanh(), (density - squashed).sum(1)
+
+    def act(self, observation: Tensor) -> Tensor:
+        return self.draw(observation)[0]
+
+    def explore(
+        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    ) -> np.ndarray:
+        return action
+
+    def update_critics(self, batch: Batch) -> None:
+        following = batch["next_observation"]
+        with torch.no_grad():
+            action, log_probability = self.draw(following)
+            state = torch.cat([following, action], 1)
+            value = torch.minimum(*(critic(state) for critic in self.target_critics)).squeeze(1)
+            value = value - self.log_alpha.exp() * log_probability
+            wanted = batch["reward"] + self.settings["gamma"] * (1 - batch["terminated"]) * value
+        state = torch.cat([batch["observation"], batch["action"]], 1)
+        losses = [functional.mse_loss(critic(state).squeeze(1), wanted) / 2 for critic in self.critics]
+        take_step(self.critic_optimizer, losses[0] + losses[1])
+
+    def update_actor(self, batch: Batch) -> None:
+        action, log_probability = self.draw(batch["observation"])
+        state = torch.cat([batch["observation"], action], 1)
+        value = torch.minimum(*(critic(state) for critic in self.critics)).squeeze(1)
+        take_step(self.actor_optimizer, (self.log_alpha.exp().detach() * log_probability - value).mean())
+        if self.settings["tune_temperature"]:
+            excess = (log_probability + self.target_entropy).detach().mean()
+            take_step(self.temperature_optimizer, -self.log_alpha * excess)
+
+    def train(self, batch: Batch, step: int) -> None:
+        self.update_critics(batch)
+        self.update_actor(batch)
+        move(self.target_critics, self.critics, self.settings["tau"])
+
+
+class PPO:
+    compiled = ("evaluate", "update")
+
+    def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
+        self.settings = workload["algorithm"]
+        self.continuous = workload["environment"]["action_kind"] == "continuous"
+        self.policy = network(workload, observation_size, action_size)
+        self.value = network(workload, observation_size, 1)
+        self.log_std = nn.Parameter(torch.full((action_size,), self.settings["initial_log_std"]))
+        stds = nn.ParameterList([self.log_std] if self.continuous else [])
+        self.policy_optimizer = adam(self.settings["policy_learning_rate"], self.policy, stds)
+        self.value_optimizer = adam(self.settings["value_learning_rate"], self.value)
+
+    def evaluate(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """What the policy's distribution is made of, and the value."""
+        return self.policy(observation), self.value(observation).squeeze(1)
+
+    def judge(self, policy: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """The log-probability of each action, and the entropy."""
+        if self.continuous:
+            normal = Normal(policy, self.log_std.exp(), validate_args=False)
+            return normal.log_prob(action).sum(1), normal.entropy().sum(1)
+        categorical = Categorical(logits=policy, validate_args=False)
+        return categorical.log_prob(action), categorical.entropy()
+
+    def draw(self, policy: Tensor) -> Tensor:
+        """An action of each row."""
+        if self.continuous:
+            return policy + self.log_std.exp() * torch.randn_like(policy)
+        return Categorical(logits=policy, validate_args=False).sample()
+
+    def update(self, batch: Batch) -> Tensor:
+        """One gradient step of both networks; the KL divergence from the policy that acted, estimated."""
+        settings, advantage = self.settings, batch["advantage"]
+        if settings["normalize_advantages"]:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        log_probability, entropy = self.judge(self.policy(batch["observation"]), batch["action"])
+        difference = log_probability - batch["log_probability"]
+        ratio = difference.exp()
+        gain = torch.minimum(
+            ratio * advantage, ratio.clamp(1 - settings["clip"], 1 + settings["clip"]) * advantage
+        )
+        loss = -gain.mean() - settings["entropy_coefficient"] * entropy.mean()
+        take_step(self.policy_optimizer, loss, settings["maximum_gradient_norm"])
+        value = self.value(batch["observation"]).squeeze(1)
+        value_loss = functional.mse_loss(value, batch["value_target"])
+        take_step(self.value_optimizer, value_loss, settings["maximum_gradient_norm"])
+        return (ratio - 1 - difference).mean().detach()
+
+
+class Replay:
+    """A ring of transitions, sampled uniformly."""
+
+    def __init__(self, capacity: int, observation_shape: tuple[int, ...], action: np.ndarray) -> None:
+        arrays = {
+            "observation": np.zeros((capacity, *observation_shape), np.float32),
+            "next_observation": np.zeros((capacity, *observation_shape), np.float32),
+            "action": np.zeros((capacity, *action.shape[1:]), action.dtype),
+            "reward": np.zeros(capacity, np.float32),
+            "terminated": np.zeros(capacity, np.float32),
+        }
+        self._arrays = arrays
+        self._tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        self._capacity, self._next, self._size = capacity, 0, 0
+
+    def add(self, **columns: np.ndarray) -> None:
+        number = len(columns["reward"])
+        places = (self._next + np.arange(number)) % self._capacity if number > 1 else self._next
+        for name, column in columns.items():
+            self._arrays[name][places] = column if number > 1 else column[0]
+        self._next = (self._next + number) % self._capacity
+        self._size = min(self._capacity, self._size + number)
+
+    def sample(self, batch_size: int, rng: np.random.Generator) -> Batch:
+        places = torch.from_numpy(rng.integers(self._size, size=batch_size))
+        return {name: tensor[places] for name, tensor in self._tensors.items()}
+
+
+class Trainer(Agent):
+    """One agent in training.
+
+    Args:
+        job: the first job for this workload, batch size, seed and threads.
+
+    Raises:
+        UnsupportedError: no such algorithm, network or environment here.
+    """
+
+    learners: ClassVar[dict[str, type]]
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
+        self.job, self.workload = job, job["workload"]
+        torch.set_num_threads(job["threads"])
+        torch.manual_seed(job["seed"])
+        self.rng = np.random.default_rng(job["seed"])
+        self.environments = Environments(self.workload, job["seed"], self.episode_returns)
+        environment = self.workload["environment"]
+        (observation_size,), self.action_size = environment["observation_shape"], environment["action_size"]
+        self.learner = self.learners[self.workload["algorithm"]["name"]](
+            self.workload, observation_size, self.action_size
+        )
+
+    def begin(self) -> None:
+        """Train until the warm-up is over."""
+        self.warm_up()
+
+
+class OffPolicy(Trainer):
+    """DQN, DDPG, TD3 or SAC."""
+
+    learners: ClassVar = {"dqn": DQN, "ddpg": DDPG, "td3": TD3, "sac": SAC}
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__(job)
+        if self.workload["replay"]["prioritized"]:
+            self.notes["replay"] = "uniform, as CleanRL's"
+        self.vector_steps, self.updates = cadence(self.workload["training"])
+        capacity, observations = self.workload["replay"]["capacity"], self.environments.observations
+        self.replay = Replay(capacity, observations.shape[1:], self.environments.random_actions())
+
+    def begin(self) -> None:
+        while self.environment_steps < self.workload["training"]["learning_starts"]:
+            self.collect(self.environments.random_actions())
+        self.warm_up()
+
+    def collect(self, actions: np.ndarray) -> None:
+        observations = self.environments.observations
+        following, rewards, terminated, _ = self.environments.step(actions)
+        self.replay.add(
+            observation=observations,
+            action=actions,
+            reward=rewards,
+            next_observation=following,
+            terminated=terminated,
+        )
+        self.environment_steps += len(rewards)
+
+    def iterate(self) -> None:
+        for _ in range(self.vector_steps):
+            with torch.no_grad():
+                actions = self.learner.act(torch.from_numpy(self.environments.observations).float()).numpy()
+            self.collect(self.learner.explore(actions, self.rng, self.environment_steps, self.action_size))
+        for _ in range(self.updates):
+            self.gradient_steps += 1
+            self.learner.train(self.replay.sample(self.job["batch_size"], self.rng), self.gradient_steps)
+
+
+class OnPolicy(Trainer):
+    """PPO: a round is an iteration, N T environment steps and K epochs of minibatches of M."""
+
+    learners: ClassVar = {"ppo": PPO}
+
+    @torch.no_grad()
+    def rollout(self) -> Batch:
+        """The samples of an iteration, N T rows, with advantages."""
+        settings, steps = self.workload["algorithm"], []
+        for _ in range(settings["trajectory_length"]):
+            observation = torch.from_numpy(self.environments.observations).float()
+            policy, value = self.learner.evaluate(observation)
+            action = self.learner.draw(policy)
+            log_probability, _ = self.learner.judge(policy, action)
+            taken = action.numpy()
+            following, reward, terminated, truncated = self.environments.step(
+                np.clip(taken, -1, 1) if self.learner.continuous else taken
+            )
+            over = terminated | truncated
+            last = torch.zeros(0)
+            if truncated.any():  # its last state has a value
+                last = self.learner.value(torch.from_numpy(following).float()).squeeze(1)
+            steps.append((observation, action, log_probability, value, reward, terminated, over, last))
+        _, value = self.learner.evaluate(torch.from_numpy(self.environments.observations).float())
+        next_value, advantage, found = value, torch.zeros_like(value), []
+        for observation, action, log_probability, value, reward, terminated, over, last in reversed(steps):
+            following_value = (
+                torch.where(torch.from_numpy(over), last, next_value) if len(last) else next_value
+            )
+            going_on = 1 - torch.from_numpy(terminated).float()
+            delta = torch.from_numpy(reward) + settings["gamma"] * going_on * following_value - value
+            carried = settings["gamma"] * settings["gae_lambda"] * (1 - torch.from_numpy(over).float())
+            advantage = delta + carried * advantage
+            found.append((observation, action, log_probability, advantage, advantage + value))
+            next_value = value
+        names = ("observation", "action", "log_probability", "advantage", "value_target")
+        return {name: torch.cat(parts) for name, parts in zip(names, zip(*found, strict=True), strict=True)}
+
+    def iterate(self) -> None:
+        settings, batch_size = self.workload["algorithm"], self.job["batch_size"]
+        samples = self.rollout()
+        number = len(samples["advantage"])
+        self.environment_steps += number
+        for _ in range(settings["epochs"]):
+            order = torch.from_numpy(self.rng.permutation(number))
+            for begin in range(0, number - batch_size + 1, batch_size):
+                places = order[begin : begin + batch_size]
+                divergence = self.learner.update({name: column[places] for name, column in samples.items()})
+                self.gradient_steps += 1
+            if settings["target_kl"] is not None and divergence > 1.5 * settings["target_kl"]:
+                self.notes["early_stop"] = "after an epoch, of both networks, as CleanRL does"
+                break
+
+
+def create(job: dict[str, Any]) -> Trainer:
+    """The agent for a job, warmed up."""
+    agent = made(job)
+    agent.begin()
+    return agent
+
+
+def made(job: dict[str, Any]) -> Trainer:
+    """The agent for a job, not yet begun."""
+    hidden_layers(job["workload"], ACTIVATIONS, SYSTEM)  # before anything is made
+    name = job["workload"]["algorithm"]["name"]
+    for kind in (OffPolicy, OnPolicy):
+        if name in kind.learners:
+            return kind(job)
+    raise UnsupportedError(f"algorithm {name} is not in {SYSTEM}")
+
+
+if __name__ == "__main__":
+    serve(create)

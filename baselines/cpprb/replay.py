@@ -1,0 +1,48 @@
+"""cpprb's prioritised replay buffer, for `baselines/replay_worker.py`."""
+
+import numpy as np
+from cpprb import PrioritizedReplayBuffer
+
+PACKAGES = ("cpprb",)
+NOTE = ""
+STALE_BATCHES = 0
+
+
+class Buffer:
+    """Its own settings: columns declared, so that they are stored as they are; transitions added many at a time."""
+
+    def __init__(self, workload, batch_size, seed):
+        replay, environment = workload["replay"], workload["environment"]
+        shape = tuple(environment["observation_shape"])
+        pixels = np.uint8 if len(shape) > 1 else np.float32
+        action = {"shape": environment["action_size"], "dtype": np.float32}
+        if environment["action_kind"] == "discrete":
+            action = {"dtype": np.int64}
+        columns = {
+            "observation": {"shape": shape, "dtype": pixels},
+            "action": action,
+            "reward": {"dtype": np.float32},
+            "next_observation": {"shape": shape, "dtype": pixels},
+            "terminated": {"dtype": np.bool_},
+        }
+        self._beta = replay["beta_initial"]
+        self._columns = tuple(columns)
+        self._buffer = PrioritizedReplayBuffer(
+            replay["capacity"], columns, alpha=replay["alpha"], eps=replay["epsilon"]
+        )
+
+    def insert(self, columns):
+        """Stores N transitions."""
+        self._buffer.add(**columns)
+
+    def sample(self, batch_size):
+        """Keys, weights and columns."""
+        drawn = self._buffer.sample(batch_size, self._beta)
+        return drawn["indexes"], drawn["weights"], drawn
+
+    def update(self, keys, td_errors):
+        """Sets the priorities of items by their TD errors."""
+        self._buffer.update_priorities(keys, td_errors)
+
+
+create = Buffer

@@ -1,0 +1,151 @@
+"""RLlib 2.6.3, the last line that runs DDPG, as a worker: a job in, a result out, one line of JSON each.
+
+    echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
+        | PYTHONPATH=harness/environments:baselines baselines/rllib_2_6_3/.venv/bin/python -P \\
+        baselines/rllib_2_6_3/worker.py
+
+MAP and PAL compare with RLlib's DDPG and DQN of their time, which this line still has. It trains DDPG or TD3 with its
+own prioritised replay on the workload's environment, network, hyper-parameters, replay capacity, learning starts and
+update interval. The settings that favour it: environment and learner in this process (no message a step), no
+evaluation, no logs, no filter of observations, no minimum time an iteration, one thread for OpenMP. Where it cannot do
+what the workload says, the result's `notes` say so.
+"""
+
+import logging
+import os
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # more than one makes it slower, and it starts as many as there are cores
+
+import gymnasium
+import ray
+import torch
+from agent import Agent, hidden_layers, make_environment
+from job_loop import UnsupportedError, serve
+from ray.rllib.algorithms.callbacks import DefaultCallbacks
+from ray.rllib.algorithms.ddpg import DDPGConfig
+from ray.rllib.algorithms.td3 import TD3Config
+from ray.tune.logger import NoopLogger
+from ray.tune.registry import register_env
+
+ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
+
+# Of the episodes that ended; RLlib copies its configuration, and would copy what a callback is bound to.
+EPISODE_RETURNS: list[float] = []
+
+
+class Returns(DefaultCallbacks):
+    """Keeps the returns of episodes."""
+
+    def on_episode_end(self, *, episode: Any, **_: Any) -> None:
+        EPISODE_RETURNS.append(float(episode.total_reward))
+
+
+class Training(Agent):
+    """One algorithm in training.
+
+    Args:
+        job: the first job for this workload, batch size, seed and threads.
+
+    Raises:
+        UnsupportedError: RLlib 2.6.3 has no such algorithm, network or environment here.
+    """
+
+    packages = ("ray",)
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
+        self.episode_returns = EPISODE_RETURNS
+        self.batch_size = job["batch_size"]
+        torch.set_num_threads(job["threads"])
+        config = self._config(job)
+        make_environment(job["workload"]["environment"]).close()  # says so where it is not there
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
+        while self.environment_steps < job["workload"]["training"]["learning_starts"]:
+            self.iterate()
+        self.warm_up()
+
+    def _config(self, job: dict[str, Any]) -> DDPGConfig:
+        workload = job["workload"]
+        algorithm, training, replay = workload["algorithm"], workload["training"], workload["replay"]
+        kinds = {"ddpg": DDPGConfig, "td3": TD3Config}
+        if algorithm["name"] not in kinds:
+            raise UnsupportedError(f"algorithm {algorithm['name']} is not mapped to RLlib 2.6.3")
+        hidden, activation = hidden_layers(workload, {"relu": "relu", "tanh": "tanh"}, "RLlib 2.6.3")
+        if not replay["prioritized"]:
+            self.notes["replay"] = "prioritised all the same"
+        settings = {"twin_q": False, "policy_delay": 1, "smooth_target_policy": False}
+        if algorithm["name"] == "td3":
+            settings = {
+                "twin_q": True,
+                "policy_delay": algorithm["policy_delay"],
+                "smooth_target_policy": True,
+            }
+            settings |= {"target_noise": algorithm["target_noise"]}
+            settings |= {"target_noise_clip": algorithm["target_noise_clip"]}
+        environment = workload["environment"]
+        register_env("workload", lambda _: rescaled(environment))
+        return (
+            kinds[algorithm["name"]]()
+            .environment("workload")
+            .framework("torch")
+            .rollouts(
+                num_rollout_workers=0, num_envs_per_worker=training["actors"], rollout_fragment_length=1
+            )
+            .exploration(
+                exploration_config={
+                    "type": "GaussianNoise",
+                    "random_timesteps": training["learning_starts"],
+                    "stddev": algorithm["exploration_noise"],
+                    "initial_scale": 1.0,
+                    "final_scale": 1.0,
+                    "scale_timesteps": 1,
+                }
+            )
+            .training(
+                gamma=algorithm["gamma"],
+                tau=algorithm["tau"],
+                actor_hiddens=hidden,
+                actor_hidden_activation=activation,
+                critic_hiddens=hidden,
+                critic_hidden_activation=activation,
+                actor_lr=algorithm["actor_learning_rate"],
+                critic_lr=algorithm["critic_learning_rate"],
+                use_huber=False,
+                l2_reg=None,
+                target_network_update_freq=0,
+                train_batch_size=job["batch_size"],
+                num_steps_sampled_before_learning_starts=training["learning_starts"],
+                # Transitions trained on for each environment step.
+                training_intensity=job["batch_size"] / training["update_interval"],
+                replay_buffer_config={
+                    "type": "MultiAgentPrioritizedReplayBuffer",
+                    "capacity": replay["capacity"],
+                    "prioritized_replay_alpha": replay["alpha"],
+                    "prioritized_replay_beta": replay["beta_initial"],
+                    "prioritized_replay_eps": replay["epsilon"],
+                    "worker_side_prioritization": False,
+                },
+                **settings,
+            )
+            .callbacks(Returns)
+            .debugging(seed=job["seed"], log_level="ERROR")
+            .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=ITERATION_STEPS)
+        )
+
+    def iterate(self) -> None:
+        """One `train()`."""
+        result = self.algorithm.train()
+        self.environment_steps = int(result["num_env_steps_sampled"])
+        self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
+
+
+def rescaled(environment: dict[str, Any]) -> gymnasium.Env:
+    """The workload's environment with actions in [-1, 1]."""
+    made = make_environment(environment)
+    return gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
+
+
+if __name__ == "__main__":
+    serve(Training)

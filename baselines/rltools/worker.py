@@ -1,0 +1,152 @@
+"""RLtools' own training loop in C++ as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
+
+    echo '{"workload": {...}, "batch_size": 64, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
+        | PYTHONPATH=harness/environments:baselines baselines/rltools/.venv/bin/python -P baselines/rltools/worker.py
+
+It trains TD3, SAC or PPO on the workload's environment, which it calls in Python as its interface does, with the
+workload's network, hyper-parameters, replay capacity, learning starts and update interval. The settings that favour it:
+compiled for this workload by its own compiler call (-O3 -march=native -ffast-math) with OpenBLAS, before anything is
+timed; no evaluation, no statistics, no log. Where it cannot do what the workload says, the result's `notes` say so.
+"""
+
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # read when it is loaded; other numbers of threads are refused
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gymnasium
+import learner
+from agent import Agent, cadence, make_environment
+from job_loop import UnsupportedError, serve
+
+NO_END = 10**12
+
+
+class Counted(gymnasium.Wrapper):
+    """Counts steps and keeps the returns of episodes; RLtools begins another by `reset` alone."""
+
+    def __init__(self, environment: gymnasium.Env, agent: "Training", seed: int) -> None:
+        super().__init__(environment)
+        self._agent, self._return = agent, 0.0
+        self.env.reset(seed=seed)
+
+    def reset(self) -> tuple[Any, dict[str, Any]]:
+        if self._return:
+            self._agent.episode_returns.append(self._return)
+        self._return = 0.0
+        return self.env.reset()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        answer = self.env.step(action)
+        self._return += float(answer[1])
+        self._agent.environment_steps += 1
+        return answer
+
+
+class Training(Agent):
+    """One loop in training.
+
+    Args:
+        job: the first job for this workload, batch size, seed and threads.
+
+    Raises:
+        UnsupportedError: RLtools has no such algorithm, network or cadence.
+    """
+
+    packages = ("rltools", "scipy-openblas32", "pybind11")
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
+        workload, self.seed = job["workload"], job["seed"]
+        self.name = workload["algorithm"]["name"]
+        if self.name not in learner.SETTINGS:
+            raise UnsupportedError(f"algorithm {self.name}: RLtools has {', '.join(learner.SETTINGS)}")
+        if job["threads"] != 1:
+            raise UnsupportedError(f"threads {job['threads']}: RLtools' loop is compiled for one")
+        environment = workload["environment"]
+        if environment["action_kind"] != "continuous":
+            raise UnsupportedError("discrete actions: RLtools' Python interface has continuous ones alone")
+        try:
+            settings = learner.SETTINGS[self.name](workload, job["batch_size"])
+        except ValueError as error:
+            raise UnsupportedError(str(error)) from error
+        settings |= self._loop(workload, job["batch_size"])
+        self.environments_made = 0
+        self.environment = environment
+        example = make_environment(environment)
+        limit = example.spec.max_episode_steps or 1000
+        (observation_size,), action_size = environment["observation_shape"], environment["action_size"]
+        flags = [
+            "-DRL_TOOLS_USE_PYTHON_ENVIRONMENT",
+            f"-DRL_TOOLS_OBSERVATION_DIM={observation_size}",
+            f"-DRL_TOOLS_ACTION_DIM={action_size}",
+            f"-DRL_TOOLS_EPISODE_STEP_LIMIT={limit}",
+        ]
+        source = learner.PACKAGE / "interface" / "training" / "training.cpp"
+        # Each workload compiles a module of its own, once.
+        kind = zlib.crc32(repr((sorted(settings.items()), flags)).encode())
+        made = learner.compiled(source, f"training_{self.name}_{kind}", self.name, settings, flags)
+        made.set_environment_factory(self._make)
+        self.state = made.State(self.seed)
+        self._begin(workload["training"]["learning_starts"])
+        self.warm_up()
+
+    def _loop(self, workload: dict[str, Any], batch_size: int) -> dict[str, Any]:
+        """Settings of the loop around the gradient step, and how many of each a round has."""
+        training, algorithm = workload["training"], workload["algorithm"]
+        actors = training["actors"]
+        if self.name == "ppo":
+            samples = actors * algorithm["trajectory_length"]
+            self.updates = algorithm["epochs"] * (samples // batch_size)
+            self.vector_steps = 1  # of the loop
+            self.notes["optimizer"] = (
+                "the policy's learning rate for both networks; no KL stop, no clipped norm"
+            )
+            return {"STEP_LIMIT": NO_END, "EPISODE_STEP_LIMIT": 1000}
+        self.vector_steps, self.updates = cadence(training)
+        if self.updates != 1:
+            raise UnsupportedError(
+                f"{actors} actors and an update interval of {training['update_interval']}: RLtools takes at most one "
+                "gradient step a step of its environments"
+            )
+        self.notes["optimizer"] = "the critic's learning rate for all networks"
+        self.notes["replay"] = "uniform: RLtools has no prioritised replay"
+        first = max(batch_size, training["learning_starts"] // actors)
+        made = dict.fromkeys(("N_WARMUP_STEPS", "N_WARMUP_STEPS_ACTOR", "N_WARMUP_STEPS_CRITIC"), first)
+        made |= {
+            "N_ENVIRONMENTS": actors,
+            "REPLAY_BUFFER_CAP": workload["replay"]["capacity"],
+            "STEP_LIMIT": NO_END,
+        }
+        made |= {"CRITIC_TRAINING_INTERVAL": self.vector_steps}
+        for name in ("ACTOR_TRAINING", "ACTOR_TARGET_UPDATE", "CRITIC_TARGET_UPDATE"):
+            delay = algorithm.get("policy_delay", 1)
+            made[f"{name}_INTERVAL"] = self.vector_steps * delay
+        if self.name == "td3":
+            made["EXPLORATION_NOISE"] = algorithm["exploration_noise"]
+        return made
+
+    def _make(self) -> gymnasium.Env:
+        environment = gymnasium.wrappers.RescaleAction(make_environment(self.environment), -1.0, 1.0)
+        self.environments_made += 1
+        return Counted(environment, self, self.seed + self.environments_made)
+
+    def _begin(self, learning_starts: int) -> None:
+        while self.name != "ppo" and self.environment_steps < learning_starts:
+            self.state.step()
+
+    def iterate(self) -> None:
+        """As many steps of the loop as belong to a gradient step; of PPO one iteration."""
+        for _ in range(self.vector_steps):
+            self.state.step()
+        self.gradient_steps += self.updates
+
+
+if __name__ == "__main__":
+    serve(Training)

@@ -1,0 +1,47 @@
+"""This project's prioritised replay as the replay's worker takes it: `baselines/replay_worker.py timed_replay.py`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives import sum_tree
+from primitives.replay.prioritized import PrioritizedReplay
+from primitives.replay.storage import FieldSpec, Storage, transition_fields
+
+PACKAGES = ("placerl",)
+NOTE = ""
+STALE_BATCHES = 0
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+class Buffer:
+    """The native sum tree over columns in host memory; a batch is written where the last one lay."""
+
+    def __init__(self, workload: dict[str, Any], batch_size: int, seed: int) -> None:
+        replay, environment = workload["replay"], workload["environment"]
+        shape = tuple(environment["observation_shape"])
+        observation = FieldSpec(shape, np.uint8 if len(shape) > 1 else np.float32)
+        action = FieldSpec((environment["action_size"],), np.float32)
+        if environment["action_kind"] == "discrete":
+            action = FieldSpec((), np.int64)
+        self._replay = PrioritizedReplay(
+            Storage(replay["capacity"], transition_fields(observation, action)),
+            sum_tree.create(replay["capacity"], backend="native", fanout=replay["fanout"]),
+            alpha=replay["alpha"],
+            beta=replay["beta_initial"],
+            epsilon=replay["epsilon"],
+        )
+        self._rng = np.random.default_rng(seed)
+        self._out = self._replay.allocate(batch_size)
+        self.insert = self._replay.insert
+        self.update = self._replay.update_priorities
+
+    def sample(self, batch_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], Columns]:
+        """Keys, weights and columns."""
+        drawn = self._replay.sample(batch_size, self._rng, out=self._out)
+        return drawn.indices, drawn.weights, drawn.batch
+
+
+create = Buffer

@@ -1,0 +1,84 @@
+"""What training workers share, in this environment: it needs Gymnasium and NumPy alone."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness import workers, workload
+
+
+@pytest.fixture
+def agent(monkeypatch):
+    monkeypatch.syspath_prepend(str(workers.BASELINES))
+    monkeypatch.syspath_prepend(str(workers.ENVIRONMENTS))
+    import agent
+
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("actors", "interval", "expected"), [(1, 1, (1, 1)), (1, 4, (4, 1)), (4, 1, (1, 4)), (4, 6, (3, 2))]
+)
+def test_a_round_keeps_the_update_interval(agent, actors, interval, expected):
+    steps, gradient_steps = agent.cadence({"actors": actors, "update_interval": interval})
+    assert (steps, gradient_steps) == expected
+    assert steps * actors == interval * gradient_steps
+
+
+def made(agent, name, actors):
+    tables = workload.load(name).tables()
+    tables["training"]["actors"] = actors
+    returns = []
+    return agent.Environments(tables, 3, returns), returns
+
+
+def test_episodes_end_restart_and_are_summed(agent):
+    environments, returns = made(agent, "cartpole-dqn", 3)
+    lengths, taken = [], np.zeros(3, int)
+    for _ in range(60):
+        before = environments.observations
+        following, rewards, terminated, truncated = environments.step(np.zeros(3, int))
+        assert following.shape == environments.observations.shape == before.shape == (3, 4)
+        assert (rewards == 1).all()
+        taken += 1
+        lengths += taken[terminated | truncated].tolist()
+        taken[terminated] = 0
+        # What a step led to is kept apart from the first observation of the next episode.
+        assert (np.abs(environments.observations[terminated]) <= 0.05).all()
+        assert (np.abs(following[terminated][:, 2]) > 0.2).all()
+    assert len(returns) > 9
+    assert returns == lengths  # a reward of 1 a step
+
+
+def test_actions_are_scaled_to_the_bounds_of_the_environment(agent):
+    environments, _ = made(agent, "pendulum-sac", 2)
+    seen = []
+    environments.environments = [
+        SimpleNamespace(step=lambda action: (seen.append(action), (np.zeros(3), 0.0, False, False, {}))[1])
+    ] * 2
+    environments.step(np.array([[1.0], [-0.5]], np.float32))
+    np.testing.assert_allclose(seen, [[2.0], [-1.0]])
+    assert np.abs(environments.random_actions()).max() <= 1
+
+
+def test_an_environment_that_is_not_there_is_refused(agent):
+    with pytest.raises(Exception, match="NoSuch-v0") as failure:
+        agent.make_environment({"id": "NoSuch-v0", "kwargs": {}})
+    assert type(failure.value).__name__ == "UnsupportedError"
+
+
+def test_a_result_counts_what_its_own_job_did(agent):
+    class Counting(agent.Agent):
+        def iterate(self):
+            self.gradient_steps += 3
+            self.environment_steps += 6
+            self.episode_returns.append(1.0)
+
+    counting = Counting()
+    counting.warm_up()
+    first, second = counting.advance(7), counting.advance(3)
+    assert (first["gradient_steps"], first["environment_steps"], len(first["episode_returns"])) == (9, 18, 3)
+    assert (second["gradient_steps"], second["episode_returns"]) == (3, [1.0])
+    workers.Result.model_validate(json.loads(json.dumps(second)))

@@ -1,0 +1,137 @@
+"""Every worker that trains speaks the protocol: in its own environment where that is built, the plain ones here too."""
+
+import os
+import sys
+
+import pytest
+
+from harness import workers, workload
+from harness.workers import FailureKind, Job, Worker, WorkerFailure
+
+LIMIT_S = 900.0
+OFF_POLICY = ("cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac")
+ALL = (*OFF_POLICY, "cartpole-ppo")
+# Compiled for a minute and more: one workload stands for the others.
+TRAINED = {
+    "tianshou": ALL,
+    "pfrl": ALL,
+    "cleanrl_style": ALL,
+    "leanrl_style": ("cartpole-dqn",),
+    "rllib_2_6_3": ("cartpole-ddpg",),
+    "rltools": ("pendulum-sac",),
+    "rllib": ("cartpole-ppo",),
+}
+CANNOT = {
+    "tianshou": "pong-dqn",
+    "pfrl": "pong-dqn",
+    "cleanrl_style": "pong-dqn",
+    "leanrl_style": "pong-ppo",
+    "rllib_2_6_3": "cartpole-dqn",
+    "rltools": "cartpole-dqn",
+    "torchrl": "cartpole-dqn",
+}
+
+
+def job(name, gradient_steps=20, **training):
+    tables = workload.load(name).tables()
+    if tables["algorithm"]["name"] != "ppo":
+        tables["training"] |= {"learning_starts": 100}
+    tables["training"] |= training
+    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+
+
+def built(name):
+    """A baseline's worker; the test is skipped where its environment is not built."""
+    if not workers.baseline_python(name).exists():
+        pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
+    return workers.baseline_worker(name)
+
+
+def here(name):
+    """The worker of a baseline that needs nothing but what this project's own environment has."""
+    modules = os.pathsep.join(map(str, (workers.ENVIRONMENTS, workers.BASELINES)))
+    script = workers.BASELINES / name / "worker.py"
+    return Worker([sys.executable, "-P", str(script)], environment_variables={"PYTHONPATH": modules})
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """The CleanRL-style file at work, one process for all tests: loading PyTorch is most of what they take."""
+    with here("cleanrl_style") as worker:
+        yield worker
+
+
+def trains(worker, name):
+    first, second = (worker.ask(job(name, steps), LIMIT_S) for steps in (20, 150))
+    assert first.gradient_steps >= 20
+    assert second.gradient_steps >= 150
+    if name in OFF_POLICY:
+        assert second.environment_steps == second.gradient_steps
+    else:  # N T samples, K epochs of N T / M minibatches
+        assert second.environment_steps / second.gradient_steps == pytest.approx(
+            256 / (20 * 256 / 32), rel=0.05
+        )
+    assert first.episode_returns or second.episode_returns or name.startswith("pendulum")
+    return second
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_plain_file_trains_in_this_environment(plain, name):
+    result = trains(plain, name)
+    assert result.versions["torch"]
+    assert ("uniform" in result.notes.get("replay", "")) == (name in OFF_POLICY)
+
+
+@pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])
+def test_the_plain_file_keeps_the_update_interval(plain, actors, interval):
+    result = plain.ask(job("cartpole-dqn", 24, actors=actors, update_interval=interval), LIMIT_S)
+    assert result.gradient_steps >= 24
+    assert result.environment_steps == interval * result.gradient_steps
+
+
+def test_what_the_plain_file_cannot_do_is_refused():
+    with here("cleanrl_style") as worker, pytest.raises(WorkerFailure, match="nature_cnn") as failure:
+        worker.ask(job("pong-dqn"), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("name", "least"), [("pendulum-sac", -500.0), ("pendulum-td3", -500.0)])
+def test_the_plain_file_learns(name, least):
+    """Returns begin at about -1200; a policy that swings up has -150."""
+    tables = workload.load(name)
+    asked = Job(workload=tables.tables(), batch_size=64, seed=1, gradient_steps=3500)
+    with here("cleanrl_style") as worker:
+        result = worker.ask(asked, LIMIT_S)
+    assert sum(result.episode_returns[-5:]) / 5 > least
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("baseline", "name"), [(b, name) for b, names in TRAINED.items() for name in names])
+def test_a_baseline_trains_in_its_own_environment(baseline, name):
+    with built(baseline) as worker:
+        trains(worker, name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("baseline", "name"), CANNOT.items())
+def test_what_a_baseline_cannot_do_is_refused(baseline, name):
+    with built(baseline) as worker, pytest.raises(WorkerFailure) as failure:
+        worker.ask(job(name), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+
+
+def test_every_folder_is_a_baseline_and_names_its_torch():
+    folders = {
+        path.name for path in workers.BASELINES.iterdir() if path.is_dir() and path.name != "__pycache__"
+    }
+    assert set(workers.baseline_names()) == folders
+    for name in folders:
+        folder = workers.BASELINES / name
+        assert (folder / "worker.py").exists() or workers.replay_alone(name), name
+        requirements = (folder / "requirements.txt").read_text()
+        if name != "rltools":  # which computes without PyTorch
+            assert workers.TORCH in requirements, name
