@@ -1,8 +1,11 @@
 """`placerl compare`."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from harness import reproduce, tiers
 from harness.cli.app import app
@@ -15,11 +18,45 @@ from harness.cli.common import (
     begin,
     loaded,
     named_baselines,
+    out,
     predicted,
-    print_rows,
+    print_json,
 )
 from harness.progress import bar
 from harness.store import Measurement
+
+
+def side_by_side(rows: Sequence[Measurement]) -> Table:
+    """A line for each baseline: both throughputs, their ratio and its verdict, or why there is none."""
+    table = Table(
+        caption="Steps a second: gradient steps, of a replay alone its cycles. All of it measured here."
+    )
+    for column in ("baseline", "its steps/s", "ours", "ours / its", "95% interval", "verdict"):
+        table.add_column(column)
+    for baseline, group in groupby(rows, key=lambda row: row.details["baseline"]):
+        parts = {row.details["part"]: row for row in group}
+        found = {name: row for name, row in parts.items() if row.value is not None}
+        rates = [f"{found[part].value:.4g}" if part in found else "" for part in ("theirs", "ours")]
+        if ratio := found.get("throughput_ratio"):
+            interval = f"{ratio.low:.3g} to {ratio.high:.3g}"
+            table.add_row(baseline, *rates, f"{ratio.value:.3g}", interval, ratio.details["verdict"])
+        else:
+            reason = next((row.reason for row in parts.values() if row.status != "ok"), "")
+            table.add_row(baseline, *rates, "", "", reason)
+    return table
+
+
+def departures(rows: Sequence[Measurement]) -> list[str]:
+    """What each baseline does otherwise than the workload says, in its own words."""
+    found = {
+        row.details["baseline"]: row.details["notes"]
+        for row in rows
+        if row.details["part"] == "theirs" and row.details.get("notes")
+    }
+    return [
+        f"{baseline}: " + "; ".join(f"{what}: {how}" for what, how in notes.items())
+        for baseline, notes in found.items()
+    ]
 
 
 @app.command(epilog="Example: `placerl compare hopper-ddpg --baselines sb3`")
@@ -40,6 +77,11 @@ def compare(
         cell = reproduce.compare_cell(item, baseline, tier)
         with bar(cell.key) as report:
             rows += reproduce.measure_now(opened, cell, report)
-    print_rows(rows, f"{item.name} beside {named}", as_json)
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    else:
+        out.print(side_by_side(rows))
+        for line in departures(rows):
+            typer.echo(line)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)

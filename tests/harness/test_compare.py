@@ -1,12 +1,15 @@
 """Comparisons of systems whose speed is known, and of systems that fail."""
 
+import io
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from harness import compare, workers, workload
+from harness.cli import compare_command
 from harness.mapping import Mapping
 from harness.workers import FailureKind, Worker, WorkerFailure
 
@@ -125,6 +128,20 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     assert theirs["samples_per_s"] == theirs["updates_per_s"] == pytest.approx(4000)
     with pytest.raises(ValueError, match="replays alone"):
         compared(["replay", "trains"])
+
+
+def test_the_table_has_a_line_for_each_baseline(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY], "refuses": ["refuse"]}
+    rows = [row for names in (["slow"], ["refuses"]) for row in compared(names).values()]
+    console = Console(width=160, file=io.StringIO())
+    console.print(compare_command.side_by_side(rows))
+    slow, refuses = (
+        next(line for line in console.file.getvalue().splitlines() if name in line)
+        for name in ("slow", "refuses")
+    )
+    assert "faster" in slow
+    assert "refuses cannot do it: sac is not supported" in refuses
+    assert compare_command.departures(rows) == []
 
 
 def test_this_project_may_fail_too(systems):
