@@ -36,6 +36,8 @@ from primitives import _native
 
 SUITE = "bench-learner"
 PEERS = (SB3, RLTOOLS)
+CELL_BUDGET_S = 150.0
+"""After which a cell gets no further round, compilation included: steps of half a second need no 45 of them."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ class Result:
 def run_cell(cell: Cell, threads: int, rounds: int, *, compiled: bool, peak_gflops: float) -> Result:
     """Time one cell."""
     # Random batches are made outside the clock, but they take time too: few, for long steps.
-    protocol = Protocol(rounds=rounds, threads=threads, block_s=5e-3, largest_block=64)
+    protocol = Protocol(
+        rounds=rounds, threads=threads, block_s=5e-3, largest_block=64, budget_s=CELL_BUDGET_S
+    )
     timings = measure(sides(cell, threads, compiled=compiled), protocol)
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
     return Result(cell, threads, timings, peak_gflops, limits(cell) if timed else None)
