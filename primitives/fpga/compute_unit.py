@@ -1,7 +1,8 @@
 """A compute unit: the systolic core between memories for A, B and C (PPO 3.2, Fig. 3).
 
 A may be read transposed, as the backward pass reads the weights: without a stall from the blocked layout, with one
-for each block from the plain layout. The golden model is `GemmPlan`: C = A B, read back row by row.
+for each block from the plain layout. A core with `block_load` has the blocked layout's banks beside its elements, for
+A and B: whichever of them stays comes in at once. The golden model is `GemmPlan`: C = A B, read back row by row.
 """
 
 from typing import Any
@@ -10,10 +11,11 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm_control import INDEX_BITS, Axis, GemmCommand, VectorRequest
+from primitives.fpga.gemm_control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
 from primitives.fpga.gemm_core import GemmCore
 from primitives.fpga.matrix_buffer import BlockedBuffer, PlainBuffer
 from primitives.fpga.result_buffer import ResultBuffer
+from primitives.fpga.weight_banks import BankedBuffer
 
 LAYOUTS = {"blocked": BlockedBuffer, "plain": PlainBuffer}
 COUNT_BITS = 32
@@ -25,12 +27,13 @@ class ComputeUnit(wiring.Component):
     Args:
         core: the systolic core, not yet elaborated.
         operand_blocks: how many P x P blocks the memories of A and B hold each; result_blocks: that of C.
-        layout: of the memory of A, `blocked` or `plain`. B and C are blocked.
+        layout: of the memory of A, `blocked` or `plain`. B and C are blocked. With `block_load`: `blocked`.
 
     Ports (streams take part when valid and ready):
-        writes: In: P words of `row` of `block`, of B if `to_b`, else of A.
+        writes: In: P words of `row` of `block`, of B if `to_b`, else of A; with `block_load` those of `mask`, of which
+            those of `next` go to the next block.
         commands: In: `gemm`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored; `transposed_a`: A is stored
-            transposed. Taken when the core is idle.
+            transposed; `base_a`, `base_b`, `base_c`: their first blocks. Taken when the core is idle.
         finished: Out: of each command, `cycles` from the first operand in the array to the last sum, and of those
             `stalls`, in which an operand was asked for and not there.
         reads: In: `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)), a cycle later.
@@ -39,8 +42,8 @@ class ComputeUnit(wiring.Component):
     def __init__(self, *, core: GemmCore, operand_blocks: int, result_blocks: int, layout: str = "blocked"):
         if layout not in LAYOUTS:
             raise ValueError(f"layout: found {layout!r}; allowed: {', '.join(LAYOUTS)}")
-        if core.block_load:
-            raise ValueError("core: found block_load; allowed: a core whose blocks come in row by row")
+        if core.block_load and layout != "blocked":
+            raise ValueError(f"layout: found {layout!r}; allowed for a core with block_load: blocked")
         self.core, self.layout = core, layout
         self.operand_blocks, self.result_blocks = operand_blocks, result_blocks
         side = core.side
@@ -50,10 +53,19 @@ class ComputeUnit(wiring.Component):
                 "block": INDEX_BITS,
                 "row": range(side),
                 "words": data.ArrayLayout(signed(core.width), side),
+                **({"mask": side, "next": side} if core.block_load else {}),
             }
         )
         command = data.StructLayout(
-            {"gemm": GemmCommand, "pitch_a": INDEX_BITS, "pitch_b": INDEX_BITS, "transposed_a": 1}
+            {
+                "gemm": GemmCommand,
+                "pitch_a": INDEX_BITS,
+                "pitch_b": INDEX_BITS,
+                "transposed_a": 1,
+                "base_a": INDEX_BITS,
+                "base_b": INDEX_BITS,
+                "base_c": INDEX_BITS,
+            }
         )
         super().__init__(
             {
@@ -71,8 +83,9 @@ class ComputeUnit(wiring.Component):
         m = Module()
         m.submodules.core = core = self.core
         sizes = {"side": core.side, "width": core.width, "blocks": self.operand_blocks}
-        m.submodules.a = a = LAYOUTS[self.layout](**sizes)
-        m.submodules.b = b = BlockedBuffer(**sizes)
+        a = BankedBuffer(**sizes) if core.block_load else LAYOUTS[self.layout](**sizes)
+        b = BankedBuffer(**sizes) if core.block_load else BlockedBuffer(**sizes)
+        m.submodules.a, m.submodules.b = a, b
         m.submodules.result = result = ResultBuffer(core=core, blocks=self.result_blocks)
 
         writes = self.writes.payload
@@ -84,6 +97,8 @@ class ComputeUnit(wiring.Component):
                 buffer.write_row.eq(writes.row),
                 buffer.write_data.eq(writes.words),
             ]
+            if core.block_load:
+                m.d.comb += [buffer.write_mask.eq(writes.mask), buffer.write_next.eq(writes.next)]
 
         command = Signal.like(self.commands.payload)
         starting = self.commands.valid & self.commands.ready
@@ -93,13 +108,23 @@ class ComputeUnit(wiring.Component):
             core.command.valid.eq(starting),
             core.command.payload.eq(self.commands.payload.gemm),
             result.start.eq(starting),
+            result.base.eq(self.commands.payload.base_c),
             result.command.eq(command.gemm),
         ]
         with m.If(starting):
             m.d.sync += [command.eq(self.commands.payload), running.eq(1)]
 
         m.d.comb += [a.pitch.eq(command.pitch_a), b.pitch.eq(command.pitch_b), b.request.eq(core.b)]
-        m.d.comb += a.request.eq(core.a)
+        m.d.comb += [a.request.eq(core.a), a.base.eq(command.base_a), b.base.eq(command.base_b)]
+        if core.block_load:
+            weights_stay = command.gemm.dataflow == Dataflow.WS
+            m.d.comb += [
+                a.as_blocks.eq(weights_stay),
+                a.flipped.eq(~command.transposed_a),  # the array takes A's blocks by columns
+                b.as_blocks.eq(command.gemm.dataflow == Dataflow.IS),
+            ]
+            for word, of_a, of_b in zip(core.weights, a.weights, b.weights, strict=True):
+                m.d.comb += word.eq(Mux(weights_stay, of_a, of_b))
         with m.If(command.transposed_a):
             m.d.comb += [
                 a.request.axis.eq(Mux(core.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
@@ -108,7 +133,8 @@ class ComputeUnit(wiring.Component):
             ]
         waits = core.a.valid & ~a.ready
         m.d.comb += [core.ready.eq(~waits), core.a_data.eq(a.data), core.b_data.eq(b.data)]
-        for name in ("tile_sums", "tile_done", "column_sums", "column_done"):
+        m.d.comb += [taken.eq(sums) for taken, sums in zip(result.tile_sums, core.tile_sums, strict=True)]
+        for name in ("tile_done", "column_sums", "column_done"):
             m.d.comb += getattr(result, name).eq(getattr(core, name))
         self._count(m, running, starting, waits)
 

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.column_accumulator import ColumnAccumulator
+from primitives.fpga.export_platform import shared
 from primitives.fpga.gemm_control import Dataflow, GemmCommand, GemmController, VectorRequest
 from primitives.fpga.processing_element import Control
 from primitives.fpga.systolic_array import SystolicArray
@@ -37,13 +38,13 @@ class GemmCore(wiring.Component):
         a_data, b_data: In(P x signed(width)).
         entering: Out(1), an operand or a weight enters the array in this cycle.
         idle: Out(1), no operand is in the array, and none is asked for.
-        tile_sums: Out(P * P x lanes x signed(accumulator_width)): element (i, j) of a block of C at i * P + j.
+        tile_sums: Out(lanes x signed(accumulator_width)), P x P of them: element (i, j) of a block of C at i * P + j.
         tile_done: Out(P * P), which of these are finished in this cycle (NS). Blocks come in the order of the passes.
         column_sums: Out(P x lanes x signed(accumulator_width)).
         column_done: Out(P), which of these are finished in this cycle. WS: column i gives row i of a block row of C,
             left to right. IS: column j gives column j of a block column of C, top to bottom.
-        weights: In(P x P x signed(width)), row by row (`block_load` only): element (i, j) of the block asked for in
-            cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
+        weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block asked
+            for in cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class GemmCore(wiring.Component):
                 "b_data": In(vector),
                 "entering": Out(1),
                 "idle": Out(1),
-                "tile_sums": Out(data.ArrayLayout(sums, side * side)),
+                "tile_sums": Out(sums).array(side * side),
                 "tile_done": Out(side * side),
                 "column_sums": Out(data.ArrayLayout(sums, side)),
                 "column_done": Out(side),
-                **({"weights": In(data.ArrayLayout(signed(width), side * side))} if block_load else {}),
+                **({"weights": In(signed(width)).array(side * side)} if block_load else {}),
             }
         )
 
@@ -92,7 +93,7 @@ class GemmCore(wiring.Component):
             block_load=self.block_load,
         )
         if self.block_load:
-            m.d.comb += array.weights.eq(self.weights)
+            m.d.comb += [theirs.eq(ours) for theirs, ours in zip(array.weights, self.weights, strict=True)]
         wiring.connect(m, wiring.flipped(self.command), controller.command)
         m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
 
@@ -127,13 +128,17 @@ class GemmCore(wiring.Component):
             controller.drained.eq(self.idle),
         ]
 
-        m.d.comb += [self.tile_sums.eq(array.sums), self.tile_done.eq(array.done)]
+        m.d.comb += [ours.eq(theirs) for ours, theirs in zip(self.tile_sums, array.sums, strict=True)]
+        m.d.comb += self.tile_done.eq(array.done)
         valid = []
         for j in range(side):
-            accumulator = ColumnAccumulator(
-                width=self.accumulator_width, depth=self.accumulator_depth, lanes=self.lanes
+            accumulator, m.submodules[f"accumulator_{j}"] = shared(
+                platform,
+                ColumnAccumulator,
+                width=self.accumulator_width,
+                depth=self.accumulator_depth,
+                lanes=self.lanes,
             )
-            m.submodules[f"accumulator_{j}"] = accumulator
             with m.If(array.stationary):
                 m.d.comb += accumulator.control.eq(array.column_control[j])
             m.d.comb += accumulator.sums.eq(array.sums[(side - 1) * side + j])

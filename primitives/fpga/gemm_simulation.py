@@ -237,7 +237,9 @@ class SimulatedGemm:
                 ws = asked.dataflow == "WS"
                 request, matrix = (a, asked.a) if ws else (b, asked.b)
                 block = requested_block(request, matrix, core.side) if request.valid else None
-                ctx.set(core.weights, weights.after(block.T if ws and block is not None else block))
+                due = weights.after(block.T if ws and block is not None else block)
+                for port, word in zip(core.weights, due, strict=True):
+                    ctx.set(port, word)
             ctx.set(core.a_data, requested(a, asked.a, core.side) if a.valid else [0] * core.side)
             ctx.set(core.b_data, requested(b, asked.b, core.side) if b.valid else [0] * core.side)
         self._outcome = GemmOutcomes(collector.products(), last - first)

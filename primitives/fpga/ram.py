@@ -7,6 +7,8 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from primitives.fpga.export_platform import ExportPlatform
+
 RAM_MODULE = "placerl_ram"
 
 RAM_VERILOG = f"""
@@ -28,10 +30,6 @@ module {RAM_MODULE} #(parameter WIDTH = 1, parameter DEPTH = 1, parameter ADDRES
   end
 endmodule
 """
-
-
-class ExportPlatform:
-    """Passed as Amaranth's platform when Verilog is written: memories become `placerl_ram`."""
 
 
 class Ram(wiring.Component):

@@ -17,13 +17,14 @@ Target = data.StructLayout({"block": INDEX_BITS, "offset": INDEX_BITS})
 
 
 class ResultBuffer(wiring.Component):
-    """P x P banks; element (r, c) of C lies in bank (r mod P, c mod P), its blocks row by row from 0.
+    """P x P banks; element (r, c) of C lies in bank (r mod P, c mod P), its blocks row by row from `base`.
 
     NS: every processing element has its bank. WS: column i of the array writes row i of the bank array, one bank a
     cycle. IS: column j writes column j of it.
 
     Ports:
-        command: In(GemmCommand), of the product whose sums come; start: In(1), in a cycle before the first of them.
+        command: In(GemmCommand), of the product whose sums come.
+        start: In(1), base: In(INDEX_BITS), in a cycle before the first of them: its first block.
         tile_sums, tile_done, column_sums, column_done: In, as `GemmCore` gives them.
         request: In(VectorRequest), of which block_row is the block; data: Out(P x lanes x signed), a cycle later.
     """
@@ -36,7 +37,8 @@ class ResultBuffer(wiring.Component):
             {
                 "command": In(GemmCommand),
                 "start": In(1),
-                "tile_sums": In(core.signature.members["tile_sums"].shape),
+                "base": In(INDEX_BITS),
+                "tile_sums": In(sums.elem_shape).array(self.side * self.side),
                 "tile_done": In(self.side * self.side),
                 "column_sums": In(sums),
                 "column_done": In(self.side),
@@ -65,7 +67,12 @@ class ResultBuffer(wiring.Component):
                 with m.Else():
                     m.d.sync += target.offset.eq(target.offset + 1)
         with m.If(self.start):
-            m.d.sync += [vector.eq(0), first_block.eq(0), target.eq(0)]
+            m.d.sync += [
+                vector.eq(0),
+                first_block.eq(self.base),
+                target.block.eq(self.base),
+                target.offset.eq(0),
+            ]
         targets = [target]
         for _ in range(2 * self.side - 2):
             targets.append(delayed(m, targets[-1], 1))

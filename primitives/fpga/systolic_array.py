@@ -1,9 +1,12 @@
 """The P x P systolic array: processing elements, and the registers that skew what enters it (PPO 3.2.2, Fig. 5)."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Signal, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from primitives.fpga.export_platform import shared
 from primitives.fpga.processing_element import Control, ProcessingElement
 
 
@@ -27,12 +30,15 @@ class SystolicArray(wiring.Component):
         left: In(P x signed(width)), one operand a row.
         top: In(P x signed(width)), one operand a column, or row `load_row` of a block of weights.
         load, load_row: In(1), In(range(P)), whether `top` carries weights, and for which row.
-        sums: Out(P x P x lanes x signed(accumulator_width)), every element's sum, row by row.
+        sums: Out(lanes x signed(accumulator_width)), P x P of them: every element's sum, row by row.
         done: Out(P * P), which of them are finished dot products (non-stationary).
         column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the
             last row of `sums`, are there one cycle later (stationary).
-        weights: In(P x P x signed(width)), row by row (`block_load` only): word (i, j) of the pass whose first vector
-            entered in cycle t is there in cycle t + i + j.
+        weights: In(signed(width)), P x P of them, row by row (`block_load` only): word (i, j) of the pass whose first
+            vector entered in cycle t is there in cycle t + i + j.
+
+    What every element has is a port for each: one port of all of them is thousands of bits wide, which simulators put
+    together and take apart in every cycle.
     """
 
     def __init__(
@@ -58,31 +64,29 @@ class SystolicArray(wiring.Component):
                 "top": In(data.ArrayLayout(signed(width), side)),
                 "load": In(1),
                 "load_row": In(range(side)),
-                "sums": Out(data.ArrayLayout(lanes, side * side)),
+                "sums": Out(lanes).array(side * side),
                 "done": Out(side * side),
                 "column_control": Out(data.ArrayLayout(Control, side)),
-                **({"weights": In(data.ArrayLayout(signed(width), side * side))} if block_load else {}),
+                **({"weights": In(signed(width)).array(side * side)} if block_load else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         side = self.side
-        elements = [
-            [
-                ProcessingElement(
-                    width=self.width,
-                    accumulator_width=self.accumulator_width,
-                    configurable=self.configurable,
-                    block_load=self.block_load,
-                )
-                for _ in range(side)
-            ]
-            for _ in range(side)
-        ]
+        options = {
+            "width": self.width,
+            "accumulator_width": self.accumulator_width,
+            "configurable": self.configurable,
+            "block_load": self.block_load,
+        }
+        elements: list[list[Any]] = [[] for _ in range(side)]
+        for i, row in enumerate(elements):
+            for j in range(side):
+                element, m.submodules[f"element_{i}_{j}"] = shared(platform, ProcessingElement, **options)
+                row.append(element)
         for i, row in enumerate(elements):
             for j, element in enumerate(row):
-                m.submodules[f"element_{i}_{j}"] = element
                 m.d.comb += [element.stationary.eq(self.stationary), element.halves.eq(self.halves)]
                 m.d.comb += self.sums[i * side + j].eq(element.sum)
                 if self.block_load:

