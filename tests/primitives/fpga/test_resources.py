@@ -9,14 +9,15 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga import resources
 from primitives.fpga.blocks import BLOCKS
-from primitives.fpga.ram import Ram
+from primitives.fpga.ram import RAM_VERILOG, Ram
 from primitives.fpga.resources import Resources
 
 
 class Sampler(wiring.Component):
-    """A registered product of 16 bits and a memory of 4096 words of 32."""
+    """A registered product of 16 bits and a memory of 4096 words of 32; of one address, if `shared`."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
+        self._shared = shared
         super().__init__(
             {
                 "a": In(signed(16)),
@@ -37,7 +38,7 @@ class Sampler(wiring.Component):
             ram.read_enable.eq(1),
             ram.read_address.eq(self.address),
             ram.write_enable.eq(1),
-            ram.write_address.eq(self.written),
+            ram.write_address.eq(self.address if self._shared else self.written),
             ram.write_data.eq(product),
             self.word.eq(ram.read_data),
         ]
@@ -51,6 +52,22 @@ def test_a_multiplier_and_a_memory_are_found() -> None:
     assert found.dsps == 1
     assert found.block_rams + found.ultra_rams * 8 >= 4  # 128 Kib
     assert found == resources.count(Sampler())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_memory_that_is_read_and_written_at_one_address_is_found() -> None:
+    found = resources.count(Sampler(shared=True))
+    assert found.block_rams + found.ultra_rams * 8 >= 4
+    assert found.dsps == 1
+
+
+def test_addresses_are_told_apart_in_text() -> None:
+    text = resources._addresses_apart("module top;\nendmodule\n" + RAM_VERILOG)
+    assert "words[address_apart]" in text
+    assert "words[read_address]" not in text
+    assert "placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart" in text
+    assert resources._addresses_apart("module top;\nendmodule\n") == "module top;\nendmodule\n"
 
 
 def test_cells_are_added_up() -> None:
@@ -87,7 +104,7 @@ LARGE = ("adam-unit", "learner-pipeline")  # tens of seconds to convert
 def test_every_block_is_made_with_its_defaults(name: str) -> None:
     from amaranth.back import rtlil
 
-    from primitives.fpga.ram import ExportPlatform
+    from primitives.fpga.export_platform import ExportPlatform
 
     design = BLOCKS[name].make(**BLOCKS[name].parameters({}))
     assert "module" in rtlil.convert(design, platform=ExportPlatform(), emit_src=False)
