@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 
 from harness import (
+    accelerator_simulation,
     compare,
     core_scaling,
     fixed_point_throughput,
@@ -175,17 +176,18 @@ def relaxed_cells(tier: Tier) -> list[Cell]:
     ]
 
 
-def core_cells(tier: Tier) -> list[Cell]:
-    """Actors and learners against cores."""
+def experiment_cells(tier: Tier) -> list[Cell]:
+    """Actors and learners against cores, and PPO's accelerator simulated."""
 
-    def over_cores(
+    def alone(
         measure: Callable[[Report], list[Measurement]],
     ) -> Callable[[Run, Report], list[Measurement]]:
         return lambda run, report: measure(report)
 
     return [
-        Cell(f"claim/{key}", estimate_s, over_cores(measure))
-        for key, estimate_s, measure in core_scaling.experiments(tier.name)
+        Cell(f"claim/{key}", estimate_s, alone(measure))
+        for module in (core_scaling, accelerator_simulation)
+        for key, estimate_s, measure in module.experiments(tier.name)
     ]
 
 
@@ -209,7 +211,7 @@ def plan(tier: Tier) -> list[Cell]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         cells.append(compare_cell(item, "sb3", tier))
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    return cells + fixed_point_cells(tier) + relaxed_cells(tier) + core_cells(tier)
+    return cells + fixed_point_cells(tier) + relaxed_cells(tier) + experiment_cells(tier)
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:

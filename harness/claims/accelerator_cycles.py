@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from harness.accelerator_simulation import AGENTS, BASELINES, SPINNING_UP
 from harness.claims.base import Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
@@ -20,9 +21,6 @@ MODELS: dict[str, Callable[..., int]] = {
     "blocks row by row": gemm.core_cycles,
 }
 CLOCKS_HZ = {"Hopper": 285e6, "Humanoid": 285e6, "Pong": 300e6}  # PPO 5.2
-SPINNING_UP = ppo.Iteration(agents=32, steps=512, minibatch=512, epochs=10)  # PPO 5.3.3, MuJoCo
-BASELINES = ppo.Iteration(agents=8, steps=128, minibatch=128, epochs=3)  # PPO 5.3.3, Pong
-AGENTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def _modelled(quantity: str, value: float, unit: str, source: str) -> Number:
@@ -89,7 +87,8 @@ def dataflow_pong(_: pd.DataFrame) -> Finding:
     return Finding(outcome, tuple(numbers), words if holds else "The gain is no larger at 38 x 38.")
 
 
-def _published_throughput(benchmark: str) -> gains.Throughput:
+def published_throughput(benchmark: str) -> gains.Throughput:
+    """Inferences a second of PPO Table 2, at the clock of PPO 5.2."""
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
     if benchmark == "Pong":
         row, column = "Pong, Baselines, CPU-FPGA", "N=8"
@@ -102,7 +101,7 @@ def blocked_layout(_: pd.DataFrame) -> Finding:
     numbers, outcomes, shares = [], [], []
     for benchmark, number in zip(("Hopper", "Humanoid", "Pong"), published, strict=True):
         side, iteration = (32, BASELINES) if benchmark == "Pong" else (16, SPINNING_UP)
-        layers, throughput = networks.PPO_NETWORKS[benchmark], _published_throughput(benchmark)
+        layers, throughput = networks.PPO_NETWORKS[benchmark], published_throughput(benchmark)
         stated = 100 * gains.layout_gain(layers, iteration, throughput, side=side)
         gathered = 100 * gains.layout_gain(layers, iteration, throughput, side=side, dataflow="NS")
         alone = 100 * gains.accelerator_layout_gain(layers, iteration, side=side)
@@ -137,7 +136,7 @@ def balancing(_: pd.DataFrame) -> Finding:
                 policy,
                 value,
                 SPINNING_UP,
-                _published_throughput(benchmark),
+                published_throughput(benchmark),
                 policy_epochs=epochs,
                 side=16,
             )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from harness.claims import accelerator_cycles, published
+from harness.claims import ppo_simulated, published
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
@@ -90,7 +90,8 @@ CLAIMS = (
         "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo",
         from_text("PPO.systolic_mujoco"),
         "nothing",
-        accelerator_cycles.dataflow_mujoco,
+        ppo_simulated.dataflow_mujoco,
+        reads=("claim/PPO-F12",),
     ),
     Claim(
         "PPO-F13",
@@ -98,7 +99,8 @@ CLAIMS = (
         "The same for Pong, and more where the array divides no layer",
         from_text("PPO.systolic_atari", "PPO.systolic_odd"),
         "nothing",
-        accelerator_cycles.dataflow_pong,
+        ppo_simulated.dataflow_pong,
+        reads=("claim/PPO-F13",),
     ),
     Claim(
         "PPO-F14",
@@ -106,7 +108,8 @@ CLAIMS = (
         "The blocked layout raises throughput",
         from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong"),
         "nothing",
-        accelerator_cycles.blocked_layout,
+        ppo_simulated.blocked_layout,
+        reads=("claim/PPO-F14",),
     ),
     Claim(
         "PPO-F15",
@@ -119,7 +122,8 @@ CLAIMS = (
             "PPO.balance_gain_humanoid_low",
         ),
         "nothing",
-        accelerator_cycles.balancing,
+        ppo_simulated.balancing,
+        reads=("claim/PPO-F15",),
     ),
     Claim(
         "PPO-2.4",

@@ -18,7 +18,7 @@ from primitives.fpga.cycles.gemm import best_dataflow
 from primitives.fpga.gemm_plan import GemmShape, blocks
 
 # The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
-_GEMM_SOURCES = ("gemm_plan", "gemm_timer", "gemm_control", "processing_element")
+_GEMM_SOURCES = ("gemm_plan", "gemm_timer", "gemm_control", "matrix_buffer", "processing_element")
 _SEQUENCER_SOURCES = ("stream_sequencer",)
 
 
@@ -105,9 +105,9 @@ class GemmUnit:
         if self._timer is None:
             self._timer = simulation.compiled(GemmTimer(side=self.side))
         fields = command_fields(part, side=self.side, dataflow=dataflow)
-        commands = {name: np.array([value]) for name, value in fields.items()}
-        run = self._timer.run({"commands": commands}, {"cycles": 1})
-        return int(run.outputs["cycles"][0])
+        command = {name: np.array([value]) for name, value in fields.items()}
+        run = self._timer.run({"commands": {"gemm": command, "transposed_a": [0]}}, {"finished": 1})
+        return int(run.outputs["finished"]["cycles"][0])
 
     def multiply(self, a: Any, b: Any) -> Any:
         """The exact product (M, N) int64 of integers (M, K) and (K, N), itself through the RTL."""

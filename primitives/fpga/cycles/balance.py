@@ -1,18 +1,52 @@
 """Cycles of training two networks on two compute units, with and without load balancing (PPO 3.3, Fig. 15).
 
-Both networks train until the first has done its epochs. Without balancing its unit then idles; with it, the other
-network's mini-batches are split over both units, whose gradients meet in one adder array: a cycle more per product
-that fills and drains the array, since the sums stream through it (`weight_update.WeightUpdate`).
+Both networks train until the first has done its updates. Without balancing its unit then idles; with it, the other
+network's mini-batches are split over both units, whose gradients meet in one adder array.
+
+PPO gives no formula beyond Equation 5 for each product. Where `fpga.unit_pair` differs (`pair_update_cycles`, to the
+cycle): a product ends when the array is empty, a few cycles behind its last sum, and a gradient's rows go to the
+weights one a cycle.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from primitives.fpga.cycles import gemm
 from primitives.fpga.cycles.networks import Layer
-from primitives.fpga.cycles.ppo import PROCESSES, ProductCycles, best_dataflows, process_cycles
+from primitives.fpga.cycles.ppo import PROCESSES, ProductCycles, best_dataflows, process_cycles, shapes
 from primitives.fpga.gemm_plan import blocks
 
-JOIN_CYCLES = 1  # the adder array's register
+PRODUCT_CYCLES = (
+    5  # beyond the core's: the first request and its answer, the empty array, the answer, the next command
+)
+UPDATE_CYCLES = 1  # beyond a gradient's rows: the adders' register
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Who does what.
+
+    Attributes:
+        alone: updates of the policy on unit 0, and of the value network on unit 1.
+        longer: the network, 0 or 1, whose further updates are shared; shared: how many.
+    """
+
+    alone: tuple[int, int]
+    longer: int
+    shared: int
+
+
+def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule:
+    """Updates alone until a unit is free, the rest together.
+
+    Args:
+        update_cycles: of one update of each network. updates: of each.
+    """
+    busy = [cycles * count for cycles, count in zip(update_cycles, updates, strict=True)]
+    longer = int(busy[1] > busy[0])
+    alone = list(updates)
+    alone[longer] = min(updates[longer], blocks(busy[1 - longer], update_cycles[longer]))
+    return Schedule((alone[0], alone[1]), longer, updates[longer] - alone[longer])
 
 
 def update_cycles(
@@ -28,6 +62,15 @@ def update_cycles(
     )
 
 
+def pair_update_cycles(layers: Sequence[Layer], batch: int, *, side: int) -> int:
+    """Cycles of one update on a unit of `fpga.unit_pair`, alone or shared."""
+    gradients = shapes(layers, "WU", batch)
+    products = sum(len(shapes(layers, process, batch)) for process in PROCESSES)
+    rows = sum(blocks(shape.a, side) * blocks(shape.c, side) * side for shape in gradients)
+    core = update_cycles(layers, batch, side=side, product_cycles=gemm.block_load_cycles)
+    return core + products * PRODUCT_CYCLES + rows + len(gradients) * UPDATE_CYCLES
+
+
 def training_cycles(
     policy: Sequence[Layer],
     value: Sequence[Layer],
@@ -37,25 +80,20 @@ def training_cycles(
     minibatch: int,
     side: int,
     balanced: bool,
-    product_cycles: ProductCycles = gemm.ppo_cycles,
+    pair: bool = False,
 ) -> int:
     """Cycles until both networks have done their updates.
 
-    With balancing the rest of the longer one runs on both units, each with half of every mini-batch.
+    Args:
+        balanced: the rest of the longer one runs on both units, each with half of every mini-batch.
+        pair: as `fpga.unit_pair` takes; otherwise Equation 5 alone.
     """
-
-    def cycles(layers: Sequence[Layer], batch: int) -> int:
-        return update_cycles(layers, batch, side=side, product_cycles=product_cycles)
-
-    busy = {
-        "policy": policy_updates * cycles(policy, minibatch),
-        "value": value_updates * cycles(value, minibatch),
-    }
+    of_update = pair_update_cycles if pair else update_cycles
+    networks, updates = (policy, value), (policy_updates, value_updates)
+    of_one = [of_update(layers, minibatch, side=side) for layers in networks]
     if not balanced:
-        return max(busy.values())
-    longer = max(busy, key=lambda name: busy[name])
-    layers = policy if longer == "policy" else value
-    shared = cycles(layers, blocks(minibatch, 2)) + len(layers) * JOIN_CYCLES
-    alone = min(busy.values())
-    rest_updates = (busy[longer] - alone) / cycles(layers, minibatch)
-    return alone + round(rest_updates * min(shared, cycles(layers, minibatch)))
+        return max(cycles * count for cycles, count in zip(of_one, updates, strict=True))
+    found = schedule(of_one, updates)
+    shared = of_update(networks[found.longer], blocks(minibatch, 2), side=side)
+    alone = max(cycles * count for cycles, count in zip(of_one, found.alone, strict=True))
+    return alone + found.shared * shared

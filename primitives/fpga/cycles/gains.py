@@ -8,19 +8,26 @@ saved, over the published iteration. Nothing is fitted to the published gains.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles import gemm
 from primitives.fpga.cycles.balance import training_cycles
 from primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
 from primitives.fpga.cycles.networks import Layer
-from primitives.fpga.cycles.ppo import Iteration, ProductCycles, iteration_cycles, shapes
+from primitives.fpga.cycles.ppo import Iteration, iteration_cycles, shapes
 from primitives.fpga.gemm_plan import GemmShape, blocks
 
 
 def transposed_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
     """The matrices that an update reads across their layout: weights in BW, activations in WU, as A of a product."""
-    weights = [GemmShape(layer.weights // layer.outputs, layer.outputs, batch) for layer in layers[1:]]
-    activations = shapes(layers, "WU", batch)
-    return [*weights, *activations]
+    return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
+
+
+def backward_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
+    """The products of BW with the weights as A: (inputs x outputs) times the gradients of all pixels."""
+    return [
+        GemmShape(
+            layer.weights // layer.outputs, layer.outputs, batch * layer.out_size[0] * layer.out_size[1]
+        )
+        for layer in layers[1:]
+    ]
 
 
 def update_stalls(layers: Sequence[Layer], batch: int, *, side: int, dataflow: str | None = None) -> int:
@@ -76,7 +83,6 @@ def balance_gain(
     *,
     policy_epochs: int,
     side: int,
-    product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> float:
     """The gain in throughput of load balancing when the policy stops after `policy_epochs` (Fig. 15)."""
     epoch_updates = blocks(iteration.samples, iteration.minibatch)
@@ -90,6 +96,5 @@ def balance_gain(
             minibatch=iteration.minibatch,
             side=side,
             balanced=balanced,
-            product_cycles=product_cycles,
         )
     return published.gain(iteration, saved[False] - saved[True])
