@@ -1,6 +1,9 @@
 """Entry point of the `placerl` command."""
 
+import os
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -12,7 +15,16 @@ def main() -> None:
             f"placerl: the command line needs the extra 'harness', which is not installed "
             f"({error.name} is missing): pip install 'placerl[harness]'"
         )
-    run_app()
+    try:
+        run_app()
+    except SystemExit as end:
+        if (
+            end.code == INTERRUPTED
+        ):  # all is closed: on a busy machine Python would take seconds to forget its modules
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
 
 
 if __name__ == "__main__":

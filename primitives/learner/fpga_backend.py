@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from primitives.algorithms import Algorithm, checks
+from primitives.fpga.boards import CLOCKS_HZ
 from primitives.learner.base import Learner
 from primitives.learner.executable import Array, require_supported
 from primitives.learner.graph import Graph, Node
 from primitives.learner.reference_backend import ReferenceExecutable
 
 SIMULATED = True
-# The clock of each device, Hz: an assumption about this design, not a result. On an Alveo U200 PPO's runs at 285 MHz
-# (PPO 5.2; MAP gives none for its own), on a U50 FIX's at 164 MHz (FIX VI-A).
-DEVICES = {"u200": 285e6, "u50": 164e6}
+DEVICES = CLOCKS_HZ
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),

@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga import toolchain
+from primitives.fpga.boards import CLOCKS_HZ
 from primitives.sum_tree.base import SumTree, checked_integer
 
 if TYPE_CHECKING:
     from primitives.fpga.simulation import Run
 
 SIMULATED = True
-
-CLOCK_HZ = 285e6
-"""The papers' designs on an Alveo U200 run at 285 MHz (PPO 5.2): an assumption about this one, not a result."""
 
 INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
@@ -47,7 +45,8 @@ def create(
     integer_bits: int = INTEGER_BITS,
     fraction_bits: int = FRACTION_BITS,
     levels: int | None = None,
-    clock_hz: float = CLOCK_HZ,
+    device: str = "u200",
+    clock_hz: float | None = None,
 ) -> SumTree:
     """An `FpgaSumTree`.
 
@@ -59,8 +58,15 @@ def create(
         integer_bits, fraction_bits: of a priority, before and behind the point.
         levels: levels of the pipeline, of each bank's where there are several; the fewest that hold `capacity`
             when left out. One with more serves smaller trees, each in its first leaves.
-        clock_hz: the clock at which cycles are told as seconds.
+        device: the board, one of `primitives.fpga.boards.CLOCKS_HZ`.
+        clock_hz: the clock at which cycles are told as seconds; the board's when left out.
+
+    Raises:
+        ValueError: an argument out of range; it is named.
     """
+    if device not in CLOCKS_HZ:
+        raise ValueError(f"device: found {device!r}; allowed: {', '.join(CLOCKS_HZ)}")
+    clock_hz = CLOCKS_HZ[device] if clock_hz is None else clock_hz
     return FpgaSumTree(capacity, fanout, form, banks, integer_bits, fraction_bits, levels, clock_hz)
 
 

@@ -11,6 +11,8 @@ import pytest
 from harness import claims, cli, workload
 from harness.mapping import STRATEGIES
 from harness.provenance import Provenance
+from harness.runtime.training import Progress, Training
+from harness.runtime.unit import UnitError
 from harness.store import Measurement, Store
 
 
@@ -274,6 +276,56 @@ def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp
     assert exported.status == 0
     measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
     assert Path(measurements).read_text().count("gradient_steps_per_s") == 2
+
+
+def test_a_run_whose_unit_dies_keeps_what_was_measured(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, calls = Training.advance, []
+
+    def dies(self: Training, gradient_steps: int) -> Progress:
+        calls.append(gradient_steps)
+        if len(calls) > 3:
+            raise UnitError("actor 0: its process was ended by SIGKILL")
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", dies)
+    outcome = placerl(
+        *("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--steps", "100000000"),
+        *("--results", str(tmp_path), "--json"),
+    )
+    assert outcome.status == 1
+    rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+    assert rows["failure"]["reason"] == "UnitError: actor 0: its process was ended by SIGKILL"
+    assert len(rows["gradient_steps_per_s"]["samples"]) == 2  # without the step that sizes the others
+    exported = placerl("export", "--results", str(tmp_path))
+    measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
+    text = Path(measurements).read_text()
+    assert "gradient_steps_per_s" in text
+    assert "ended by SIGKILL" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--processes", "3"], ("actor processes: found 3", "training.actors")),
+        (["--presampled-batches", "99999"], ("presampled_batches: found 99999",)),
+        (["--actors", "0"], ("--actors", "training.actors: found 0")),
+        (["--actors", "4000", "--processes", "4000"], ("actor processes: found 4000", "GB of memory")),
+        (["--reallocate"], ("reallocate: found 0 actor processes",)),
+        (["--learners", "0"], ("--learners", "'0'")),
+        (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
+    ],
+)
+def test_options_that_nothing_can_give_are_refused(
+    placerl: Placerl, tmp_path: Path, options: list[str], words: tuple[str, ...]
+) -> None:
+    results = tmp_path / "results"
+    outcome = placerl(
+        "run", "cartpole-dqn", "--mapping", "torch-native-cpu", *options, "--results", str(results)
+    )
+    refused(outcome, *words)
+    assert not results.exists()
 
 
 def stored(path: Path, revision: str, fingerprint: str = "f", **rates: float) -> None:

@@ -174,3 +174,29 @@ def test_the_fpga_learner_runs_in_virtual_time(short):
     assert progress.terms_s["learner"] == pytest.approx(progress.gradient_steps * (step_s + link_s), rel=1e-6)
     assert progress.wall_s > progress.terms_s["learner"]
     made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_whole_mapping_on_the_fpga_trains_in_virtual_time(short):
+    """Learner, replay management and storage on one board: all of a step but acting is told by its clock."""
+    made = Training(short("cartpole-ddpg"), Mapping.parse("fpga:u200-fpga:u200-fpga:u200"))
+    before = made.learner.parameters()
+    made._collect(40, explore=False)
+    made.gradient_steps = 1  # no need to warm up
+    progress = made.advance(3)
+    terms_s = progress.terms_s
+    assert made.provenance is Provenance.SIMULATED
+    executable = made.learner.executable
+    step_s = executable.step_cycles("full") / executable.clock_hz
+    assert terms_s["learner"] >= progress.gradient_steps * step_s
+    assert min(terms_s[term] for term in ("sample", "gather", "update", "insert")) > 0
+    assert progress.wall_s >= sum(terms_s[term] for term in ("learner", "sample", "gather", "update"))
+    assert any(np.any(value != before[name]) for name, value in made.learner.parameters().items())
+    made.close()
+
+
+def test_a_board_that_is_not_there_is_refused(short):
+    for part, mapping in (("learner", "fpga:u999-native-cpu"), ("rmm", "native-fpga:u999-cpu")):
+        with pytest.raises(UserError, match=rf"{part}: found fpga:u999; allowed: .*u200"):
+            Training(short("cartpole-ddpg"), Mapping.parse(mapping))
