@@ -4,6 +4,7 @@ import pandas as pd
 
 from harness.claims.base import Claim, Finding, Outcome, Verdict
 from harness.claims.evidence import last_attempts
+from harness.claims.published import PAPERS
 from harness.errors import UserError
 
 __all__ = ["Claim", "Finding", "Outcome", "Verdict", "claims", "evaluate"]
@@ -24,7 +25,11 @@ def claims(only: str = "") -> list[Claim]:
     every = [claim for module in modules for claim in module.CLAIMS]
     chosen = [claim for claim in every if f"{claim.key}-".startswith(f"{only}-" if only else "")]
     if not chosen:
-        raise UserError("claims", "key", only, ", ".join(claim.key for claim in every))
+        paper = only.partition("-")[0]
+        near = (
+            ", ".join(claim.key for claim in every if claim.paper == paper) or "a claim's key, such as MAP-T5"
+        )
+        raise UserError("command line", "--only", repr(only), f"{', '.join(PAPERS)}; {near}")
     return chosen
 
 

@@ -36,9 +36,9 @@ from harness.report.content import (
     Prediction,
     PrimitiveTime,
     TrainingResult,
-    read_all,
 )
 from harness.report.files import write_atomically
+from harness.report.reading import read_all
 from harness.store import RunRecord, Store
 
 

@@ -17,17 +17,11 @@ from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference
-from harness.report.content import (
-    LAST_EPISODES,
-    Content,
-    Fact,
-    PrimitiveTime,
-    heat_maps,
-    optional_size,
-    read_all,
-)
+from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
+from harness.report.reading import read_all
+from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
 from harness.tiers import TIERS
 
 FOLDER = Path(__file__).parent / "templates"

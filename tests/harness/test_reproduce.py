@@ -62,7 +62,7 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
     assert keys("FIX-T1") == []
     assert "claim/PAL-F9" in keys("PAL")
     assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {"MAP-F10"}
-    with pytest.raises(UserError, match="key: found FOX; allowed: MAP"):
+    with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
         keys("FOX")
 
 

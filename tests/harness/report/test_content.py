@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from harness.claims.evidence import last_attempts
-from harness.report import content, export, plots, site
-from harness.report.content import Content, read, read_all
+from harness.report import export, plots, reading, site, tables
+from harness.report.content import Content
+from harness.report.reading import read, read_all
 from harness.store import Store
 from tests.harness.claims.rows import compared, frame_of, predicted, profiled, trained
 from tests.harness.report import sample
@@ -65,7 +66,7 @@ def test_curves_keep_every_episode(made: Content) -> None:
 
 def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, compared(2.0, "", details={"baseline": "sb3"}))
-    (found,) = content.comparisons(frame)
+    (found,) = tables.comparisons(frame)
     assert found.ratio is not None
     assert found.ratio.low is not None
     assert found.ratio.low > 1
@@ -73,7 +74,7 @@ def test_a_comparison_that_stored_no_verdict_has_none(tmp_path: Path) -> None:
 
 
 def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(made: Content) -> None:
-    (found,) = content.heat_maps(made.predictions)
+    (found,) = tables.heat_maps(made.predictions)
     assert (found.workload, found.batch_sizes) == ("pendulum-td3", (32, 256))
     assert found.mappings == ("native-native-cpu", "opencl-flat-cpu", "torch-native-cpu")
     assert [found.best(size) for size in (32, 256)] == ["native-native-cpu", "torch-native-cpu"]
@@ -105,7 +106,7 @@ def test_noise_is_counted(made: Content) -> None:
 
 
 def test_an_empty_store_has_a_report(made: Content) -> None:
-    empty = content.arrange(made.measurements.iloc[:0], (), None)
+    empty = reading.arrange(made.measurements.iloc[:0], (), None)
     assert empty.run is None
     assert not any([empty.predictions, empty.comparisons, empty.primitives, empty.curves, empty.gaps])
     assert empty.verdicts
@@ -157,7 +158,7 @@ def test_validated_predictions_are_those_of_the_validation(tmp_path: Path) -> No
         trained(200, **shared),
         predicted(220, quantity="predicted_gradient_steps_per_s", **shared),
     ]
-    (found,) = content.predictions(frame_of(tmp_path, *rows))
+    (found,) = tables.predictions(frame_of(tmp_path, *rows))
     assert (found.mapping, found.error.value) == ("native-flat-cpu", pytest.approx(10))
 
 
@@ -171,6 +172,6 @@ def test_a_validated_choice_is_shown_with_what_it_lost(tmp_path: Path) -> None:
         device="torch-flat-cpu",
         details={"chosen": "torch-flat-cpu", "best": "native-native-cpu"},
     )
-    (found,) = content.choices(frame_of(tmp_path, row))
+    (found,) = tables.choices(frame_of(tmp_path, row))
     assert (found.strategy, found.mapping, found.best) == ("pal21", "torch-flat-cpu", "native-native-cpu")
     assert found.regret.value == 0.25

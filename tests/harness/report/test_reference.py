@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.measurement import Measurement
-from harness.report import content, reference, site
+from harness.report import reading, reference, site
 from harness.store import Store
 from tests.harness.claims.rows import profiled
 from tests.harness.report import sample
@@ -72,7 +72,7 @@ def test_a_reference_of_another_machine_gives_no_verdict(tmp_path: Path) -> None
         with Store.open(tmp_path / f"{name}.sqlite") as made:
             made.begin_run("quick", name, machine).finish("cell", [samples_of(value)])
     reference.save(tmp_path / "there.sqlite", "there", tmp_path / "references")
-    read = content.read(tmp_path / "here.sqlite", references=reference.load(tmp_path / "references"))
+    read = reading.read(tmp_path / "here.sqlite", references=reference.load(tmp_path / "references"))
     (change,) = read.changes
     assert change.ratio is not None
     assert (change.verdict, change.reason) == ("no verdict", "the reference was measured on another machine")
@@ -92,7 +92,7 @@ def test_only_last_attempts_are_compared_and_saved(tmp_path: Path) -> None:
         run = made.begin_run("quick", "new", sample.MACHINE)
         run.finish("cell", [samples_of(5.0)])
         run.finish("cell#2", [samples_of(1.0)])
-    (change,) = content.read(tmp_path / "new.sqlite", references=[loaded]).changes
+    (change,) = reading.read(tmp_path / "new.sqlite", references=[loaded]).changes
     assert change.ratio is not None
     assert change.ratio.value == 1.0
 
@@ -104,7 +104,7 @@ def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
         rows = opened.measurements(run=opened.runs()[-1].id)
     with Store.open(later) as made:
         made.begin_run("quick", "later", sample.MACHINE).finish("all", rows)
-    read = content.read(later, references=reference.load(tmp_path))
+    read = reading.read(later, references=reference.load(tmp_path))
     assert read.reference is not None
     assert read.reference.name == "standard"
     times = [c for c in read.changes if c.before and c.after]

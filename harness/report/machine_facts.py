@@ -1,0 +1,67 @@
+"""The machine and its noise as the report shows them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.evidence import detail, number, records, select
+from harness.claims.number import Number, format_value
+from harness.provenance import Provenance
+from harness.report.content import Fact
+
+UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
+
+
+def readable(name: str, value: Any) -> tuple[str, str]:
+    """A fact's name without the unit that it ends with, and its value in that unit, scaled for a reader."""
+    if isinstance(value, bool):
+        return name.replace("_", " "), "yes" if value else "no"
+    if isinstance(value, list):
+        return name.replace("_", " "), ", ".join(map(str, value)) or "none"
+    for suffix, (scale, unit) in UNITS.items():
+        if isinstance(value, int | float) and f"_{name}".endswith(suffix):
+            if not scale:
+                power = max(p for p in range(4) if p == 0 or value >= 1024**p)
+                scale, unit = 1024.0**power, ("B", "KiB", "MiB", "GiB")[power]
+            label = f"_{name}".removesuffix(suffix).strip("_") or "speed"
+            return label.replace("_", " "), f"{format_value(value / scale)} {unit}"
+    text = format_value(value) if isinstance(value, int | float) else str(value)
+    return name.replace("_", " "), text
+
+
+def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
+    """A machine's description, flattened: a nested table is a group; in a list of tables each is one fact."""
+    for name, value in machine.items():
+        place = f"{group}, {name}" if group != "machine" else str(name)
+        if isinstance(value, Mapping):
+            yield from facts(value, place)
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            for item in value:
+                yield _one_fact(place, item)
+        elif value not in (None, "", []):
+            yield Fact(group, *readable(str(name), value))
+
+
+def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
+    """A small table as one fact: the first two of its values that can name it do, the others are its value."""
+    items = list(item.items())
+    names = 2 if len(items) > 1 and not isinstance(items[1][1], bool) else 1
+    words = [": ".join(readable(name, v)) for name, v in items[names:] if v not in (None, "", [])]
+    return Fact(group, " ".join(str(v) for _, v in items[:names]), "; ".join(words) or "yes")
+
+
+def noise(frame: pd.DataFrame) -> Iterator[Number]:
+    """How noisy the machine was during a run."""
+    timed = select(frame, suite="profile", quantity="time_per_call")
+    if len(timed):
+        widths = 100 * ((timed["high"] - timed["low"]) / timed["value"]).dropna()
+        rows = tuple(map(int, timed.index))
+        measured = Provenance.MEASURED
+        yield Number("profiled times", len(timed), "count", measured, rows=rows)
+        noisy = int((timed["status"] == "too_noisy").sum())
+        yield Number("of them too noisy for a verdict", noisy, "count", measured, rows=rows)
+        if len(widths):
+            yield Number("median width of their 95% intervals", widths.median(), "%", measured, rows=rows)
+    for row in records(select(frame, suite="compare", quantity="null_ratio")):
+        yield number(row, f"A/A null, {row.workload} beside {detail(row, 'baseline')}")

@@ -1,0 +1,88 @@
+"""A store read as the content of its report, machine by machine."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from harness import claims
+from harness.claims.evidence import last_attempts
+from harness.report import machine_facts, tables
+from harness.report.content import Content
+from harness.report.reference import Reference, beside
+from harness.report.reference import last_attempts as last_measurements
+from harness.store import RunRecord, Store
+
+
+def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
+    """The last run of each machine, the machine of the very last run first."""
+    last = {run.fingerprint: run for run in runs}
+    return sorted(last.values(), key=lambda run: run.id, reverse=True)
+
+
+def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
+    """The content of a report on a store: one for each machine, that of the last run first.
+
+    Args:
+        path: the store.
+        references: committed runs; the one that fits a machine's last run best is shown beside it.
+
+    Raises:
+        UserError: there is no such store, or it is none of this version.
+    """
+    references = list(references)
+    with Store.open(path, read_only=True) as store:
+        runs, frame = tuple(store.runs()), store.frame()
+        chosen = platforms(runs)
+        contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
+        return [_beside_reference(store, content, references) for content in contents]
+
+
+def read(path: Path, references: Iterable[Reference] = ()) -> Content:
+    """`read_all` of the machine of the last run alone."""
+    return read_all(path, references)[0]
+
+
+def _beside_reference(store: Store, content: Content, references: Iterable[Reference]) -> Content:
+    run = content.run
+    reference = beside(run, references) if run else None
+    if run is None or reference is None:
+        return content
+    mine = [row for r in content.runs if _same_code(r, run) for row in last_measurements(store, r.id)]
+    same = reference.run.fingerprint == run.fingerprint
+    why_not = "" if same else "the reference was measured on another machine"
+    return replace(
+        content, reference=reference, changes=tuple(tables.changes(reference.measurements, mine, why_not))
+    )
+
+
+def _same_code(one: RunRecord, other: RunRecord) -> bool:
+    return (one.revision, one.fingerprint) == (other.revision, other.fingerprint)
+
+
+def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | None) -> Content:
+    """The content of a report on one run and the others, of other tiers, by the same code on the same machine.
+
+    Args:
+        frame: the whole store's frame.
+        runs: every run of the store.
+        run: the one that it is about; None where there is none.
+    """
+    together = [r.id for r in runs if run and _same_code(r, run)]
+    mine = last_attempts(frame[frame["run"].isin(together)])
+    return Content(
+        run=run,
+        runs=runs,
+        measurements=mine,
+        verdicts=tuple(claims.evaluate(mine)),
+        predictions=tuple(tables.predictions(mine)),
+        choices=tuple(tables.choices(mine)),
+        comparisons=tuple(tables.comparisons(mine)),
+        primitives=tuple(tables.primitives(mine)),
+        training=tuple(tables.training(mine)),
+        curves=tuple(tables.curves(mine)),
+        gaps=tuple(tables.gaps(mine)),
+        facts=tuple(machine_facts.facts(run.machine)) if run else (),
+        noise=tuple(machine_facts.noise(mine)),
+    )

@@ -1,0 +1,210 @@
+"""A store's rows as the rows of the report's tables (`content.py`)."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.claims.evidence import detail, number, records, select
+from harness.claims.number import Number, ratio
+from harness.diff import diff
+from harness.mapping import DEFAULT_STRATEGY
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+from harness.report.content import (
+    Change,
+    Choice,
+    Comparison,
+    Curve,
+    Gap,
+    HeatMap,
+    Prediction,
+    PrimitiveTime,
+    TrainingResult,
+)
+
+LAST_EPISODES = 10  # how many episodes the last return is a mean of
+
+
+def optional_size(value: Any) -> int | None:
+    """A batch size, or None for the frame's missing value."""
+    return None if pd.isna(value) else int(value)
+
+
+def _seed(row: Any) -> int | None:
+    seed = detail(row, "seed")
+    return None if seed is None else int(seed)
+
+
+def percent_above(a: Number, b: Number, quantity: str) -> Number:
+    """How many percent a is above b."""
+    over = ratio(quantity, a, b)
+    low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
+    return Number(quantity, 100 * (over.value - 1), "%", over.provenance, over.source, low, high, over.rows)
+
+
+def mapping_of(row: Any) -> str:
+    """The mapping that a row of a prediction or a training run is about."""
+    return str(detail(row, "mapping") or row.device or row.backend)
+
+
+def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
+    """Every prediction of a run, beside what was achieved: in a training of its own, or in its validation."""
+    yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
+    yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
+
+
+def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
+    """One for each workload of which several mappings were run."""
+    by_workload: dict[str, list[Prediction]] = {}
+    for prediction in found:
+        if prediction.batch_size is not None:
+            by_workload.setdefault(prediction.workload, []).append(prediction)
+    for workload, rows in by_workload.items():
+        achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in rows if p.achieved is not None}
+        mappings = tuple(sorted({mapping for mapping, _ in achieved}))
+        if len(mappings) < 2:
+            continue
+        sizes = tuple(sorted({size for _, size in achieved}))
+        ours = [p for p in rows if p.chosen and p.strategy == DEFAULT_STRATEGY]
+        yield HeatMap(workload, sizes, mappings, achieved, {p.batch_size or 0: p.mapping for p in ours})
+
+
+def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
+    achieved: dict[tuple[Any, ...], Number] = {}
+    for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
+        place = row.workload, optional_size(row.batch_size), mapping_of(row)
+        achieved.setdefault(place, number(row, "achieved"))
+    for row in records(select(frame, suite=suite, quantity=quantity)):
+        place = row.workload, optional_size(row.batch_size), mapping_of(row)
+        predicted, reached = number(row, "predicted"), achieved.get(place)
+        error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
+        yield Prediction(*place, row.backend, bool(detail(row, "chosen")), predicted, reached, error)
+
+
+def choices(frame: pd.DataFrame) -> Iterator[Choice]:
+    """What every strategy chose in the validation of a run."""
+    for row in records(select(frame, suite="validation", quantity="regret")):
+        best = str(detail(row, "best"))
+        size = optional_size(row.batch_size)
+        yield Choice(row.workload, size, row.backend, row.device, best, number(row, "regret"))
+
+
+def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
+    """The primitive table of a run, with the cells that failed or were not run."""
+    rows = frame[(frame["suite"] == "profile") & (frame["quantity"] == "time_per_call")]
+    rows = rows.sort_values(["workload", "primitive", "backend", "device", "batch_size"], kind="stable")
+    for row in records(rows):
+        fanout = detail(row, "fanout") if row.primitive.startswith("sum_tree") else None
+        yield PrimitiveTime(
+            row.workload,
+            row.primitive,
+            row.backend,
+            row.device,
+            "" if fanout is None else f"K={fanout}",
+            optional_size(row.batch_size),
+            None if pd.isna(row.value) else number(row, "time per call"),
+            row.status,
+            row.reason,
+        )
+
+
+def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
+    """Throughput of every training run."""
+    for row in records(select(frame, suite="run")):
+        if row.quantity != "episode_return":
+            result = number(row, row.quantity.replace("_", " "))
+            yield TrainingResult(
+                row.workload, optional_size(row.batch_size), mapping_of(row), _seed(row), result
+            )
+
+
+def curves(frame: pd.DataFrame) -> Iterator[Curve]:
+    """Learning curves: rows of `episode_return` whose details give the environment step of every sample."""
+    rows = frame[(frame["suite"] == "run") & (frame["quantity"] == "episode_return")]
+    for row in records(rows):
+        steps = tuple(detail(row, "environment_step") or ())
+        if not row.samples or len(steps) != len(row.samples):
+            continue
+        last = row.samples[-LAST_EPISODES:]
+        mean = Number(
+            f"mean return of the last {len(last)} episodes",
+            float(np.mean(last)),
+            row.unit,
+            Provenance(row.provenance),
+            rows=(int(row.Index),),
+        )
+        yield Curve(row.workload, mapping_of(row), _seed(row), steps, row.samples, mean)
+
+
+def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
+    """This project beside each baseline; a comparison that failed keeps its reason."""
+    rows = frame[frame["suite"] == "compare"]
+    keyed = [
+        ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
+        for r in records(rows)
+    ]
+    keyed.sort(key=lambda item: item[0])
+    for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
+        found: dict[str, Number] = {}
+        verdict, reason = "", ""
+        for _, row in group:
+            part = str(detail(row, "part") or row.quantity)
+            if not pd.isna(row.value):
+                found[part] = number(row, part)
+            if row.status != "ok":
+                verdict, reason = row.status.replace("_", " "), row.reason
+            elif part == "throughput_ratio":
+                verdict = verdict or str(detail(row, "verdict") or "no verdict")
+        yield Comparison(
+            workload,
+            batch_size or None,
+            baseline,
+            found.get("throughput_ratio"),
+            found.get("ours"),
+            found.get("theirs"),
+            found.get("null_ratio"),
+            verdict,
+            reason,
+        )
+
+
+def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
+    """What failed, was not run, or is too noisy, in this order; what is of one kind and place stands together."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for status in ("failed", "not_run", "too_noisy"):
+        for row in records(frame[frame["status"] == status]):
+            # Each noisy time has a reason of its own, which would be a line each.
+            shared = "" if status == "too_noisy" else row.reason
+            place = row.workload, row.suite, optional_size(row.batch_size), status.replace("_", " "), shared
+            found.setdefault(place, []).append(row)
+    for (workload, suite, size, status, reason), rows in found.items():
+        items = []
+        for row in rows:
+            where = " on ".join(filter(None, (row.backend, row.device)))
+            items.append(f"{row.primitive} ({where})" + ("" if reason else f": {row.reason}"))
+        labels = tuple(sorted(int(row.Index) for row in rows))
+        yield Gap(workload, suite, size, status, reason, tuple(dict.fromkeys(items)), labels)
+
+
+def changes(
+    before: Iterable[Measurement], after: Iterable[Measurement], incomparable: str = ""
+) -> Iterator[Change]:
+    """What both runs have of times and throughputs; what changed for sure comes first. Arguments as of `diff`."""
+    differences = diff(before, after, incomparable=incomparable)
+    found = [d for d in differences if d.before is not None and d.after is not None]
+    found.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))
+    for d in found:
+        where = " on ".join(filter(None, (d.key.backend, d.key.device)))
+        quantity = d.key.quantity.replace("_", " ")
+        old, new = (
+            None if value is None else Number(name, value, d.key.unit, d.provenance)
+            for name, value in (("reference", d.before), ("this run", d.after))
+        )
+        ratio = (
+            None if d.ratio is None else Number("ratio", d.ratio, "ratio", d.provenance, "", d.low, d.high)
+        )
+        what = ", ".join(filter(None, (f"{d.key.primitive} ({where})", quantity, d.key.parameters)))
+        yield Change(d.key.workload, what, d.key.batch_size, old, new, ratio, d.verdict, d.reason)
