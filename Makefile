@@ -60,10 +60,12 @@ $(VENV)/bench-installed: $(VENV)/installed
 benchmark: $(VENV)/bench-installed  ## every primitive on every backend under pytest-benchmark
 	$(BIN)/python -m pytest tests/harness/benchmarks/speed_of_primitives.py
 
-# 1.5: far beyond what the machine's noise does to a median of interleaved rounds.
 asv: $(VENV)/bench-installed  ## the last two commits beside each other; fails on a regression
-	$(BIN)/asv machine --yes
-	$(BIN)/asv continuous --factor 1.5 --interleave-rounds --show-stderr HEAD^ HEAD
+	$(BIN)/python -P -m harness.benchmarks.asv_commits
+
+.PHONY: asv-check
+asv-check: $(VENV)/bench-installed  ## does `make asv` catch a slowdown, and pass an unchanged tree, five times of five?
+	$(BIN)/python -P -m harness.benchmarks.asv_check
 
 soak: install  ## train for MINUTES (60): memory, descriptors and throughput must stay flat
 	$(BIN)/python -P -m harness.benchmarks.soak --minutes $(or $(MINUTES),60) --out $(or $(OUT),results/soak)

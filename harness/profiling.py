@@ -1,5 +1,7 @@
 """The primitive x device table: every primitive of a workload on every backend that runs here (MAP VI-A)."""
 
+from dataclasses import asdict
+
 from harness import measure
 from harness.cases import all_cases, distinct
 from harness.conditions import default_core
@@ -40,7 +42,8 @@ def profile(workload: Workload, batch_size: int, budget_s: float, report: Report
             backend=item.target.backend,
             device=item.target.device,
             batch_size=batch_size,
-            details={"target": str(item.target), "items_per_call": item.batch_size},
+            details={"target": str(item.target), "items_per_call": item.batch_size}
+            | ({"work": asdict(item.work())} if item.work else {}),
         )
         for item in cases
     ]

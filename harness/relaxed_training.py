@@ -71,7 +71,7 @@ EXPERIMENTS = (PRESAMPLED, REALLOCATED)
 
 TASKS = {
     "quick": (("cartpole-ddpg", 6_000, 1e-4),),
-    "standard": (("cartpole-ddpg", 20_000, 1e-4), ("hopper-ddpg", 100_000, 2e-3)),
+    "standard": (("cartpole-ddpg", 20_000, 1e-4), ("hopper-ddpg", 20_000, 2e-3)),
     "full": (
         ("cartpole-ddpg", 20_000, 1e-4),
         ("hopper-ddpg", 1_000_000, 2e-3),

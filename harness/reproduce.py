@@ -17,6 +17,7 @@ from harness import (
     predicting,
     profiling,
     relaxed_training,
+    roofs,
     simulated_profile,
     training_run,
     workload,
@@ -32,6 +33,7 @@ from harness.tiers import Tier
 from harness.training_run import Extent
 from harness.workload import Workload
 
+ROOFS_S = 8.0  # set-up of the buffers included
 SIMULATED_S = 30.0  # what new sizes may take to simulate; ones that were seen before take a second
 
 
@@ -94,6 +96,11 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
         return predicting.measurements(item, batch_size, table, platform_model.this_machine())
 
     return Cell(f"prediction/{item.name}/{batch_size}", 0, measure, item.name)
+
+
+def roofs_cell() -> Cell:
+    """The peak arithmetic and the copy bandwidths of every device that is here."""
+    return Cell("roofs/machine", ROOFS_S, lambda run, report: roofs.profile(ROOFS_S, report))
 
 
 def run_cell(
@@ -199,19 +206,22 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
 
 def plan(tier: Tier) -> list[Cell]:
     """The cells of a tier, in the order in which they need one another."""
-    cells: list[Cell] = []
+    cells: list[Cell] = [roofs_cell()]
     for item in map(workload.load, tier.workloads):
-        for batch_size in tier.batch_sizes:
-            if batch_size <= item.replay.capacity:
-                cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
-        if item.training.batch_size not in tier.batch_sizes:
-            batch_size = item.training.batch_size
+        sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
+        sizes |= {item.training.batch_size, *(item.training.batch_sizes if tier.own_batch_sizes else ())}
+        for batch_size in sorted(sizes):
             cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
-        cells.append(compare_cell(item, "sb3", tier))
+        cells += [compare_cell(item, baseline, tier) for baseline in tier.baselines]
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    return cells + fixed_point_cells(tier) + relaxed_cells(tier) + experiment_cells(tier)
+    cells += [*fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
+    if tier.validate_s:
+        from harness import validate  # which makes cells itself
+
+        cells += validate.cells(tier.name, tier.validate_s)
+    return cells
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:

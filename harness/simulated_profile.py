@@ -5,13 +5,15 @@ chooses a device that is not there unless it is asked to.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from math import ceil, log
 
 import numpy as np
 
-from harness import platform_model, predicting
+from harness import platform_model, predicting, roofs
 from harness.cases.learners import created, expect_td_errors, expected_td_errors, random_batch
 from harness.cases.trees import tree_cases
+from harness.cases.work import Work, step_work
 from harness.errors import UserError
 from harness.mapping import Target
 from harness.measurement import Measurement
@@ -20,7 +22,8 @@ from harness.progress import Report
 from harness.provenance import Provenance
 from harness.workload import Workload
 from primitives import learner, sum_tree
-from primitives.learner.fpga_backend import FpgaExecutable
+from primitives.learner.fpga_backend import DEFAULT_SIDE, FpgaExecutable
+from primitives.learner.fpga_jobs import LANES
 from primitives.learner.graph_learner import GraphLearner
 
 SUITE = "simulated_profile"
@@ -121,7 +124,52 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     report(1, 2, f"learner on {device}")
     rows.append(_learner_row(workload, batch_size, device))
     report(2, 2, "done")
-    return rows
+    return [*rows, *_roof_rows(workload, device)]
+
+
+def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
+    """What the units can do at most: products of the systolic core, words of its streams, a request a cycle."""
+    stated = clock(device)
+    side, lanes = DEFAULT_SIDE, LANES
+    node_words = workload.replay.fanout * ceil(log(workload.replay.capacity, workload.replay.fanout))
+    stated_roofs = (
+        (
+            "learner",
+            "peak",
+            "FLOP/s",
+            2 * side**2,
+            f"2 operations of each of {side} x {side} elements a cycle",
+        ),
+        (
+            "learner",
+            "copy_bandwidth",
+            "B/s",
+            2 * 4 * lanes,
+            f"{lanes} words read and {lanes} written a cycle",
+        ),
+        ("sum_tree", "peak", "FLOP/s", node_words, "the children of a node a level a cycle"),
+        ("sum_tree", "copy_bandwidth", "B/s", 4 * node_words, "the children of a node a level a cycle"),
+    )
+    return [
+        Measurement(
+            suite=roofs.SUITE,
+            workload=workload.name,
+            primitive=quantity,
+            backend="fpga",
+            device=device,
+            quantity=quantity,
+            unit=unit,
+            provenance=Provenance.MODELLED,
+            value=per_cycle * stated.value * 1e6,
+            details={
+                "primitives": primitives,
+                "how": how,
+                "clock_mhz": stated.value,
+                "clock_source": stated.source,
+            },
+        )
+        for primitives, quantity, unit, per_cycle, how in stated_roofs
+    ]
 
 
 def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
@@ -130,7 +178,10 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         tree = item.case.setup()
         item.case.check(tree)
         item.case.call(tree, item.case.inputs(tree, np.random.default_rng(3)))
-        rows.append(_row(workload, batch_size, device, item.primitive, tree.last_call_cycles, {}))
+        assert item.work is not None
+        rows.append(
+            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), {})
+        )
     return rows
 
 
@@ -148,11 +199,18 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
         unit: sum(node.cycles for node in nodes if node.unit == unit)
         for unit in ("core", "stream", "reduction")
     }
-    return _row(workload, batch_size, device, "learner.step", sum(units.values()), {"unit_cycles": units})
+    work, cycles = step_work(workload, batch_size), sum(units.values())
+    return _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})
 
 
 def _row(
-    workload: Workload, batch_size: int, device: str, primitive: str, cycles: int, details: dict[str, object]
+    workload: Workload,
+    batch_size: int,
+    device: str,
+    primitive: str,
+    cycles: int,
+    work: Work,
+    details: dict[str, object],
 ) -> Measurement:
     stated = clock(device)
     return Measurement(
@@ -170,6 +228,7 @@ def _row(
             "target": device,
             "items_per_call": batch_size,
             "cycles": cycles,
+            "work": asdict(work),
             "clock_mhz": stated.value,
             "clock_provenance": str(stated.provenance),
             "clock_source": f"{stated.source}. {DEVICES[device].note}",

@@ -5,6 +5,7 @@ Times are wall-clock budgets on 2 cores; what a tier leaves out is named in its 
 
 from dataclasses import dataclass
 
+from harness import workload
 from harness.errors import UserError
 
 
@@ -20,6 +21,9 @@ class Tier:
         run_s: budget of one training run after its warm-up, seconds.
         compare_s: budget of one comparison with one baseline, seconds.
         seeds: training runs a workload.
+        validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
+        baselines: what each workload is compared with.
+        own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
     """
 
     name: str
@@ -29,16 +33,41 @@ class Tier:
     run_s: float
     compare_s: float
     seeds: int
+    validate_s: float = 0.0
+    baselines: tuple[str, ...] = ("sb3",)
+    own_batch_sizes: bool = False
 
 
 SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
+BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 
 TIERS = {
     tier.name: tier
     for tier in (
         Tier("quick", SLICE, (32, 256, 2048), profile_s=10, run_s=25, compare_s=45, seeds=1),
-        Tier("standard", SLICE, (32, 256, 2048, 16384), profile_s=60, run_s=300, compare_s=300, seeds=3),
-        Tier("full", SLICE, (32, 256, 2048, 16384), profile_s=180, run_s=3600, compare_s=1200, seeds=5),
+        Tier(
+            "standard",
+            SLICE,
+            BATCH_SIZES,
+            profile_s=30,
+            run_s=120,
+            compare_s=120,
+            seeds=3,
+            validate_s=90,
+            baselines=("sb3", "rllib"),
+        ),
+        Tier(
+            "full",
+            tuple(workload.names()),
+            BATCH_SIZES,
+            profile_s=180,
+            run_s=1200,
+            compare_s=600,
+            seeds=5,
+            validate_s=600,
+            baselines=("sb3", "rllib"),
+            own_batch_sizes=True,
+        ),
     )
 }
 

@@ -56,8 +56,12 @@ BUDGETS_S = {"quick": 60.0, "standard": 300.0, "full": 600.0}
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 
-def cells(tier: str) -> list[Cell]:
+def cells(tier: str, budget_s: float = 0.0) -> list[Cell]:
     """The cells of a tier.
+
+    Args:
+        tier: a key of `GRIDS`.
+        budget_s: of a cell, seconds; that of `BUDGETS_S` where 0.
 
     Raises:
         UserError: there is no such tier.
@@ -65,7 +69,9 @@ def cells(tier: str) -> list[Cell]:
     if tier not in GRIDS:
         raise UserError("command line", "--tier", tier, ", ".join(GRIDS))
     return [
-        cell(workload.with_batch_size(workload.load(name), size, "the grid"), size, BUDGETS_S[tier])
+        cell(
+            workload.with_batch_size(workload.load(name), size, "the grid"), size, budget_s or BUDGETS_S[tier]
+        )
         for name, sizes in GRIDS[tier].items()
         for size in sizes
     ]

@@ -33,3 +33,8 @@ def test_a_block_runs(block: str) -> None:
     exec(compile(block, "README.md", "exec"), names)
     if "trace" in names:
         assert np.allclose(names["learner"].state()["state/weight"], [1, -2, 3], atol=1e-3)
+
+
+def test_the_example_file_is_the_block_of_the_readme() -> None:
+    _, example = (ROOT / "harness" / "examples" / "q_learning.py").read_text().split('"""\n\n', 1)
+    assert example in BLOCKS

@@ -1,12 +1,13 @@
 """What a primitive's case is, and what several of them need."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from harness.cases.work import Work
 from harness.mapping import Target
 from harness.mapping.base import REFERENCE
 from harness.measure import Case, Timing
@@ -26,6 +27,7 @@ class PrimitiveCase:
         batch_size: items in a call.
         case: how to run it.
         part: which part of the case it is, where several primitives are timed in one; empty for the whole.
+        work: counts what a call asks of any device; None where shapes do not tell.
     """
 
     primitive: str
@@ -33,6 +35,7 @@ class PrimitiveCase:
     batch_size: int
     case: Case
     part: str = ""
+    work: Callable[[], Work] | None = None
 
     def timing(self, timings: Mapping[str, Timing]) -> Timing:
         """Its own among those that `harness.measure.measure` returned; the whole case's where that failed."""

@@ -1,12 +1,14 @@
 """The learner's gradient step and the actor's inference."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from harness.cases.base import PrimitiveCase, options_of, random_transitions, targets
+from harness.cases.work import Work, infer_work, step_work
 from harness.mapping import Target
 from harness.measure import Case
 from harness.runtime.compose import algorithm_of, columns_of
@@ -24,9 +26,11 @@ def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
 
     The learner's NumPy reference is what the others are checked against, not something to map to.
     """
+    # Counting the work takes a trace of the step, which asv and pytest-benchmark can do without.
+    step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
     for target in learner_targets():
-        yield _step_case(workload, batch_size, target)
-        yield _infer_case(workload, batch_size, target)
+        yield _step_case(workload, batch_size, target, step)
+        yield _infer_case(workload, batch_size, target, infer)
 
 
 def learner_targets() -> list[Target]:
@@ -98,7 +102,9 @@ def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) 
     return batch
 
 
-def _step_case(workload: Workload, batch_size: int, target: Target) -> PrimitiveCase:
+def _step_case(
+    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
     def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
         return random_batch(workload, batch_size, rng)
 
@@ -118,10 +124,13 @@ def _step_case(workload: Workload, batch_size: int, target: Target) -> Primitive
             inputs=inputs,
             call=lambda made, batch: made.step(batch),
         ),
+        work=work,
     )
 
 
-def _infer_case(workload: Workload, batch_size: int, target: Target) -> PrimitiveCase:
+def _infer_case(
+    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
     fields = columns_of(workload)
     exploration = np.random.default_rng(6)
 
@@ -149,4 +158,5 @@ def _infer_case(workload: Workload, batch_size: int, target: Target) -> Primitiv
             inputs=observations,
             call=lambda made, observation: made.explore(observation, LATE, exploration),
         ),
+        work=work,
     )

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from harness.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
+from harness.cases.work import copy_work
 from harness.measure import Case
 from harness.runtime.compose import columns_of
 from harness.workload import Workload, override
@@ -62,6 +63,7 @@ def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
             inputs=lambda storage, rng: rng.integers(0, storage.capacity, batch_size),
             call=lambda storage, indices: storage.gather(indices),
         ),
+        work=lambda: copy_work(workload, batch_size, storage_capacity(workload)),
     )
     yield PrimitiveCase(
         "storage.insert",
@@ -74,4 +76,5 @@ def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
             inputs=lambda storage, rng: random_transitions(storage.fields, 1, rng),
             call=lambda storage, transition: storage.insert(transition),
         ),
+        work=lambda: copy_work(workload, 1, storage_capacity(workload)),
     )

@@ -1,12 +1,13 @@
 """The sum tree's operations, on a tree filled to the workload's capacity."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.cases.base import PrimitiveCase, expect_equal, options_of, targets
+from harness.cases.work import Work, tree_work
 from harness.mapping import Target
 from harness.mapping.base import REFERENCE
 from harness.measure import Case
@@ -27,9 +28,10 @@ def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[
     """The three cases of one target."""
     # One tree for the three: at a million leaves, making it takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target))
-    yield _sample_case(tree, batch_size, target)
-    yield _update_case(tree, batch_size, target, "sum_tree.update")
-    yield _update_case(tree, 1, target, "sum_tree.insert")
+    yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))
+    for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", 1)):
+        work = partial(tree_work, workload, items, update=True)
+        yield _update_case(tree, items, target, primitive, work)
 
 
 def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
@@ -47,7 +49,9 @@ def _filled_tree(workload: Workload, target: Target) -> SumTree:
     return tree
 
 
-def _sample_case(tree: Callable[[], SumTree], batch_size: int, target: Target) -> PrimitiveCase:
+def _sample_case(
+    tree: Callable[[], SumTree], batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
     def check(tree: SumTree) -> None:
         sums = np.cumsum(tree.get(np.arange(tree.capacity)), dtype=np.float64)
         expect_equal(tree.total, sums[-1], "total")
@@ -66,11 +70,12 @@ def _sample_case(tree: Callable[[], SumTree], batch_size: int, target: Target) -
             inputs=lambda tree, rng: rng,
             call=lambda tree, rng: tree.sample(batch_size, rng),
         ),
+        work=work,
     )
 
 
 def _update_case(
-    tree: Callable[[], SumTree], batch_size: int, target: Target, primitive: str
+    tree: Callable[[], SumTree], batch_size: int, target: Target, primitive: str, work: Callable[[], Work]
 ) -> PrimitiveCase:
     def inputs(tree: SumTree, rng: np.random.Generator) -> tuple[npt.NDArray, npt.NDArray]:
         return rng.integers(0, tree.capacity, batch_size), _whole_priorities(rng, batch_size)
@@ -97,4 +102,5 @@ def _update_case(
             inputs=inputs,
             call=lambda tree, arguments: tree.update(*arguments),
         ),
+        work=work,
     )

@@ -33,16 +33,18 @@ def claims(only: str = "") -> list[Claim]:
     return chosen
 
 
-def evaluate(frame: pd.DataFrame, only: str = "") -> list[Verdict]:
+def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | None = None) -> list[Verdict]:
     """The verdict on every claim.
 
     Args:
         frame: the rows of a run, as `Store.frame()` gives them; of a cell that was measured again the last
             attempt counts.
         only: as for `claims`.
+        everywhere: the rows of every machine, for claims about several; `frame` when left out.
 
     Returns:
         One verdict a claim; a check that fails for a reason of its own raises, it never becomes a verdict.
     """
     last = last_attempts(frame)
-    return [claim.evaluate(last) for claim in claims(only)]
+    every = last if everywhere is None else last_attempts(everywhere)
+    return [claim.evaluate(every if claim.everywhere else last) for claim in claims(only)]

@@ -91,6 +91,74 @@ def network_size(_: pd.DataFrame) -> Finding:
     return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
 
 
+def normalised_peak(_: pd.DataFrame) -> Finding:
+    """FIX Table II: peaks normalised by network size, from the table's own sizes and peaks."""
+    ours, agree = [], True
+    size = from_cell("fix_table_2", "network size", "FIXAR")
+    for column in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR"):
+        own, reached = (from_cell("fix_table_2", row, column) for row in ("network size", "peak performance"))
+        value = reached.value * own.value / size.value
+        source = "peak x network size / FIXAR's"
+        ours.append(Number(f"{column}: normalised peak", value, "IPS", Provenance.PUBLISHED, source))
+        printed = from_cell("fix_table_2", "peak performance normalised to FIXAR", column).value
+        agree &= abs(value - printed) < 1
+    return Finding(
+        Outcome.REPRODUCED if agree else Outcome.INCONSISTENT, tuple(ours), "The table's own arithmetic."
+    )
+
+
+def efficiency(_: pd.DataFrame) -> Finding:
+    """FIX Abstract and VI-C: the gain in efficiency against the gain in throughput and both powers."""
+    speedup, card, gpu, gain, ips, per_watt = from_text(
+        "FIX.accelerator_speedup",
+        "FIX.accelerator_power",
+        "FIX.gpu_power",
+        "FIX.accelerator_efficiency_gain",
+        "FIX.accelerator_ips",
+        "FIX.accelerator_efficiency",
+    )
+    half_digit = 0.05  # 5.5 is printed to one decimal
+    low, value, high = (
+        (speedup.value + off) * gpu.value / card.value for off in (-half_digit, 0, half_digit)
+    )
+    ours = (
+        Number(
+            "gain in efficiency",
+            value,
+            "ratio",
+            Provenance.PUBLISHED,
+            "speed-up x watts of GPU / FPGA",
+            low,
+            high,
+        ),
+        Number("efficiency", ips.value / card.value, "IPS/W", Provenance.PUBLISHED, "throughput / watts"),
+    )
+    agree = (
+        low <= gain.value <= high and abs(ours[1].value / per_watt.value - 1) < 0.003
+    )  # 20.4 W: three digits
+    return Finding(
+        Outcome.REPRODUCED if agree else Outcome.INCONSISTENT, ours, "The text's own numbers agree."
+    )
+
+
+def weight_memory(_: pd.DataFrame) -> Finding:
+    """FIX III: the memory that holds every weight, against the counts of actor and critic of HalfCheetah."""
+    from primitives.algorithms.networks import MLP, parameter_count
+
+    stated = from_text("FIX.weight_memory")[0]
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
+    size = 4 * sum(map(parameter_count, networks)) / 1e6
+    source = "weights and biases x 4 bytes, primitives.algorithms.networks"
+    ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
+    holds = 0.95 * stated.value <= size <= stated.value
+    said = "They fit, and fill it." if holds else "They do not fit, or leave it half empty."
+    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (ours,), said)
+
+
 CLAIMS = (
     Claim(
         "FIX-F7",
@@ -166,6 +234,33 @@ CLAIMS = (
             from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
         ),
         ACCELERATOR,
+    ),
+    Claim(
+        "FIX-T2-normalised",
+        "VII, Table II",
+        "Peaks normalised by the size of the network",
+        tuple(
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", name)
+            for name in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR")
+        ),
+        "nothing",
+        normalised_peak,
+    ),
+    Claim(
+        "FIX-F10-efficiency",
+        "Abstract, VI-C",
+        "Gain in throughput, powers and gain in efficiency go together",
+        from_text("FIX.accelerator_efficiency_gain", "FIX.accelerator_efficiency"),
+        "nothing",
+        efficiency,
+    ),
+    Claim(
+        "FIX-III",
+        "III",
+        "On-chip memory that holds the weights of actor and critic",
+        from_text("FIX.weight_memory"),
+        "nothing",
+        weight_memory,
     ),
     Claim(
         "FIX-T2-size",

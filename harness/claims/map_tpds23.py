@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import relaxed_reward
+from harness.claims import devices, relaxed_reward
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import detail, noisy, number, rate, records, select
 from harness.claims.number import Number, from_cell, from_text, merge_rows, ratio
@@ -129,35 +129,6 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
         outcome = Outcome.NO_VERDICT
         explanation += " The others' intervals contain the limit."
     return Finding(outcome, tuple(gaps), explanation)
-
-
-def learner_order(frame: pd.DataFrame) -> Finding:
-    """MAP Fig. 11: which device trains fastest, over batch size."""
-    steps = select(
-        frame, suite="profile", primitive="learner.step", quantity="time_per_call", workload="hopper-ddpg"
-    )
-    kinds = steps["device"].str.split(":").str[0]
-    ours = tuple(
-        number(row, f"{row.backend} on {row.device}, batch size {row.batch_size}: time of a step")
-        for row in records(steps.sort_values(["device", "backend", "batch_size"]))
-    )
-    missing = [name for name in ("cuda", "fpga") if name not in set(kinds)]
-    if missing:
-        words = {"cuda": "a CUDA device", "fpga": "an FPGA learner (simulated)"}
-        return Finding(Outcome.NOT_RUN, ours, needs=" and ".join(words[name] for name in missing))
-    small, large = (
-        from_text(f"MAP.{key}_hopper")[0].value
-        for key in ("fpga_training_best_below", "gpu_training_best_above")
-    )
-    fastest = steps.assign(kind=kinds).sort_values("value").groupby("batch_size").first()
-    below, above = fastest[fastest.index < small], fastest[fastest.index > large]
-    if below.empty or above.empty:
-        return Finding(Outcome.NOT_RUN, ours, needs=f"batch sizes below {small:g} and above {large:g}")
-    if noisy(steps):
-        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
-    order = (below["kind"] == "fpga").all() and (above["kind"] == "cuda").all()
-    explanation = "Fastest by batch size: " + ", ".join(f"{b} {k}" for b, k in fastest["kind"].items())
-    return Finding(Outcome.IN_KIND if order else Outcome.NOT_REPRODUCED, ours, explanation)
 
 
 def table_6(_: pd.DataFrame) -> Finding:
@@ -307,6 +278,35 @@ def replay_hidden(frame: pd.DataFrame) -> Finding:
     return Finding(outcome, tuple(shares), explanation)
 
 
+def shared_gpu(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: what a replay manager on the learner's GPU costs, beside one on the CPU."""
+    rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
+    found: dict[tuple[str, int], dict[bool, Number]] = {}
+    for row in records(rows):
+        learner, rmm, _ = row.device.split("-")
+        if learner == "torch:cuda":
+            mine = found.setdefault((row.workload, int(row.batch_size)), {})
+            reached, shared = number(row, row.device), "cuda" in rmm
+            if shared not in mine or reached.value > mine[shared].value:
+                mine[shared] = reached
+    losses = []
+    for (workload, size), mine in sorted(found.items()):
+        if len(mine) == 2:
+            kept = ratio("kept", mine[True], mine[False])
+            low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
+            name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
+            source = "1 - best shared / best apart"
+            loss = 100 * (1 - kept.value)
+            losses.append(Number(name, loss, "%", kept.provenance, source, low, high, kept.rows))
+    if not losses:
+        return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
+    if noisy(frame.loc[list(merge_rows(losses))]):
+        return Finding(Outcome.NO_VERDICT, tuple(losses), "Some rows are too noisy.")
+    costs = sum((n.value if n.low is None else n.low) > 0 for n in losses)
+    said = f"It costs throughput in {costs} of {len(losses)} cells."
+    return Finding(Outcome.IN_KIND if costs == len(losses) else Outcome.NOT_REPRODUCED, tuple(losses), said)
+
+
 CLAIMS = (
     Claim(
         "MAP-T3-CartPole",
@@ -362,7 +362,27 @@ CLAIMS = (
         "Hopper trains fastest on the FPGA at small batches and on the GPU at large ones",
         from_text("MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"),
         FPGA_AND_GPU,
-        learner_order,
+        lambda frame: devices.crossover(
+            frame, "hopper-ddpg", "MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"
+        ),
+    ),
+    Claim(
+        "MAP-F11-Pong",
+        "VII-C, Fig. 11",
+        "Pong trains fastest on the FPGA at small batches and on the GPU at large ones",
+        from_text("MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"),
+        FPGA_AND_GPU,
+        lambda frame: devices.crossover(
+            frame, "pong-dqn", "MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"
+        ),
+    ),
+    Claim(
+        "MAP-F11-CartPole",
+        "VII-C, Fig. 11",
+        "CartPole, whose network is small, trains fastest on the FPGA at every batch size",
+        (),
+        FPGA_AND_GPU,
+        devices.smallest_network,
     ),
     Claim(
         "MAP-F12-sampling",
@@ -370,6 +390,25 @@ CLAIMS = (
         "Prefix sum index: time on the GPU hardly depends on the batch; FPGA against GPU",
         from_text("MAP.prefix_sum_fpga_over_gpu_high", "MAP.prefix_sum_gpu_over_fpga_high"),
         FPGA_AND_GPU,
+        lambda frame: devices.fpga_over_gpu(
+            frame, "sum_tree.sample", "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
+        ),
+    ),
+    Claim(
+        "MAP-F12-GPU",
+        "VII-C, Fig. 12",
+        "On the GPU the prefix sum index takes the same time at every batch size, the update grows in proportion",
+        (),
+        "a CUDA device",
+        devices.gpu_constant,
+    ),
+    Claim(
+        "MAP-F12-linear",
+        "VII-C, Fig. 12",
+        "On the FPGA the time of replay operations is linear in the batch above a size",
+        from_text("MAP.fpga_replay_linear_above"),
+        "the FPGA's sum tree at two batch sizes above that (simulated)",
+        devices.fpga_linear,
     ),
     Claim(
         "MAP-F12-update",
@@ -377,6 +416,12 @@ CLAIMS = (
         "Priority update: the FPGA is always faster than the GPU",
         from_text("MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"),
         FPGA_AND_GPU,
+        lambda frame: devices.fpga_over_gpu(
+            frame,
+            "sum_tree.update",
+            "MAP.priority_update_fpga_over_gpu_low",
+            "MAP.priority_update_fpga_over_gpu_high",
+        ),
     ),
     Claim(
         "MAP-F12-threads",
@@ -407,6 +452,7 @@ CLAIMS = (
         "A replay manager on the learner's GPU costs throughput",
         from_text("MAP.shared_gpu_loss"),
         "a CUDA device",
+        shared_gpu,
     ),
     Claim(
         "MAP-T5",

@@ -2,12 +2,11 @@
 
 import pandas as pd
 
-from harness.claims import relaxed_reward
-from harness.claims.base import Claim, Finding, Outcome
+from harness.claims import devices, relaxed_reward
+from harness.claims import pearl24_portability as checks
+from harness.claims.base import NOTHING, Claim, Finding, Outcome
 from harness.claims.comparisons import gains
 from harness.claims.number import from_text, ratio
-
-TWO_PLATFORMS = "runs on two platforms: one with an integrated GPU, one with a GPU and an FPGA (simulated)"
 
 
 def libraries(frame: pd.DataFrame) -> Finding:
@@ -46,6 +45,7 @@ CLAIMS = (
         "Replay operations scale better with the batch on GPU and FPGA than on the CPU",
         (),
         "a CUDA device and FPGA primitives (simulated)",
+        devices.growth,
     ),
     Claim(
         "PRL-F7",
@@ -53,13 +53,15 @@ CLAIMS = (
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
         (),
         "a CUDA device and an FPGA learner (simulated)",
+        devices.gpu_over_cpu,
     ),
     Claim(
         "PRL-F8",
         "6.3, Fig. 8",
         "At small batches the replay manager's device decides, at large ones the learner's",
         from_text("PRL.small_batch", "PRL.large_batch"),
-        TWO_PLATFORMS,
+        checks.NEEDS_MAPPINGS,
+        checks.composition,
     ),
     Claim(
         "PRL-F9",
@@ -85,6 +87,7 @@ CLAIMS = (
         "More throughput also on the same CPU and GPU",
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
         "a CUDA device, the baselines RLlib and SB3",
+        checks.same_hardware,
     ),
     Claim(
         "PRL-T3-reallocation",
@@ -98,14 +101,17 @@ CLAIMS = (
         "6.4, Table 3",
         "Device portability of RLlib and SB3",
         from_text("PRL.library_device_portability"),
-        "RLlib and SB3 tried on every device of a platform with a GPU and an FPGA",
+        checks.NEEDS_MAPPINGS,
+        checks.over_devices,
     ),
     Claim(
         "PRL-T3-platform-portability",
         "6.4, Table 3",
         "Portability over platforms, and its gain over the libraries",
         from_text("PRL.portability_gain"),
-        TWO_PLATFORMS,
+        checks.NEEDS_PLATFORMS,
+        checks.over_platforms,
+        everywhere=True,
     ),
     Claim(
         "PRL-6.4-earlier-work",
@@ -120,6 +126,7 @@ CLAIMS = (
         "6.5, Table 4",
         "Dozens of lines of user code, code divergence near 0 between platforms",
         from_text("PRL.code_divergence"),
-        "this project's examples for two platforms",
+        NOTHING,
+        checks.user_code,
     ),
 )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from harness.claims import ppo_simulated, published
+from harness.claims import ppo_simulated, ppo_tables, published
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
@@ -69,6 +69,61 @@ CLAIMS = (
         from_text("PPO.gaming_speedup_low", "PPO.gaming_speedup_high"),
         "nothing",
         gaming_range,
+    ),
+    Claim(
+        "PPO-T2-bases",
+        "1 against Table 2",
+        "Largest gains over CPU and over CPU-GPU",
+        from_text("PPO.speedup_over_cpu_high", "PPO.speedup_over_gpu_high"),
+        "nothing",
+        ppo_tables.over_each_base,
+    ),
+    Claim(
+        "PPO-T2-trajectory",
+        "5.3.1 against Table 2",
+        "Range of gains over the baselines while T varies",
+        from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high"),
+        "nothing",
+        ppo_tables.trajectory,
+    ),
+    Claim(
+        "PPO-T2-robots",
+        "5.3.1, Table 2",
+        "More inferences a second, and a larger gain, on Hopper than on Humanoid on every platform",
+        (),
+        "nothing",
+        ppo_tables.hopper_over_humanoid,
+    ),
+    Claim(
+        "PPO-T2-minibatch",
+        "5.3.1, Table 2",
+        "Smaller mini-batches lower throughput on CPU and CPU-GPU, not on CPU-FPGA",
+        (),
+        "nothing",
+        ppo_tables.minibatches,
+    ),
+    Claim(
+        "PPO-5.3.1-shared",
+        "5.3.1",
+        "Networks that share their layers train about twice as fast",
+        from_text("PPO.shared_network_gain"),
+        "nothing",
+        ppo_tables.shared_network,
+    ),
+    Claim(
+        "PPO-5.3.1-environment",
+        "5.3.1",
+        "An environment step of Baselines takes about 8 times as long as one of Spinning Up",
+        from_text("PPO.subproc_step_slowdown"),
+        "OpenAI Baselines and Spinning Up, which Python 3.11 cannot install",
+    ),
+    Claim(
+        "PPO-3.1",
+        "3.1",
+        "Memory of the largest MLP of robotics, and of the CNN policy",
+        from_text("PPO.largest_mlp", "PPO.cnn_policy"),
+        "nothing",
+        ppo_tables.memory,
     ),
     Claim(
         "PPO-F10",

@@ -4,14 +4,27 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from harness import claims, reproduce, tiers
+from harness import claims, machine, reproduce, tiers
+from harness.cli import plan_table
 from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, store_path, write_report
+from harness.cli.common import (
+    RESULTS,
+    JsonOption,
+    ResultsOption,
+    TierOption,
+    begin,
+    out,
+    print_json,
+    store_path,
+    write_report,
+)
 from harness.errors import UserError
 from harness.progress import bar
 from harness.reproduce import Cell
-from harness.store import Store
+from harness.revision import revision
+from harness.store import Run, Store
 from harness.tiers import Tier
 
 
@@ -31,6 +44,9 @@ def reproduce_command(
             "--only", help="A paper's key (FIX) or a claim's (FIX-F7): measure what these claims read alone."
         ),
     ] = "",
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Print what would be measured and how long that takes, and end.")
+    ] = False,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,6 +55,9 @@ def reproduce_command(
     cells = reproduce.plan(tier)
     if only:
         cells = reproduce.needed(cells, claims.claims(only))
+    if plan_only:
+        _show_plan(tier, cells, results, fresh, as_json)
+        return
     failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
     write_report(results, as_json)
     if failed:
@@ -46,16 +65,41 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
+def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
+    """Prints the plan; writes nothing."""
+    here = machine.describe(measure_links=False)
+    finished: set[str] = set()
+    path = store_path(results)
+    if path.exists() and not fresh:
+        with Store.open(path, read_only=True) as store:
+            identity = (tier.name, revision(), here.fingerprint)
+            runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
+            if runs:
+                opened = Run(store, runs[-1])
+                finished = {cell.key for cell in cells if reproduce.finished(opened, cell)}
+    if as_json:
+        print_json(
+            {
+                "cells": [
+                    {"key": c.key, "estimate_s": c.estimate_s, "finished": c.key in finished} for c in cells
+                ],
+                "to_go_s": plan_table.to_go_s(cells, finished),
+                "left_out": list(plan_table.left_out(here)),
+            }
+        )
+        return
+    plan_table.show_plan(out, tier, cells, finished)
+    for line in plan_table.left_out(here):
+        out.print(f"Left out here: {line}", markup=False, soft_wrap=True)
+
+
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
     opened = begin(results, tier, fresh)
-    waiting = [cell for cell in cells if not reproduce.finished(opened, cell)]
-    minutes = sum(cell.estimate_s for cell in waiting) / 60
-    typer.echo(
-        f"Tier {tier.name}: {len(cells)} cells, {len(cells) - len(waiting)} finished before "
-        f"(--fresh measures them again), about {minutes:.0f} minutes to go.",
-        err=True,
-    )
+    console = Console(stderr=True)
+    plan_table.show_plan(console, tier, cells, {c.key for c in cells if reproduce.finished(opened, c)})
+    for line in plan_table.left_out(machine.Machine(**opened.record.machine)):
+        console.print(f"Left out here: {line}", markup=False, soft_wrap=True)
     with bar("reproduce") as report:
         reproduce.execute(opened, cells, report)
     return [cell.key for cell in cells if not reproduce.finished(opened, cell)]

@@ -101,6 +101,54 @@ class PrimitiveTime:
 
 
 @dataclass(frozen=True)
+class Roof:
+    """What a device does at most.
+
+    Attributes:
+        device: as in the primitive table.
+        primitives: which of them it bounds, as their names begin; empty for all.
+        name: "peak", or the memory that was copied in.
+        footprint_bytes: largest footprint that this memory serves; None for the peak, and for the only memory.
+        rate: operations or bytes a second.
+    """
+
+    device: str
+    primitives: str
+    name: str
+    footprint_bytes: int | None
+    rate: Number
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """A primitive beside the roof of its device.
+
+    Attributes:
+        flops, traffic: of one call, counted from shapes.
+        intensity: operations for each byte; None where it only moves data.
+        achieved: operations a second, or bytes a second where it only moves data.
+        roof: the most that its intensity and footprint allow there, in the unit of `achieved`; None where its device's
+            roofs were not measured.
+        bound: which roof that is.
+        share: achieved over roof.
+    """
+
+    workload: str
+    primitive: str
+    backend: str
+    device: str
+    batch_size: int | None
+    time: Number
+    flops: Number
+    traffic: Number
+    intensity: Number | None
+    achieved: Number
+    roof: Number | None
+    bound: str
+    share: Number | None
+
+
+@dataclass(frozen=True)
 class TrainingResult:
     """One quantity of a training run."""
 
@@ -170,16 +218,20 @@ class Content:
         changes: the quantities that both have.
         measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
             attempt of each cell; the index labels are those of the whole store's frame.
+        everything: that frame, in which verdicts about several machines have rows.
     """
 
     run: RunRecord | None
     runs: tuple[RunRecord, ...]
     measurements: pd.DataFrame
+    everything: pd.DataFrame
     verdicts: tuple[Verdict, ...]
     predictions: tuple[Prediction, ...]
     choices: tuple[Choice, ...]
     comparisons: tuple[Comparison, ...]
     primitives: tuple[PrimitiveTime, ...]
+    roofs: tuple[Roof, ...]
+    roofline: tuple[RooflinePoint, ...]
     training: tuple[TrainingResult, ...]
     curves: tuple[Curve, ...]
     gaps: tuple[Gap, ...]

@@ -5,6 +5,7 @@
 | `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
+| `roofs`, `roofline` | what a device does at most, and a primitive beside it |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
 | `changes` | a quantity of the reference run and of this one |
 
@@ -35,6 +36,8 @@ from harness.report.content import (
     Gap,
     Prediction,
     PrimitiveTime,
+    Roof,
+    RooflinePoint,
     TrainingResult,
 )
 from harness.report.files import write_atomically
@@ -157,6 +160,8 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "choices": _frame(Choice, content.choices),
         "comparisons": _frame(Comparison, content.comparisons),
         "primitives": _frame(PrimitiveTime, content.primitives),
+        "roofs": _frame(Roof, content.roofs),
+        "roofline": _frame(RooflinePoint, content.roofline),
         "training": _frame(TrainingResult, content.training),
         "curves": _curves(content.curves),
         "curve_summaries": _curve_summaries(content.curves),

@@ -12,6 +12,8 @@ MARKS = {
     Provenance.PUBLISHED: "¶",
 }
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_RATES = ("FLOP/s", "B/s", "FLOP", "B")  # scaled by powers of a thousand
+_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS = {"ratio": "×", "1": "", "count": "", "1/s": "/s"}
 
 
@@ -22,6 +24,10 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
             if abs(value) >= scale:
                 return scale, name
         return _TIMES[-1]
+    if unit in _RATES:
+        for scale, prefix in _THOUSANDS:
+            if abs(value) >= scale:
+                return scale, f"{prefix}{unit}"
     return 1.0, _UNITS.get(unit, unit)
 
 

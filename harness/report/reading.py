@@ -8,7 +8,7 @@ import pandas as pd
 
 from harness import claims
 from harness.claims.evidence import last_attempts
-from harness.report import machine_facts, tables
+from harness.report import machine_facts, roofline, tables
 from harness.report.content import Content
 from harness.report.reference import Reference, beside
 from harness.report.reference import last_attempts as last_measurements
@@ -71,15 +71,19 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
     """
     together = [r.id for r in runs if run and _same_code(r, run)]
     mine = last_attempts(frame[frame["run"].isin(together)])
+    roofs = tuple(roofline.roofs(mine))
     return Content(
         run=run,
         runs=runs,
         measurements=mine,
-        verdicts=tuple(claims.evaluate(mine)),
+        everything=frame,
+        verdicts=tuple(claims.evaluate(mine, everywhere=frame)),
         predictions=tuple(tables.predictions(mine)),
         choices=tuple(tables.choices(mine)),
         comparisons=tuple(tables.comparisons(mine)),
         primitives=tuple(tables.primitives(mine)),
+        roofs=roofs,
+        roofline=tuple(roofline.points(mine, roofs)),
         training=tuple(tables.training(mine)),
         curves=tuple(tables.curves(mine)),
         gaps=tuple(tables.gaps(mine)),

@@ -16,7 +16,7 @@ from harness.claims.evidence import number, records
 from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
-from harness.report import plots, reference
+from harness.report import plots, reference, roofline_plot
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
@@ -62,6 +62,16 @@ def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]
                 drawn.append({"svg": svg, "provenances": provenances, "noisy": noisy, "points": len(timed)})
         tables.append({"workload": workload, "sizes": sizes, "rows": rows, "plots": drawn})
     return tables
+
+
+def rooflines(content: Content) -> list[Markup]:
+    """A plot of each backend on each device."""
+    drawn = []
+    ordered = sorted(content.roofline, key=lambda p: (p.device, p.backend))
+    for (device, _), group in groupby(ordered, key=lambda p: (p.device, p.backend)):
+        roofs = [roof for roof in content.roofs if roof.device == device]
+        drawn.append(roofline_plot.roofline(list(group), roofs))
+    return [plot for plot in drawn if plot is not None]
 
 
 def _grouped(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
@@ -114,6 +124,8 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
             provenances=list(Provenance),
             script=Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
             primitive_tables=primitive_tables(content.primitives),
+            rooflines=rooflines(content),
+            roofline_tables=[(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
             heat_maps=[plots.heat_map(found) for found in heat_maps(content.predictions)],
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
@@ -128,7 +140,7 @@ def render_claims(content: Content) -> Iterator[tuple[str, str]]:
     template, shared = environment().get_template("claim.html.j2"), _shared(content)
     verdicts = content.verdicts
     for before, verdict, after in zip((None, *verdicts), verdicts, (*verdicts[1:], None), strict=False):
-        rows = records(content.measurements.loc[list(verdict.rows)])
+        rows = records(content.everything.loc[list(verdict.rows)])
         page = template.render(
             **shared,
             verdict=verdict,

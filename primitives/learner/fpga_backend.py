@@ -23,6 +23,7 @@ from primitives.learner.reference_backend import ReferenceExecutable
 
 SIMULATED = True
 DEVICES = CLOCKS_HZ
+DEFAULT_SIDE = 16
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),
@@ -63,7 +64,12 @@ class FpgaExecutable(ReferenceExecutable):
     """
 
     def __init__(
-        self, graphs: Mapping[str, Graph], *, device: str = "u200", side: int = 16, exact: bool = False
+        self,
+        graphs: Mapping[str, Graph],
+        *,
+        device: str = "u200",
+        side: int = DEFAULT_SIDE,
+        exact: bool = False,
     ) -> None:
         """Assign the nodes to units; the state starts at zero.
 

@@ -39,6 +39,7 @@ def run(tmp_path: Path) -> Run:
 def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() -> None:
     keys = [cell.key for cell in reproduce.plan(TINY)]
     assert keys == [
+        "roofs/machine",
         "profile/cartpole-dqn/32",
         "prediction/cartpole-dqn/32",
         "run/cartpole-dqn/32/seed0",
@@ -142,6 +143,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
             assert set(now) == set(store.cells(record.id)), "a cell without its rows"
             finished = now
     assert list(finished) == [
+        "roofs/machine",
         "profile/cartpole-dqn/32",
         "prediction/cartpole-dqn/32",
         "run/cartpole-dqn/32/seed0",

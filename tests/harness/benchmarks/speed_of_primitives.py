@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.benchmarks.primitives import WORKLOADS, Primitives, names
+from harness.benchmarks.timed.primitives import WORKLOADS, Primitives, names
 
 
 @pytest.mark.parametrize("workload_name", WORKLOADS)

@@ -1,7 +1,7 @@
 import pytest
 
 from harness import cases, workload
-from harness.benchmarks import primitives
+from harness.benchmarks.timed import primitives
 
 
 def test_the_cases_are_those_of_the_profile():

@@ -31,6 +31,23 @@ WORKLOADS = {"cartpole-ddpg": 1.0, "cartpole-dqn": 1.3, "hopper-ddpg": 6.0}
 SIZES = (32, 256, 2048)
 
 
+def work(primitive: str, size: int) -> dict[str, int]:
+    flops = {"storage.gather": 0, "learner.step": 400_000 * size}.get(primitive, 80 * size)
+    return {"flops": flops, "traffic_bytes": 100_000 + 320 * size, "footprint_bytes": 426_668}
+
+
+def roofs() -> Iterator[Measurement]:
+    bandwidth = {"quantity": "copy_bandwidth", "unit": "B/s", "suite": "roofs"}
+    peak = {"quantity": "peak", "unit": "FLOP/s", "suite": "roofs"}
+    for size, rate in ((2**19, 9e10), (2**24, 4e10), (2**28, 1.2e10)):
+        details = {"footprint_bytes": size}
+        yield measurement(rate, primitive="copy_bandwidth", device="cpu", details=details, **bandwidth)
+    yield measurement(1.6e11, primitive="peak", device="cpu", **peak)
+    for fields, value in ((peak, 1.459e11), (bandwidth, 3.648e10)):
+        fields |= {"primitive": fields["quantity"], "provenance": Provenance.MODELLED}
+        yield measurement(value, device="fpga", details={"primitives": "learner"}, **fields)
+
+
 def profile(workload: str, cost: float) -> Iterator[Measurement]:
     backends = {
         "sum_tree.sample": {"native": 2e-6, "reference": 9e-5},
@@ -43,6 +60,7 @@ def profile(workload: str, cost: float) -> Iterator[Measurement]:
             for size in SIZES:
                 time_s = base_s * cost * (1 + size / 200)
                 details = {"fanout": 16, "capacity": 100_000} if primitive.startswith("sum_tree") else {}
+                details |= {"work": work(primitive, size)}
                 yield profiled(
                     primitive, time_s, size, workload=workload, backend=backend, spread=0.04, details=details
                 )
@@ -54,7 +72,7 @@ def profile(workload: str, cost: float) -> Iterator[Measurement]:
         backend="fpga",
         device="fpga",
         provenance=Provenance.SIMULATED,
-        details={"clock_hz": 285e6},
+        details={"clock_hz": 285e6, "work": work("learner.step", 256)},
     )
     for size in SIZES:
         yield measurement(
@@ -139,6 +157,7 @@ def rows() -> Iterator[Measurement]:
         yield from training(workload, cost, seed=0)
         yield from comparison(workload, gain, verdict)
     yield from validation("pendulum-td3")
+    yield from roofs()
     yield profiled(
         "sum_tree.update",
         5e-6,

@@ -1,0 +1,167 @@
+"""Checks of PRL's system composition (Fig. 8), portability (Table 3) and user code (Table 4)."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.comparisons import gains
+from harness.claims.evidence import detail, noisy, number, records, select
+from harness.claims.number import Number, from_text, merge_rows, ratio
+from harness.mapping.metrics import code_divergence, portability
+from harness.provenance import Provenance, weakest
+
+NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
+NEEDS_PLATFORMS = (
+    "runs of two machines in one store (`placerl merge`), each with a baseline beside this project"
+)
+EXAMPLE = Path(__file__).parents[1] / "examples" / "q_learning.py"
+FIRST_MAPPING, OTHER_MAPPING = "native-native-cpu", "torch:cuda-native-cpu"
+
+
+def _reached(frame: pd.DataFrame) -> dict[tuple[str, int], dict[tuple[str, str], Number]]:
+    """Throughput by (workload, batch size) and (learner, replay management) of the mappings that were run."""
+    found: dict[tuple[str, int], dict[tuple[str, str], Number]] = {}
+    rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
+    for row in records(rows):
+        learner, rmm, _ = row.device.split("-")
+        place = found.setdefault((row.workload, int(row.batch_size)), {})
+        place[learner, rmm] = number(row, f"{row.workload}, batch size {row.batch_size}, {row.device}")
+    return found
+
+
+def _spread(reached: dict[tuple[str, str], Number], axis: int, name: str) -> Number | None:
+    """How much the choice along one axis changes throughput, the other one at its best: largest over smallest."""
+    best: dict[str, Number] = {}
+    for mapping, n in reached.items():
+        if mapping[axis] not in best or n.value > best[mapping[axis]].value:
+            best[mapping[axis]] = n
+    if len(best) < 2:
+        return None
+    ordered = sorted(best.values(), key=lambda n: n.value)
+    return ratio(name, ordered[-1], ordered[0])
+
+
+def composition(frame: pd.DataFrame) -> Finding:
+    """PRL Fig. 8: which device changes throughput more, at small batches and at large ones."""
+    small, large = (n.value for n in from_text("PRL.small_batch", "PRL.large_batch"))
+    reached = _reached(frame)
+    ours: list[Number] = []
+    decides: dict[str, list[bool]] = {"small": [], "large": []}
+    for (workload, size), mappings in sorted(reached.items()):
+        which = "small" if size <= small else "large" if size >= large else ""
+        over = [
+            _spread(mappings, axis, f"{workload}, batch size {size}: best over worst {what}")
+            for axis, what in ((0, "learner"), (1, "replay management"))
+        ]
+        learner, rmm = over
+        if which and learner and rmm:
+            ours += [learner, rmm]
+            decides[which].append(
+                rmm.value > learner.value if which == "small" else learner.value > rmm.value
+            )
+    if not all(decides.values()):
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs=NEEDS_MAPPINGS)
+    if noisy(frame.loc[list(merge_rows(ours))]):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), "Some rows are too noisy.")
+    said = (
+        f"Replay management decides in {sum(decides['small'])} of {len(decides['small'])} workloads up to batch size "
+        f"{small:g}, the learner in {sum(decides['large'])} of {len(decides['large'])} from {large:g} on. "
+        "Backends of one machine stand where the paper has devices."
+    )
+    holds = all(all(found) for found in decides.values())
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, tuple(ours), said)
+
+
+def same_hardware(frame: pd.DataFrame) -> Finding:
+    """PRL 6.4: gain over the libraries where both use the same CPU and GPU."""
+    rows = records(select(frame, suite="compare", quantity="throughput_ratio"))
+    on_gpu = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
+    found = [g for name in ("sb3", "rllib") for g in gains(frame, name) if set(g.ratio.rows) & on_gpu]
+    if not found:
+        return Finding(
+            Outcome.NOT_RUN, needs="a CUDA device; SB3 or RLlib beside a mapping with a learner on it"
+        )
+    ours = tuple(gain.ratio for gain in found)
+    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
+    said = f"Faster in {faster} of {len(ours)} comparisons on a CUDA device, slower in {slower}."
+    low = 1 + from_text("PRL.same_hardware_gain_low")[0].value / 100
+    if faster == len(ours):
+        as_published = all((n.low or n.value) >= low for n in ours)
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+
+
+def over_devices(frame: pd.DataFrame) -> Finding:
+    """PRL Table 3: portability over the mappings of one machine, this project's and the libraries'."""
+    rows = records(select(frame, suite="validation", quantity="portability"))
+    found: dict[str, list[Number]] = {}
+    for row in rows:
+        name = f"{row.backend}, {row.workload}, batch size {row.batch_size}: portability over mappings"
+        found.setdefault(row.backend, []).append(number(row, name))
+    ours, libraries = found.pop("placerl", []), [n for numbers in found.values() for n in numbers]
+    if not ours or not libraries:
+        return Finding(Outcome.NOT_RUN, (*ours, *libraries), needs=NEEDS_MAPPINGS)
+    holds = all(n.value == 0 for n in libraries) and all(n.value > 0 for n in ours)
+    said = (
+        "Experiences a second, the harmonic mean over the mappings of this machine; 0 for a library that lacks one of "
+        "them. A library's 0 follows from what it can place where, not from a run."
+    )
+    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (*ours, *libraries), said)
+
+
+def over_platforms(everywhere: pd.DataFrame) -> Finding:
+    """PRL Table 3: portability over the machines of a merged store, this project's over each library's.
+
+    Args:
+        everywhere: the last rows of every machine, not of one alone.
+    """
+    rows = select(everywhere, suite="compare", quantity="gradient_steps_per_s")
+    best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
+    for row in records(rows):
+        part = detail(row, "part")
+        if part in ("ours", "theirs"):
+            place = row.workload, int(row.batch_size), str(detail(row, "baseline"))
+            on = best.setdefault(place, {}).setdefault(row.fingerprint, {})
+            n = number(row, part)
+            if part not in on or n.value > on[part].value:
+                on[part] = n
+    ours = []
+    for (workload, size, baseline), machines in sorted(best.items()):
+        pairs = [on for on in machines.values() if len(on) == 2]
+        if len(pairs) > 1:
+            values = [portability([on[part].value for on in pairs]) for part in ("ours", "theirs")]
+            every = [n for on in pairs for n in on.values()]
+            name = f"{workload}, batch size {size}: portability over {len(pairs)} machines, over {baseline}'s"
+            source = "harmonic means of the best throughput of each machine"
+            provenance = weakest(*(n.provenance for n in every))
+            ours.append(
+                Number(name, values[0] / values[1], "ratio", provenance, source, rows=merge_rows(every))
+            )
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_PLATFORMS)
+    higher = sum(n.value > 1 for n in ours)
+    said = f"Higher than the library's in {higher} of {len(ours)}. Other machines than the paper's."
+    return Finding(Outcome.IN_KIND if higher == len(ours) else Outcome.NOT_REPRODUCED, tuple(ours), said)
+
+
+def user_code(_: pd.DataFrame) -> Finding:
+    """PRL Table 4: lines of an algorithm of a user's own, and how many differ for another device."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith(("#", '"""'))]
+    moved = [line.replace(FIRST_MAPPING, OTHER_MAPPING) for line in lines]
+    source = f"counted in harness/examples/{EXAMPLE.name}, without comments and empty lines"
+    ours = (
+        Number("lines of user code, Q-learning", len(lines), "count", Provenance.MEASURED, source),
+        Number(
+            f"code divergence between {FIRST_MAPPING} and {OTHER_MAPPING}",
+            code_divergence(lines, moved),
+            "1",
+            Provenance.MEASURED,
+            f"{source}: 1 - shared / all lines",
+        ),
+    )
+    changed = sum(a != b for a, b in zip(lines, moved, strict=True))
+    holds = len(lines) < 100 and changed <= 1  # dozens; what names the device, and nothing else
+    said = f"One algorithm, where the paper's students wrote two. Lines that change, to name the mapping: {changed}."
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)

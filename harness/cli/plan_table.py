@@ -1,0 +1,66 @@
+"""The plan of the main job, as it is printed before anything is measured."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.machine import Machine
+from harness.reproduce import Cell
+from harness.tiers import Tier
+
+
+def kind_of(cell: Cell) -> str:
+    """What a cell is shown under: its suite, and the workload or claim that it is about."""
+    return " ".join(cell.key.split("/")[:2])
+
+
+def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Collection[str]) -> None:
+    """Prints what a run will measure and how long that takes.
+
+    Args:
+        console: where to.
+        tier: whose plan it is.
+        cells: the plan.
+        finished: keys of the cells that the run holds already.
+    """
+    table = Table(title=f"Plan of the {tier.name} tier")
+    for column in ("what", "cells", "finished", "minutes to go"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    kinds: dict[str, list[Cell]] = {}
+    for cell in cells:
+        kinds.setdefault(kind_of(cell), []).append(cell)
+    for kind, some in kinds.items():
+        done = sum(cell.key in finished for cell in some)
+        table.add_row(kind, str(len(some)), str(done), f"{to_go_s(some, finished) / 60:.1f}")
+    console.print(table)
+    done = sum(cell.key in finished for cell in cells)
+    console.print(
+        f"Tier {tier.name}: {len(cells)} cells, {done} finished before (--fresh measures them again), "
+        f"about {duration(to_go_s(cells, finished))} to go."
+    )
+
+
+def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
+    """Seconds that the unfinished cells are expected to take."""
+    return sum(cell.estimate_s for cell in cells if cell.key not in finished)
+
+
+def duration(seconds: float) -> str:
+    """A length of time for a reader: minutes, hours or days."""
+    for name, length_s in (("days", 86_400), ("hours", 3_600)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.1f} {name}"
+    return f"{seconds / 60:.0f} minutes"
+
+
+def left_out(machine: Machine) -> Iterator[str]:
+    """What this machine cannot run, a line each: it stays `not run` with what it needs."""
+    if not any(a.kind == "cuda" and a.usable for a in machine.accelerators):
+        reason = next((a.reason for a in machine.accelerators if a.kind == "cuda"), "no such device")
+        yield f"everything on a CUDA device: {reason}"
+    for backend in machine.backends:
+        if not backend.available:
+            yield f"{backend.primitive} on {backend.name}: {backend.reason}"
+    if not any(meter.readable for meter in machine.power):
+        yield "watts: " + "; ".join(f"{meter.name}: {meter.reason}" for meter in machine.power)

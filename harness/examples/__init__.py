@@ -1,0 +1,1 @@
+"""Programs as a user would write them."""

@@ -1,0 +1,150 @@
+"""The roofline: every primitive of the profile beside what its device does at most (Williams et al. 2009).
+
+Arithmetic and traffic are counted from shapes (`harness.cases.work`), roofs are measured on the same machine
+(`harness.roofs`), those of a simulated FPGA modelled. A memory's roof counts for the primitives that fit into it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness import roofs as measured_roofs
+from harness import simulated_profile
+from harness.claims.evidence import detail, number, records, select
+from harness.claims.number import Number, merge_rows, ratio
+from harness.provenance import Provenance, weakest
+from harness.report.content import Roof, RooflinePoint
+from harness.report.tables import optional_size
+
+COUNTED = "counted from shapes (harness.cases.work)"
+_BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def roofs(frame: pd.DataFrame) -> list[Roof]:
+    """Every roof once: of the simulated devices, whose rows come with each workload, the last."""
+    found: dict[tuple[Any, ...], Roof] = {}
+    for row in records(select(frame, suite=measured_roofs.SUITE)):
+        size, bounded = detail(row, "footprint_bytes"), str(detail(row, "primitives") or "")
+        name = "peak" if row.quantity == "peak" else _memory(size)
+        made = Roof(row.device, bounded, name, size, number(row, name))
+        found[row.device, bounded, row.quantity, size] = made
+    return sorted(
+        found.values(), key=lambda r: (r.device, r.primitives, r.name != "peak", r.footprint_bytes or 0)
+    )
+
+
+def _memory(size: int | None) -> str:
+    if size is None:
+        return "memory on the chip"
+    scale, unit = next((scale, unit) for scale, unit in (*_BINARY, (1, "B")) if size >= scale)
+    return f"copy within {size / scale:.4g} {unit}"
+
+
+def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint]:
+    """Each profiled primitive whose work shapes tell."""
+    for suite in ("profile", simulated_profile.SUITE):
+        for row in records(select(frame, suite=suite, quantity="time_per_call")):
+            if (work := row.details.get("work")) and row.value > 0:
+                yield _point(row, work, [r for r in found if _bounds(r, row)])
+
+
+def _bounds(roof: Roof, row: Any) -> bool:
+    return roof.device == row.device and row.primitive.startswith(roof.primitives)
+
+
+def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoint:
+    time = number(row, "time per call")
+    flops, traffic = (_counted(words, work[name], unit) for words, name, unit in _WORK)
+    intensity = None
+    if flops.value:
+        intensity = Number(
+            "intensity", flops.value / traffic.value, "FLOP/B", Provenance.MODELLED, "arithmetic / traffic"
+        )
+    achieved = _rate(flops if intensity else traffic, time)
+    roof, bound = _roof(intensity, work["footprint_bytes"], roofs)
+    share = None
+    if roof:
+        share = _percent(ratio("share of the roof", achieved, roof))
+    return RooflinePoint(
+        row.workload,
+        row.primitive,
+        row.backend,
+        row.device,
+        optional_size(row.batch_size),
+        time,
+        flops,
+        traffic,
+        intensity,
+        achieved,
+        roof,
+        bound,
+        share,
+    )
+
+
+_WORK = (("arithmetic", "flops", "FLOP"), ("traffic", "traffic_bytes", "B"))
+
+
+def _counted(words: str, value: int, unit: str) -> Number:
+    return Number(words, float(value), unit, Provenance.MODELLED, COUNTED)
+
+
+def _rate(amount: Number, time: Number) -> Number:
+    """An amount over a time: its provenance is the count's, which is weaker than a clock's."""
+    low, high = (None if bound is None else amount.value / bound for bound in (time.high, time.low))
+    provenance = weakest(amount.provenance, time.provenance)
+    return Number(
+        "achieved",
+        amount.value / time.value,
+        f"{amount.unit}/s",
+        provenance,
+        amount.source,
+        low,
+        high,
+        time.rows,
+    )
+
+
+def _roof(intensity: Number | None, footprint_bytes: int, roofs: Sequence[Roof]) -> tuple[Number | None, str]:
+    """The lower one of the peak and of what the memory that holds the footprint can feed."""
+    memory = serving(roofs, footprint_bytes)
+    peak = next((roof for roof in roofs if roof.name == "peak"), None)
+    if memory is None or (intensity and peak is None):
+        return None, ""
+    if intensity is None:
+        return memory.rate, memory.name
+    assert peak is not None
+    if memory.rate.value * intensity.value >= peak.rate.value:
+        return peak.rate, peak.name
+    rate, factor = memory.rate, intensity.value
+    low, high = (None if bound is None else factor * bound for bound in (rate.low, rate.high))
+    return (
+        Number(
+            "roof",
+            factor * rate.value,
+            peak.rate.unit,
+            weakest(rate.provenance, intensity.provenance),
+            "bandwidth x intensity",
+            low,
+            high,
+            merge_rows([rate]),
+        ),
+        memory.name,
+    )
+
+
+def serving(roofs: Iterable[Roof], footprint_bytes: int) -> Roof | None:
+    """The memory that serves a footprint: the smallest that was measured with one as large, else the largest."""
+    memories = sorted((r for r in roofs if r.name != "peak"), key=lambda r: r.footprint_bytes or 0)
+    return next(
+        (r for r in memories if r.footprint_bytes is None or r.footprint_bytes >= footprint_bytes),
+        memories[-1] if memories else None,
+    )
+
+
+def _percent(share: Number) -> Number:
+    low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
+    return Number(
+        share.quantity, 100 * share.value, "%", share.provenance, share.source, low, high, share.rows
+    )

@@ -1,0 +1,73 @@
+"""The roofline of one backend on one device: its device's roofs, and each primitive under them."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import matplotlib as mpl
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from harness.report.content import Roof, RooflinePoint
+from harness.report.drawing import INK, MARKERS, SERIES, STYLE, colour, logarithmic, new_figure, plain, svg
+
+_ROOF_LINES = ("-", "--", "-.", ":")
+PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
+
+
+def roofline(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> Markup | None:
+    """Of points of one backend on one device, and of that device's roofs; None where no point has an intensity."""
+    placed = [(p, p.intensity.value, p.achieved.value) for p in points if p.intensity]
+    if not placed:
+        return None
+    where = f"{placed[0][0].backend} on {placed[0][0].device}"
+    x = [intensity for _, intensity, _ in placed]
+    wide = np.array([min(x) / 2, max(x) * 4])
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(4.3, 3.6)
+        drawn = _draw_roofs(axes, roofs, wide)
+        placed.sort(key=lambda item: _order(item[0].primitive))
+        for primitive, group in groupby(placed, key=lambda item: item[0].primitive):
+            index, some = _order(primitive), list(group)
+            axes.plot(
+                [intensity for _, intensity, _ in some],
+                [rate for _, _, rate in some],
+                color=colour(index),
+                marker=MARKERS[index % SERIES],
+                linestyle="none",
+                label=primitive,
+            )
+        logarithmic(axes.xaxis, list(wide), plain)
+        logarithmic(axes.yaxis, [*drawn, *(rate for _, _, rate in placed)], _operations)
+        axes.set(title=where, xlabel="FLOP per byte (modelled)", ylabel="FLOP/s")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return svg(figure, f"roofline-{where}", f"{where}: operations a second over operations for each byte")
+
+
+def _order(primitive: str) -> int:
+    return PRIMITIVES.index(primitive) if primitive in PRIMITIVES else len(PRIMITIVES)
+
+
+def _draw_roofs(axes: Axes, roofs: Sequence[Roof], wide: np.ndarray) -> list[float]:
+    """Draws them and returns the rates at their ends."""
+    peaks = {roof.primitives: roof.rate.value for roof in roofs if roof.name == "peak"}
+    ends = list(peaks.values())
+    for number, roof in enumerate(roofs):
+        x, rates = wide, np.full(2, roof.rate.value)
+        if roof.name != "peak":
+            ridge = peaks.get(roof.primitives, np.inf) / roof.rate.value
+            x = np.array([wide[0], min(wide[1], ridge)])
+            if x[0] >= x[1]:
+                continue  # the peak is below all of it
+            rates = roof.rate.value * x
+            ends.append(float(rates[0]))
+        name = f"{roof.primitives}: {roof.name}" if roof.primitives else roof.name
+        axes.plot(x, rates, color=INK, linewidth=1, linestyle=_ROOF_LINES[number % 4], label=name)
+    return ends
+
+
+def _operations(value: float) -> str:
+    for scale, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale * 0.999:
+            return f"{plain(value / scale)}{unit}"
+    return plain(value)

@@ -1,0 +1,144 @@
+"""One kind of device beside another: verdicts from rows that should and should not carry them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.claims import Outcome
+from harness.measurement import Measurement
+from tests.harness.claims.rows import profiled
+from tests.harness.claims.test_verdicts import verdict
+
+SIZES = (32, 64, 512, 2048, 4096)
+
+
+def on(kind: str, primitive: str, size: int, time_s: float, workload: str = "hopper-ddpg") -> Measurement:
+    backend, device = {"cpu": ("native", "cpu"), "cuda": ("torch", "cuda"), "fpga": ("fpga", "fpga:u200")}[
+        kind
+    ]
+    fields = {"suite": "simulated_profile", "provenance": "simulated"} if kind == "fpga" else {}
+    return profiled(primitive, time_s, size, workload=workload, backend=backend, device=device, **fields)
+
+
+def steps(workload: str = "hopper-ddpg", *, cuda_s: float = 1e-4, fpga_s: float = 1e-6) -> list[Measurement]:
+    """The GPU's step takes as long whatever the batch; the others grow with it."""
+    cost = {"cpu": lambda size: 4e-6 * size, "cuda": lambda size: cuda_s, "fpga": lambda size: fpga_s * size}
+    return [on(kind, "learner.step", size, cost[kind](size), workload) for kind in cost for size in SIZES]
+
+
+def test_the_fpga_first_then_the_gpu(tmp_path: Path) -> None:
+    found = verdict("MAP-F11", tmp_path, *steps()).finding
+    assert found.outcome is Outcome.IN_KIND
+    assert "32 FPGA, 64 FPGA, 512 GPU" in found.explanation
+
+
+def test_a_gpu_that_is_always_faster_is_no_crossover(tmp_path: Path) -> None:
+    assert verdict("MAP-F11", tmp_path, *steps(cuda_s=1e-7)).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    found = verdict("MAP-F11", tmp_path, *(row for row in steps() if row.device != "cuda"))
+    assert found.verdict.startswith("not run: needs a CUDA device")
+    assert len(found.finding.ours) == 2 * len(SIZES)
+    assert "FPGA" in verdict("MAP-F11", tmp_path, *(row for row in steps() if row.device == "cuda")).needs
+
+
+def test_the_reference_stands_for_no_device(tmp_path: Path) -> None:
+    slow = profiled("learner.step", 1e-9, 32, backend="reference")
+    assert all(
+        "reference" not in n.quantity for n in verdict("MAP-F11", tmp_path, *steps(), slow).finding.ours
+    )
+
+
+def test_each_workload_has_its_own_crossover(tmp_path: Path) -> None:
+    rows = [
+        on(kind, "learner.step", size, time_s, "pong-dqn")
+        for kind, times in {"fpga": (1e-3, 9e-2), "cuda": (5e-3, 6e-3), "cpu": (1.0, 2.0)}.items()
+        for size, time_s in zip((8, 256), times, strict=True)
+    ]
+    assert verdict("MAP-F11-Pong", tmp_path, *rows).finding.outcome is Outcome.IN_KIND
+    assert verdict("MAP-F11", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(("cpu_s", "outcome"), [(4e-6, Outcome.IN_KIND), (1e-9, Outcome.NOT_REPRODUCED)])
+def test_the_gpu_over_the_cpu(cpu_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    # PRL: at batch 32 the FPGA's 32 us beat the GPU's 100 us, at 4096 it is the other way round.
+    rows = [row for row in steps("cartpole-dqn") if row.device != "cpu"]
+    rows += [on("cpu", "learner.step", size, max(cpu_s * size, 1e-8), "cartpole-dqn") for size in SIZES]
+    if outcome is Outcome.IN_KIND:
+        rows = [row for row in rows if row.batch_size in (32, 4096)]
+        rows = [row for row in rows if (row.device, row.batch_size) != ("cpu", 32)]
+        rows.append(on("cpu", "learner.step", 32, 2e-4, "cartpole-dqn"))
+    assert verdict("PRL-F7", tmp_path, *rows).finding.outcome is outcome
+
+
+def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
+    """Replay operations that take so many times as long at batch 4096 as at 32."""
+    grown = {"cpu": cpu, "cuda": cuda, "fpga": fpga}
+    return [
+        on(kind, primitive, size, 1e-5 * (grown[kind] if size == 4096 else 1), "cartpole-dqn")
+        for kind in grown
+        for primitive in ("sum_tree.sample", "sum_tree.update")
+        for size in (32, 4096)
+    ]
+
+
+def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
+    assert verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding.outcome is Outcome.IN_KIND
+    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 20)).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+def replay(primitive: str, gains: dict[int, float]) -> list[Measurement]:
+    """The FPGA takes 1 us an item; the GPU so many times that."""
+    return [
+        on(kind, primitive, size, 1e-6 * size * (gain if kind == "cuda" else 1))
+        for size, gain in gains.items()
+        for kind in ("cuda", "fpga")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gains", "outcome"),
+    [
+        ({32: 40, 512: 2, 4096: 0.25}, Outcome.REPRODUCED),
+        ({32: 60, 512: 2, 4096: 0.1}, Outcome.IN_KIND),
+        ({32: 40, 512: 30, 4096: 20}, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_the_prefix_sum_index_crosses_over(gains: dict[int, float], outcome: Outcome, tmp_path: Path) -> None:
+    assert verdict("MAP-F12-sampling", tmp_path, *replay("sum_tree.sample", gains)).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("gains", "outcome"),
+    [
+        ({32: 90, 4096: 12}, Outcome.REPRODUCED),
+        ({32: 90, 4096: 3}, Outcome.IN_KIND),
+        ({32: 90, 4096: 0.9}, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_the_update_is_always_faster_on_the_fpga(
+    gains: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-F12-update", tmp_path, *replay("sum_tree.update", gains)).finding.outcome is outcome
+
+
+def test_the_gpu_is_bound_by_launches_for_one_operation_alone(tmp_path: Path) -> None:
+    rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 2048: 2})
+    assert verdict("MAP-F12-GPU", tmp_path, *rows).finding.outcome is Outcome.IN_KIND
+    assert (
+        verdict("MAP-F12-GPU", tmp_path, *replay("sum_tree.sample", {32: 1})).finding.outcome
+        is Outcome.NOT_RUN
+    )
+
+
+@pytest.mark.parametrize(("power", "outcome"), [(1.0, Outcome.REPRODUCED), (0.5, Outcome.NOT_REPRODUCED)])
+def test_the_fpga_is_linear(power: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = [
+        on("fpga", primitive, size, 1e-9 * size**power)
+        for primitive in ("sum_tree.sample", "sum_tree.update")
+        for size in (256, 2048, 16384)
+    ]
+    found = verdict("MAP-F12-linear", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert found.provenance == "simulated"

@@ -1,0 +1,78 @@
+"""Primitives beside the roofs of their devices, against numbers done by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.report import roofline, roofline_plot
+from harness.report.content import RooflinePoint
+from harness.report.reading import read
+from tests.harness.claims.rows import frame_of, profiled
+from tests.harness.report import sample
+
+BY_HAND = {"flops": 8000, "traffic_bytes": 2000, "footprint_bytes": 2**20}
+
+
+def only_point(tmp_path: Path, work: dict[str, int], time_s: float = 1e-6) -> RooflinePoint:
+    rows = [profiled("learner.step", time_s, details={"work": work}), *sample.roofs()]
+    frame = frame_of(tmp_path, *rows)
+    (point,) = roofline.points(frame, roofline.roofs(frame))
+    return point
+
+
+def test_below_the_ridge_the_memory_that_holds_it_bounds_it(tmp_path: Path) -> None:
+    point = only_point(tmp_path, BY_HAND | {"flops": 2000})
+    assert point.intensity is not None
+    assert point.roof is not None
+    assert point.share is not None
+    assert point.intensity.value == 1
+    assert point.bound == "copy within 16 MiB", "1 MiB is more than the smallest buffers"
+    assert point.roof.value == pytest.approx(4e10)
+    assert point.achieved.value == pytest.approx(2e9)
+    assert point.share.value == pytest.approx(5)
+    assert point.share.unit == "%"
+
+
+def test_above_the_ridge_the_peak_bounds_it(tmp_path: Path) -> None:
+    point = only_point(tmp_path, BY_HAND | {"flops": 20_000})
+    assert point.bound == "peak"
+    assert point.roof is not None
+    assert point.roof.value == 1.6e11
+    assert (point.achieved.provenance, point.roof.provenance) == ("modelled", "measured")
+
+
+@pytest.mark.parametrize(
+    ("footprint", "served"),
+    [(2**10, "512 KiB"), (2**19, "512 KiB"), (2**19 + 1, "16 MiB"), (2**33, "256 MiB")],
+)
+def test_the_smallest_memory_that_holds_it_serves_it(tmp_path: Path, footprint: int, served: str) -> None:
+    point = only_point(tmp_path, {"flops": 1, "traffic_bytes": 10**6, "footprint_bytes": footprint})
+    assert point.bound == f"copy within {served}"
+
+
+def test_what_only_moves_data_is_held_to_the_bandwidth(tmp_path: Path) -> None:
+    point = only_point(tmp_path, {"flops": 0, "traffic_bytes": 4000, "footprint_bytes": 2**28})
+    assert point.intensity is None
+    assert point.achieved.unit == "B/s"
+    assert point.share is not None
+    assert point.share.value == pytest.approx(100 * 4e9 / 1.2e10)
+
+
+def test_without_roofs_nothing_is_guessed(tmp_path: Path) -> None:
+    frame = frame_of(
+        tmp_path, profiled("learner.step", 1e-6, details={"work": BY_HAND}), profiled("other", 1.0)
+    )
+    (point,) = roofline.points(frame, roofline.roofs(frame))
+    assert (point.roof, point.share, point.bound) == (None, None, "")
+
+
+def test_every_device_of_a_report_is_drawn_with_its_own_roofs(tmp_path: Path) -> None:
+    content = read(sample.write(tmp_path / "store.sqlite"))
+    devices = {p.device for p in content.roofline}
+    assert devices == {"cpu", "fpga"}
+    assert all(p.roof for p in content.roofline)
+    on_fpga = [p for p in content.roofline if p.device == "fpga"]
+    drawn = roofline_plot.roofline(on_fpga, [r for r in content.roofs if r.device == "fpga"])
+    assert drawn is not None
+    assert "learner: peak" in drawn
+    assert "512 KiB" not in drawn
