@@ -10,7 +10,7 @@ from harness.claims.number import Number, from_text, ratio
 CPU, GPU, FPGA = "cpu", "cuda", "fpga"
 WORDS = {
     GPU: "a CUDA device",
-    FPGA: "FPGA primitives (`placerl profile WORKLOAD --device fpga:u200`, simulated)",
+    FPGA: "FPGA primitives (simulated)",
 }
 REFERENCE = "reference"
 """Kept out: it defines what is right, and stands for no device."""

@@ -55,6 +55,15 @@ def detail(row: Any, name: str) -> Any:
     return details.get(name, nested)
 
 
+def mapping_of(row: Any) -> str:
+    """The mapping that a row of a prediction or a training run is about: learner-replay-storage.
+
+    Args:
+        row: one of `records`.
+    """
+    return str(detail(row, "mapping") or row.device or row.backend)
+
+
 def optional(value: float) -> float | None:
     """The value, or None for the frame's NaN."""
     return None if pd.isna(value) else float(value)

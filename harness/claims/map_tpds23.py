@@ -7,7 +7,7 @@ import pandas as pd
 
 from harness.claims import devices, relaxed_reward
 from harness.claims.base import Claim, Finding, Outcome
-from harness.claims.evidence import detail, noisy, number, rate, records, select
+from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
 from harness.claims.number import Number, from_cell, from_text, merge_rows, ratio
 from harness.provenance import Provenance
 
@@ -283,10 +283,10 @@ def shared_gpu(frame: pd.DataFrame) -> Finding:
     rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
     found: dict[tuple[str, int], dict[bool, Number]] = {}
     for row in records(rows):
-        learner, rmm, _ = row.device.split("-")
+        learner, rmm, _ = mapping_of(row).split("-")
         if learner == "torch:cuda":
             mine = found.setdefault((row.workload, int(row.batch_size)), {})
-            reached, shared = number(row, row.device), "cuda" in rmm
+            reached, shared = number(row, mapping_of(row)), "cuda" in rmm
             if shared not in mine or reached.value > mine[shared].value:
                 mine[shared] = reached
     losses = []

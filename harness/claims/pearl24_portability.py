@@ -6,7 +6,7 @@ import pandas as pd
 
 from harness.claims.base import Finding, Outcome
 from harness.claims.comparisons import gains
-from harness.claims.evidence import detail, noisy, number, records, select
+from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.mapping.metrics import code_divergence, portability
 from harness.provenance import Provenance, weakest
@@ -24,9 +24,9 @@ def _reached(frame: pd.DataFrame) -> dict[tuple[str, int], dict[tuple[str, str],
     found: dict[tuple[str, int], dict[tuple[str, str], Number]] = {}
     rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
     for row in records(rows):
-        learner, rmm, _ = row.device.split("-")
+        learner, rmm, _ = mapping_of(row).split("-")
         place = found.setdefault((row.workload, int(row.batch_size)), {})
-        place[learner, rmm] = number(row, f"{row.workload}, batch size {row.batch_size}, {row.device}")
+        place[learner, rmm] = number(row, f"{row.workload}, batch size {row.batch_size}, {mapping_of(row)}")
     return found
 
 

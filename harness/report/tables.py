@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.claims.evidence import detail, number, records, select
+from harness.claims.evidence import detail, mapping_of, number, records, select
 from harness.claims.number import Number, ratio
 from harness.diff import diff
 from harness.mapping import DEFAULT_STRATEGY
@@ -43,11 +43,6 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
     over = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
     return Number(quantity, 100 * (over.value - 1), "%", over.provenance, over.source, low, high, over.rows)
-
-
-def mapping_of(row: Any) -> str:
-    """The mapping that a row of a prediction or a training run is about."""
-    return str(detail(row, "mapping") or row.device or row.backend)
 
 
 def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:

@@ -359,13 +359,13 @@ def test_learner_order_over_devices(tmp_path: Path) -> None:
     assert verdict("MAP-F11", tmp_path, *steps(5e-4)).finding.outcome is Outcome.IN_KIND
     assert verdict("MAP-F11", tmp_path, *steps(5e-5)).finding.outcome is Outcome.NOT_REPRODUCED
     cpu_only = verdict("MAP-F11", tmp_path, steps(5e-4)[0])
-    assert cpu_only.verdict == "not run: needs a CUDA device and an FPGA learner (simulated)"
+    assert cpu_only.verdict == "not run: needs a CUDA device and FPGA primitives (simulated)"
 
 
 def test_only_chooses_by_key_and_refuses_what_is_unknown() -> None:
     assert [claim.key for claim in claims.claims("MAP-T5")] == ["MAP-T5"]
     assert {claim.paper for claim in claims.claims("FIX")} == {"FIX"}
-    with pytest.raises(UserError, match="key: found NONE"):
+    with pytest.raises(UserError, match="--only: found 'NONE'"):
         claims.claims("NONE")
 
 

@@ -32,7 +32,7 @@ SIZES = (32, 256, 2048)
 
 
 def work(primitive: str, size: int) -> dict[str, int]:
-    flops = {"storage.gather": 0, "learner.step": 400_000 * size}.get(primitive, 80 * size)
+    flops = {"storage.gather": 0, "learner.step": 40_000 * size}.get(primitive, 80 * size)
     return {"flops": flops, "traffic_bytes": 100_000 + 320 * size, "footprint_bytes": 426_668}
 
 
