@@ -68,6 +68,7 @@ class Claim:
         check: the verdict's code; None where this project cannot make those rows yet.
         reads: what the cells whose rows the check reads begin with ("claim/FIX-F7", "profile/"); None for every
             cell but other claims' experiments, or for none where there is no check or it needs `NOTHING`.
+        commands: what measures what it needs, where that is not `placerl reproduce --only KEY`.
         everywhere: whether the check reads the rows of every machine of a store, not of one alone.
     """
 
@@ -78,6 +79,7 @@ class Claim:
     needs: str
     check: Check | None = None
     reads: tuple[str, ...] | None = None
+    commands: tuple[str, ...] = ()
     everywhere: bool = False
 
     @property

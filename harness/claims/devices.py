@@ -16,6 +16,15 @@ REFERENCE = "reference"
 """Kept out: it defines what is right, and stands for no device."""
 
 
+def commands(key: str, workload: str) -> tuple[str, ...]:
+    """What makes the rows of a claim: the FPGA's, simulated, and those of the devices that are here."""
+    simulated = "placerl profile {} --batch-size {} --device fpga:u200"
+    return (
+        *(simulated.format(workload, size) for size in (32, 2048, 16384)),
+        f"placerl reproduce --only {key}",
+    )
+
+
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
     """Timed and simulated rows of the primitives of one workload, with the `kind` of their device."""
     suites = ("profile", simulated_profile.SUITE)

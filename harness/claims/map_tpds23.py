@@ -365,6 +365,7 @@ CLAIMS = (
         lambda frame: devices.crossover(
             frame, "hopper-ddpg", "MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"
         ),
+        commands=devices.commands("MAP-F11", "hopper-ddpg"),
     ),
     Claim(
         "MAP-F11-Pong",
@@ -375,6 +376,7 @@ CLAIMS = (
         lambda frame: devices.crossover(
             frame, "pong-dqn", "MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"
         ),
+        commands=devices.commands("MAP-F11-Pong", "pong-dqn"),
     ),
     Claim(
         "MAP-F11-CartPole",
@@ -383,6 +385,7 @@ CLAIMS = (
         (),
         FPGA_AND_GPU,
         devices.smallest_network,
+        commands=devices.commands("MAP-F11-CartPole", "cartpole-ddpg"),
     ),
     Claim(
         "MAP-F12-sampling",
@@ -393,6 +396,7 @@ CLAIMS = (
         lambda frame: devices.fpga_over_gpu(
             frame, "sum_tree.sample", "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
         ),
+        commands=devices.commands("MAP-F12-sampling", "hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-GPU",
@@ -409,6 +413,7 @@ CLAIMS = (
         from_text("MAP.fpga_replay_linear_above"),
         "the FPGA's sum tree at two batch sizes above that (simulated)",
         devices.fpga_linear,
+        commands=devices.commands("MAP-F12-linear", "hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-update",
@@ -422,6 +427,7 @@ CLAIMS = (
             "MAP.priority_update_fpga_over_gpu_low",
             "MAP.priority_update_fpga_over_gpu_high",
         ),
+        commands=devices.commands("MAP-F12-update", "hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-threads",
@@ -453,6 +459,7 @@ CLAIMS = (
         from_text("MAP.shared_gpu_loss"),
         "a CUDA device",
         shared_gpu,
+        commands=("placerl validate --tier quick", "placerl report"),
     ),
     Claim(
         "MAP-T5",

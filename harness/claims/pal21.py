@@ -202,6 +202,7 @@ CLAIMS = (
         from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high"),
         NEEDS_ADAPTERS,
         plugged_in,
+        commands=("make bench-adapters", "placerl report"),
     ),
     Claim(
         "PAL-F12",

@@ -46,6 +46,7 @@ CLAIMS = (
         (),
         "a CUDA device and FPGA primitives (simulated)",
         devices.growth,
+        commands=devices.commands("PRL-F6", "cartpole-dqn"),
     ),
     Claim(
         "PRL-F7",
@@ -54,6 +55,7 @@ CLAIMS = (
         (),
         "a CUDA device and an FPGA learner (simulated)",
         devices.gpu_over_cpu,
+        commands=devices.commands("PRL-F7", "cartpole-dqn"),
     ),
     Claim(
         "PRL-F8",
@@ -62,6 +64,7 @@ CLAIMS = (
         from_text("PRL.small_batch", "PRL.large_batch"),
         checks.NEEDS_MAPPINGS,
         checks.composition,
+        commands=checks.VALIDATE,
     ),
     Claim(
         "PRL-F9",
@@ -103,6 +106,7 @@ CLAIMS = (
         from_text("PRL.library_device_portability"),
         checks.NEEDS_MAPPINGS,
         checks.over_devices,
+        commands=checks.VALIDATE,
     ),
     Claim(
         "PRL-T3-platform-portability",
@@ -111,6 +115,7 @@ CLAIMS = (
         from_text("PRL.portability_gain"),
         checks.NEEDS_PLATFORMS,
         checks.over_platforms,
+        commands=checks.MERGE,
         everywhere=True,
     ),
     Claim(

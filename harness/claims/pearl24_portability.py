@@ -15,6 +15,11 @@ NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl 
 NEEDS_PLATFORMS = (
     "runs of two machines in one store (`placerl merge`), each with a baseline beside this project"
 )
+VALIDATE = ("placerl validate --tier quick", "placerl report")
+MERGE = (
+    "placerl merge laptop/results server/results --results both",
+    "placerl report --results both",
+)
 EXAMPLE = Path(__file__).parents[1] / "examples" / "q_learning.py"
 FIRST_MAPPING, OTHER_MAPPING = "native-native-cpu", "torch:cuda-native-cpu"
 

@@ -173,6 +173,33 @@ def test_every_number_is_in_the_exported_files(page: webdriver.Chrome, folder: P
             assert token in tokens or token.rstrip(".") in tokens, (token, text)
 
 
+@pytest.mark.parametrize(
+    "name", ["claims/MAP-T3-Hopper", "claims/PPO-T2-minibatch", "claims/PRL-T3-platform-portability"]
+)
+def test_a_claims_page_fits_a_phone(browser: webdriver.Chrome, folder: Path, key: str) -> None:
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        browser.get((folder / "report" / "claims" / f"{key}.html").as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") == PHONE["width"]
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_roofline_for_every_device_with_its_numbers_in_the_tables(
+    page: webdriver.Chrome, folder: Path
+) -> None:
+    section = page.find_element(By.CSS_SELECTOR, "section[aria-labelledby='roofline']")
+    titles = [svg.get_attribute("aria-label") or "" for svg in section.find_elements(By.CSS_SELECTOR, "svg")]
+    exported = pd.read_csv(folder / "export" / "roofline.csv")
+    drawn = exported[exported["intensity"].notna()]
+    wanted = {f"{b} on {d}" for b, d in zip(drawn["backend"], drawn["device"], strict=True)}
+    assert {title.partition(":")[0] for title in titles} == wanted
+    rows = page.execute_script("return arguments[0].querySelectorAll('details tbody tr').length", section)
+    assert rows == len(exported)
+    assert set(exported["roof_provenance"]) == {"measured", "modelled"}
+    assert set(exported["achieved_provenance"]) == {"modelled"}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_both_colour_schemes(browser: webdriver.Chrome, folder: Path, scheme: str) -> None:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
