@@ -29,10 +29,14 @@ DISTINGUISHING = (
     "mapping",
     "fusion",
     "threads",
+    "footprint_bytes",
+    "primitives",
 )
 """Details that tell rows apart, beside all that stand under "parameters". Seeds do not: they are repetitions."""
 _LOWER_IS_BETTER = frozenset({"s", "ms", "us", "cycles", "bytes", "W", "J"})
-_HIGHER_IS_BETTER = frozenset({"1/s", "1/s/W", "1", "B/s", "GB/s"})
+_HIGHER_IS_BETTER = frozenset({"1/s", "1/s/W", "1", "B/s", "GB/s", "FLOP/s"})
+_LOSSES = frozenset({"regret"})
+"""Quantities of which less is better whatever their unit says."""
 
 
 class Key(NamedTuple):
@@ -126,7 +130,7 @@ def _difference(key: Key, olds: list[Measurement], news: list[Measurement]) -> D
         reason = f"no interval: fewer than {comparison.FEWEST_SAMPLES} samples in one of the runs, or not all positive"
         return Difference(key, before, after, ratio, None, None, "no verdict", reason, origin)
     low, high = comparison.ratio_interval(samples[1], samples[0])
-    verdict, reason = _judge(key.unit, low, high)
+    verdict, reason = _judge(key, low, high)
     if any(row.status == "too_noisy" for row in (*olds, *news)):
         verdict, reason = "no verdict", "too noisy in one of the runs"
     return Difference(key, before, after, ratio, low, high, verdict, reason, origin)
@@ -141,15 +145,15 @@ def _samples(rows: list[Measurement]) -> list[float]:
     return [sample for row in rows for sample in row.samples]
 
 
-def _judge(unit: str, low: float, high: float) -> tuple[Literal["better", "worse", "no verdict"], str]:
+def _judge(key: Key, low: float, high: float) -> tuple[Literal["better", "worse", "no verdict"], str]:
     if low > 1 + DRIFT:
         rose = True
     elif high < 1 / (1 + DRIFT):
         rose = False
     else:
         return "no verdict", f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}"
-    if unit in _HIGHER_IS_BETTER:
-        return ("better" if rose else "worse"), ""
-    if unit in _LOWER_IS_BETTER:
+    if key.quantity in _LOSSES or key.unit in _LOWER_IS_BETTER:
         return ("worse" if rose else "better"), ""
-    return "no verdict", f"of the unit {unit!r} it is not known whether more is better"
+    if key.unit in _HIGHER_IS_BETTER:
+        return ("better" if rose else "worse"), ""
+    return "no verdict", f"of the unit {key.unit!r} it is not known whether more is better"

@@ -30,6 +30,9 @@ def row(value=1.0, *, spread=0.01, samples=20, **change):
         ("s", 1.0, "no verdict"),
         ("s", 1 + DRIFT / 2, "no verdict"),
         ("1/s", 1 - DRIFT / 2, "no verdict"),
+        ("FLOP/s", 1.3, "better"),
+        ("B/s", 0.7, "worse"),
+        ("1", 1.3, "better"),
         ("furlong", 1.3, "no verdict"),
     ],
 )
@@ -39,6 +42,12 @@ def test_better_and_worse_are_the_right_way_round(unit, factor, verdict):
     assert found.ratio == pytest.approx(factor, rel=0.02)
     assert found.low <= found.ratio <= found.high
     assert bool(found.reason) == (verdict == "no verdict")
+
+
+def test_more_regret_is_worse_though_more_of_its_unit_is_better():
+    regret = {"quantity": "regret", "unit": "1"}
+    (found,) = diff([row(**regret)], [row(1.3, **regret)])
+    assert found.verdict == "worse"
 
 
 def test_wide_noise_gives_no_verdict():
@@ -90,6 +99,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"baseline": "sb3"},
         {"null": True},
         {"parameters": {"depth": 3}},
+        {"footprint_bytes": 2**20},
     ],
 )
 def test_rows_of_other_parameters_are_other_quantities(details):

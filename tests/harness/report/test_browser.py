@@ -173,9 +173,7 @@ def test_every_number_is_in_the_exported_files(page: webdriver.Chrome, folder: P
             assert token in tokens or token.rstrip(".") in tokens, (token, text)
 
 
-@pytest.mark.parametrize(
-    "name", ["claims/MAP-T3-Hopper", "claims/PPO-T2-minibatch", "claims/PRL-T3-platform-portability"]
-)
+@pytest.mark.parametrize("key", ["MAP-F11", "PPO-T2-minibatch", "PRL-T3-platform-portability"])
 def test_a_claims_page_fits_a_phone(browser: webdriver.Chrome, folder: Path, key: str) -> None:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
