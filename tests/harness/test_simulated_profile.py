@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import platform_model, predicting, simulated_profile, workload
+from harness import platform_model, predicting, roofs, simulated_profile, workload
 from harness.errors import UserError
 from harness.mapping import Target
 from harness.measurement import Measurement
@@ -70,7 +70,8 @@ def test_rows_are_checked_and_simulated() -> None:
     item = workload.override(item, "replay.capacity", 4096, "test")
     item = workload.override(item, "training.batch_sizes", [32], "test")
     item = workload.override(item, "training.learning_starts", 100, "test")
-    rows = simulated_profile.profile(item, 32, "fpga:u200", silent)
+    every = simulated_profile.profile(item, 32, "fpga:u200", silent)
+    rows = [r for r in every if r.suite == simulated_profile.SUITE]
     assert [r.primitive for r in rows] == [
         "sum_tree.sample",
         "sum_tree.update",
@@ -80,3 +81,8 @@ def test_rows_are_checked_and_simulated() -> None:
     for found in rows:
         assert found.provenance == Provenance.SIMULATED
         assert found.value == pytest.approx(found.details["cycles"] / 285e6)
+        assert found.details["work"]["flops"] > 0
+    modelled = {(r.details["primitives"], r.quantity): r for r in every if r.suite == roofs.SUITE}
+    assert len(modelled) == len(every) - len(rows) == 4
+    assert modelled["learner", "peak"].value == pytest.approx(2 * 16**2 * 285e6)
+    assert all(r.provenance == Provenance.MODELLED for r in modelled.values())
