@@ -197,7 +197,7 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
     nodes = made.executable.node_cycles(variant)
     units = {
         unit: sum(node.cycles for node in nodes if node.unit == unit)
-        for unit in ("core", "stream", "reduction")
+        for unit in ("core", "stream", "reduction", "layout")
     }
     work, cycles = step_work(workload, batch_size), sum(units.values())
     return _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})

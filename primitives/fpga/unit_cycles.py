@@ -4,7 +4,7 @@ Cycles depend on sizes alone, so a step that was seen before costs no simulation
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache as remember
 from importlib import import_module
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from primitives.fpga.gemm_plan import GemmShape, blocks
 # The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
 _GEMM_SOURCES = ("gemm_plan", "gemm_timer", "gemm_control", "matrix_buffer", "processing_element")
 _SEQUENCER_SOURCES = ("stream_sequencer",)
+_LAYOUT_SOURCES = ("layout_transform", "cycles.convolution")
 
 
 @remember
@@ -93,6 +94,34 @@ class GemmUnit:
         """Simulated cycles of a product of this shape."""
         return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
 
+    def first_band_cycles(self, windows: Sequence[int]) -> int:
+        """Simulated cycles until the first band of a convolution's Toeplitz matrix is in half of A's memory.
+
+        Later bands are transformed beside the products of those before, which take as long for P outputs or more
+        (`cycles.convolution`).
+
+        Args:
+            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Neither stride nor padding matters: a
+                move is a cycle, wherever its words come from.
+        """
+        from primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
+        from primitives.fpga.layout_transform import Convolution
+
+        count, rows, columns, channels, *kernel = windows
+        height, width = rows + kernel[0] - 1, columns + kernel[1] - 1
+        convolution = Convolution(channels, height, width, (kernel[0], kernel[1]), images=count)
+        fitting = self.memory_blocks // 2 // blocks(convolution.matrix_size[1], self.side) * self.side
+        band = next(bands(convolution, windows=max(fitting, convolution.out_size[1])))
+        command = convolution.command(images=band.images, rows=band.rows)
+        moves = transform_cycles(convolution, band, side=self.side)
+
+        def simulate() -> int:
+            fields = {name: [value] for name, value in command.items()}
+            run = _transform(self.side).run({"commands": fields}, {"moves": moves})
+            return int(run.output_cycles["moves"][-1] - run.input_cycles["commands"][0]) + MOVE_CYCLES
+
+        return _kept(_LAYOUT_SOURCES, (self.side, *command.values()), simulate)
+
     def _part_cycles(self, part: GemmShape) -> int:
         dataflow = self.dataflow(part)
         sizes = (self.side, part.a, part.b, part.c, dataflow)
@@ -117,6 +146,14 @@ class GemmUnit:
             outcome = self.simulated.multiply(a[rows, inner], b[inner], dataflow=self.dataflow(part))
             product[rows] += outcome.product
         return product
+
+
+@remember
+def _transform(lanes: int) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.layout_transform import LayoutTransform
+
+    return simulation.compiled(LayoutTransform(lanes=lanes))
 
 
 @remember

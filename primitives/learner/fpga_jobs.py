@@ -7,7 +7,7 @@
 | `reduce`, `argreduce` | reduction unit | groups x elements of a group / lanes |
 | `gather` | stream unit: keeps the number at the wanted position; then reduction unit | both, for each position |
 | `scatter_add` | stream unit: adds where the position is the index | elements / lanes, for each index |
-| `im2col` | layout transformation: addresses, made while the core reads (PPO Fig. 4) | none |
+| `im2col` | layout transformation, band by band beside the products (PPO Fig. 4) | the first band's moves |
 | `col2im` | stream unit: adds into the image | elements / lanes |
 
 Memory words hold `lanes` elements. Units work one after another, as the nodes stand in the graph.
@@ -70,7 +70,7 @@ def job_of(node: Node, dtypes: Sequence[str], core: GemmUnit, exact: bool) -> Jo
         case "scatter_add":
             return Job("stream", _scatter_add(node), lambda: _scatter_add_cycles(node))
         case "im2col":
-            return Job("layout", _plain(node), lambda: 0)
+            return Job("layout", _plain(node), lambda: core.first_band_cycles(node.outputs[0].shape))
         case "col2im":
             return Job("stream", _col2im(node), lambda: _col2im_cycles(node))
     raise ValueError(f"kind: found {node.kind!r}, which the FPGA has no unit for")

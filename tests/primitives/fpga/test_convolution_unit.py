@@ -165,3 +165,33 @@ def test_a_larger_convolution_in_verilator() -> None:
         assert found.cycles == model.convolution_cycles(
             convolution, 9, side=4, dataflow=dataflow, windows=windows
         )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason())
+def test_ppos_layers_on_an_array_of_16_x_16() -> None:
+    """Fully connected ones (Hopper, Humanoid: images of one pixel), and the convolutions of Pong."""
+    rng = np.random.default_rng(0)
+    compiled = SimulatedConvolution(
+        side=16, accumulator_depth=2048, operand_blocks=8192, result_blocks=8192, tensor_words=1 << 17
+    )
+    layers = (
+        (Convolution(64, 1, 1, (1, 1), images=512), 64),
+        (Convolution(128, 1, 1, (1, 1), images=512), 64),
+        (Convolution(4, 84, 84, (8, 8), 4), 32),
+        (Convolution(32, 20, 20, (4, 4), 2, images=2), 64),
+        (Convolution(64, 9, 9, (3, 3), images=4), 64),
+    )
+    for convolution, outputs in layers:
+        c = convolution
+        images = random(rng, c.images, c.height, c.width, c.channels)
+        kernels = random(rng, *c.kernel, c.channels, outputs)
+        wanted = torch.nn.functional.conv2d(channels_first(images), kernels_first(kernels), stride=c.stride)
+        for dataflow in DATAFLOWS:
+            found = compiled.forward(images, kernels, stride=c.stride, dataflow=dataflow)
+            np.testing.assert_array_equal(found.result, wanted.permute(0, 2, 3, 1).numpy())
+            windows = compiled.windows(c, outputs, dataflow)
+            assert found.cycles == model.convolution_cycles(
+                c, outputs, side=16, dataflow=dataflow, windows=windows
+            )

@@ -14,7 +14,8 @@ from tests.primitives.learner.graph_cases import make, named_leaves, random_batc
 if reason := fpga_backend.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)
 
-from primitives.fpga import unit_cycles
+from primitives.fpga import simulation, unit_cycles
+from primitives.fpga.cycles.convolution import MOVE_CYCLES
 from primitives.fpga.gemm_plan import GemmShape
 from primitives.fpga.unit_cycles import GemmUnit, sequence_cycles
 
@@ -30,6 +31,16 @@ def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None
             for size in (part.a * part.b, part.b * part.c, part.a * part.c):
                 assert size <= 6 * 16
         assert (covered == 1).all()
+
+
+def test_a_convolution_is_charged_its_first_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
+    monkeypatch.setattr(simulation, "compiled", simulation.interpreted)
+    unit_cycles._transform.cache_clear()
+    # A window has 3 rows of 6 words, 2 moves each; half of the memory holds 8 blocks, 5 to a row: a row of 4 windows.
+    unit = GemmUnit(side=4, memory_blocks=16)
+    assert unit.first_band_cycles((2, 3, 4, 2, 3, 3)) == 4 * 3 * 2 + MOVE_CYCLES
+    unit_cycles._transform.cache_clear()
 
 
 @pytest.mark.slow
