@@ -55,7 +55,7 @@ def move(target: nn.Module, source: nn.Module, tau: float) -> None:
 
 
 class DQN:
-    compiled = ("act", "update")
+    steps = ("update",)
 
     def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
         self.settings = workload["algorithm"]
@@ -90,7 +90,7 @@ class DQN:
 
 
 class DDPG:
-    compiled = ("act", "update")
+    steps = ("update",)
 
     def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
         self.settings = workload["algorithm"]
@@ -127,7 +127,7 @@ class DDPG:
 
 
 class TD3:
-    compiled = ("act", "update_critics", "update_actor")
+    steps = ("update_critics", "update_actor")
 
     def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
         self.settings = workload["algorithm"]
@@ -166,7 +166,7 @@ class TD3:
 
 
 class SAC:
-    compiled = ("act", "update_critics", "update_actor")
+    steps = ("update_critics", "update_actor")
 
     def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
         self.settings = workload["algorithm"]
@@ -179,7 +179,7 @@ class SAC:
         self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
         self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
         rate = self.settings["temperature_learning_rate"]
-        self.temperature_optimizer = torch.optim.Adam([self.log_alpha], lr=rate, fused=True)
+        self.temperature_optimizer = adam(rate, nn.ParameterList([self.log_alpha]))
 
     def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """An action of each observation, and its log-probability."""
@@ -227,7 +227,7 @@ class SAC:
 
 
 class PPO:
-    compiled = ("evaluate", "update")
+    steps = ("update",)
 
     def __init__(self, workload: dict[str, Any], observation_size: int, action_size: int) -> None:
         self.settings = workload["algorithm"]

@@ -4,9 +4,10 @@
         | PYTHONPATH=harness/environments:baselines baselines/leanrl_style/.venv/bin/python -P \\
         baselines/leanrl_style/worker.py
 
-Gradient steps, their optimisers included, and inference are compiled by Inductor for the CPU, with static shapes,
-before anything is timed; what it made stays in this virtual environment. Everything else, and what is said of its
-settings, is in `cleanrl_style/worker.py`.
+Gradient steps are compiled by Inductor for the CPU, with static shapes, before anything is timed; what it made stays in
+this virtual environment. Losses, gradients and Adam are one graph: with PyTorch's own optimiser and `backward()`, at
+which the compiler breaks off, a step took longer compiled than not. So did inference, which is left as it is.
+Everything else, and what is said of its settings, is in `cleanrl_style/worker.py`.
 """
 
 import os
@@ -20,16 +21,51 @@ import torch
 from cleanrl_style import worker
 from job_loop import serve
 
+torch._dynamo.config.trace_autograd_ops = True
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+
+
+class Adam:
+    """Adam's state for some parameters, as tensors, so that a compiled step reads and writes them."""
+
+    def __init__(self, rate: float, *modules: torch.nn.Module) -> None:
+        self.rate = rate
+        self.parameters = [parameter for module in modules for parameter in module.parameters()]
+        self.first = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.second = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.taken = torch.zeros(())
+
+
+def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None:
+    """One step down the loss's gradient, clipped to a joint norm."""
+    gradients = torch.autograd.grad(loss, adam.parameters)
+    with torch.no_grad():
+        if norm is not None:
+            total = torch.stack([(gradient * gradient).sum() for gradient in gradients]).sum().sqrt()
+            scale = (norm / (total + 1e-6)).clamp(max=1.0)
+            gradients = [gradient * scale for gradient in gradients]
+        adam.taken += 1
+        rate = adam.rate / (1 - BETAS[0] ** adam.taken)
+        correction = (1 - BETAS[1] ** adam.taken).sqrt()
+        for parameter, gradient, first, second in zip(
+            adam.parameters, gradients, adam.first, adam.second, strict=True
+        ):
+            first.lerp_(gradient, 1 - BETAS[0])
+            second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+            parameter -= rate * first / (second.sqrt() / correction + EPSILON)
+
 
 def create(job: dict[str, Any]) -> worker.Trainer:
     """The agent for a job, compiled and warmed up."""
     agent = worker.made(job)
-    for name in agent.learner.compiled:
+    for name in agent.learner.steps:
         setattr(agent.learner, name, torch.compile(getattr(agent.learner, name), dynamic=False))
-    agent.notes["compiled"] = ", ".join(agent.learner.compiled)
+    agent.notes["compiled"] = ", ".join(agent.learner.steps)
     agent.begin()
     return agent
 
+
+worker.adam, worker.take_step = Adam, take_step
 
 if __name__ == "__main__":
     serve(create)
