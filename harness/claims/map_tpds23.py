@@ -355,6 +355,7 @@ CLAIMS = (
         from_text("MAP.presampled_batches_chosen", "MAP.presampled_batches_visible", "MAP.seeds"),
         relaxed_reward.NEEDS_PRESAMPLED,
         relaxed_reward.presampled,
+        ("claim/MAP-F10",),
     ),
     Claim(
         "MAP-F11",

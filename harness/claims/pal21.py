@@ -194,6 +194,7 @@ CLAIMS = (
         from_text("PAL.linear_scaling_below", "PAL.saturation_above"),
         pal_cores.NEEDS_CURVES,
         pal_cores.scaling,
+        ("claim/PAL-F10",),
     ),
     Claim(
         "PAL-F11",

@@ -73,6 +73,7 @@ CLAIMS = (
         (),
         relaxed_reward.NEEDS_CONVERGENCE,
         relaxed_reward.reallocated,
+        ("claim/PRL-F9",),
     ),
     Claim(
         "PRL-T3",

@@ -61,6 +61,7 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
     assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F7", "FIX-F8"}
     assert keys("FIX-F9") == ["claim/FIX-F8"]
     assert keys("FIX-T1") == []
+    assert {key.split("/")[1] for key in keys("MAP-F10")} == {"MAP-F10"}
     assert "claim/PAL-F9" in keys("PAL")
     assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {"MAP-F10"}
     with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
