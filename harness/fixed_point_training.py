@@ -22,6 +22,7 @@ from harness.progress import Report
 from harness.provenance import Provenance
 from harness.runtime.actor import Actor
 from harness.runtime.compose import algorithm_of, columns_of
+from harness.training_order import interleaved, last_fifth
 from harness.workload import Workload
 from primitives import learner
 from primitives.learner import Learner
@@ -192,10 +193,12 @@ def train(
     item = workload.load(task.workload)
     made = make_learner(item, formats, item.training.batch_size, seed)
     trial = Trial(item, made, seed)
-    returns, began_s = [trial.evaluate()], perf_counter()
+    returns, wall_s = [trial.evaluate()], 0.0
     try:
         for step in range(1, task.steps + 1):
+            began_s = perf_counter()
             trial.step()
+            wall_s += perf_counter() - began_s
             if step % (task.steps // _UNITS_OF_PROGRESS or 1) == 0:
                 report(step, task.steps, f"{task.workload}, {curve}, seed {seed}")
             if step % task.evaluation_interval == 0:
@@ -213,7 +216,7 @@ def train(
         "delay": formats.delay if formats else 0,
         "formats": described(formats),
         "saturated": saturated,
-        "wall_s": perf_counter() - began_s,
+        "wall_s": wall_s,  # of training alone, without the evaluations
         "conditions": conditions(),
     }
     return Measurement(
@@ -226,15 +229,10 @@ def train(
         quantity="evaluation_return",
         unit="1",
         provenance=Provenance.MEASURED,
-        value=float(np.mean(returns[-last_fifth(len(returns)) :])),
+        value=float(np.mean(last_fifth(returns[1:]))),
         samples=tuple(returns),
         details=details,
     )
-
-
-def last_fifth(evaluations: int) -> int:
-    """How many evaluations the final return is the mean of."""
-    return max(1, (evaluations - 1) // 5)
 
 
 def described(formats: Precision | None) -> dict[str, Any]:
@@ -253,13 +251,12 @@ def described(formats: Precision | None) -> dict[str, Any]:
 
 
 def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
-    """The runs of a tier: key, rough seconds, and what measures it. Seeds outside, so that drift favours no curve."""
+    """The runs of a tier: key, rough seconds, and what measures it."""
     for task in TASKS[tier]:
         seeds = workload.load(task.workload).training.seeds[: SEEDS[tier]]
-        for seed in seeds:
-            for curve, formats_of in CURVES.items():
-                measure = partial(train, task, curve, formats_of(task), seed)
-                yield _key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure
+        for seed, (curve, formats_of) in interleaved(seeds, list(CURVES.items())):
+            measure = partial(train, task, curve, formats_of(task), seed)
+            yield _key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure
     if tier != "quick":
         for name, formats in sweep(SWEPT).items():
             measure = partial(train, SWEPT, name, formats, 0, experiment=SWEEP)

@@ -24,12 +24,12 @@ from harness.progress import Report
 from harness.provenance import Provenance
 from harness.reproduce import Cell
 from harness.store import Run
+from harness.training_order import interleaved, last_fifth
 from harness.workers import Job, Worker, WorkerFailure
 from harness.workload import Workload
 
 OURS = "placerl"
 STRETCHES = 10  # of a run; the score is that of the last ones
-FINAL_STRETCHES = 2
 STRETCH_LIMIT_S = 1800.0
 ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the bar
 SETTINGS = {"replay.prioritized": False}
@@ -93,8 +93,7 @@ def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
     cells = []
     for task in TASKS[tier]:
         seeds = workload.load(task.workload).training.seeds
-        # Seeds outside, systems inside: an interruption leaves whole pairs, and drift favours no one.
-        cells += [_training_cell(task, system, seed, mapping) for seed in seeds for system in systems]
+        cells += [_training_cell(task, system, seed, mapping) for seed, system in interleaved(seeds, systems)]
         cells += [_summary_cell(task, system) for system in systems]
     return cells
 
@@ -199,7 +198,7 @@ def train(task: Task, system: str, start: Callable[[], Worker], seed: int, repor
         "versions": result.versions,
         "notes": result.notes,
     }
-    last = [value for ended in returns[-FINAL_STRETCHES:] for value in ended]
+    last = [value for ended in last_fifth(returns) for value in ended]
     if not last:
         return row(status="failed", reason="no episode ended in the last fifth of training", details=details)
     return row(value=float(np.mean(last)), samples=tuple(last), details=details)

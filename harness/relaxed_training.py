@@ -18,9 +18,9 @@ from harness.measurement import Measurement
 from harness.progress import Report
 from harness.provenance import Provenance
 from harness.runtime.training import Training
+from harness.training_order import last_fifth
 
 STRETCHES = 20
-FINAL_STRETCHES = 4  # the score is that of the last fifth
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def train(
             environment_steps.append(training.environment_steps)
     finally:
         training.close()
-    last = tuple(value for ended in returns[-FINAL_STRETCHES:] for value in ended)
+    last = tuple(value for ended in last_fifth(returns) for value in ended)
     row = partial(
         Measurement,
         suite="claim",

@@ -1,23 +1,35 @@
-"""Fixed-point training in C++, to the same bits as NumPy's: 32- and 16-bit integer products by the widest vectors.
+"""Fixed-point training in C++, to the same bits as NumPy's, by the widest vectors.
 
-A product of operands that fit 16 bits runs on 16-bit multipliers, any other on 32-bit ones; both are exact, so that
-only the time tells which it was. What the kernels do not have (products in batches, gathers, sums that 64 bits
-cannot hold) is done by the definition in NumPy.
+A product runs on 16-bit multipliers, its operands in as many digits of 16 bits as they take, or on 32-bit ones,
+whichever is cheaper (native/digit_plan.hpp); all of it is exact, so that only the time tells which it was. What the
+kernels do not have (products in batches, gathers, sums that 64 bits cannot hold) is done by the definition in NumPy.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from primitives.algorithms import checks
 from primitives.learner.graph import Graph, Node
 from primitives.learner.native_elementwise import merged
-from primitives.quantization.executable import FixedPointExecutable, Located, Product, Step, product_factor
+from primitives.quantization.affine import Affine
+from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q
+from primitives.quantization.native_programs import (
+    AddRectify,
+    Mask,
+    SlotProgram,
+    in_floats,
+    integer_operations,
+)
+from primitives.quantization.places import Located, Product, Step, product_factor
 from primitives.quantization.precision import Precision
-from primitives.quantization.roles import Operand
+from primitives.quantization.reference_backend import ReferenceExecutable
+from primitives.quantization.roles import Plain
 
 SIMD = ("", "avx512vnni", "avx512", "avx2", "portable")
 # `Kind` in operations.hpp; fixed-point comes first.
@@ -40,13 +52,15 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
     return NativeExecutable(graphs, precision)
 
 
-class NativeExecutable(FixedPointExecutable):
+class NativeExecutable(ReferenceExecutable):
     """See the module's text.
 
     Attributes:
         simd: the instruction set in use.
-        narrow_products: how many products ran on 16-bit multipliers so far.
+        narrow_products: how many matrix products ran on 16-bit multipliers so far.
         wide_products: on 32-bit ones.
+        narrow_multiply_accumulates: the 16-bit ones in them: of two digits and three, six for each of the product.
+        wide_multiply_accumulates: the 32-bit ones.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision, *, simd: str = "") -> None:
@@ -65,55 +79,75 @@ class NativeExecutable(FixedPointExecutable):
         self.simd: str = self._native.simd(simd)
         self._op_codes = {name: i for i, name in enumerate(self._native.OPERATIONS.split())}
         self.narrow_products = self.wide_products = 0
+        self.narrow_multiply_accumulates = self.wide_multiply_accumulates = 0
         super().__init__(graphs, precision)
 
     def _matmul(self, product: Product) -> Step:
         by_definition = super()._matmul(product)
         if product.c.array.ndim != 2:
             return by_definition
-        a_format, b_format, c_format = product.formats()
-        a_operand, b_operand = product.operands
+        formats = product.formats()
         sides = [
             (_address(p.array), *p.array.shape, *_steps(p.array)) for p in (product.a, product.b, product.c)
         ]
-        native = self._native.Product(self.simd, *sides, c_format.lowest, c_format.highest)
-        labels = (f"{a_operand.role} codes", f"{b_operand.role} codes", product.c.label)
+        native = self._native.Product(self.simd, *sides, formats[2].lowest, formats[2].highest)
+        labels = (*(f"{operand.role} codes" for operand in product.operands), product.c.label)
+        captured = [operand.bits(self.precision) is not None for operand in product.operands]
+        terms = prod(product.a.array.shape) * product.c.array.shape[1]
+        call = self._call(product)
 
         def run() -> None:
-            self.capture(a_operand, product.a.array)
-            self.capture(b_operand, product.b.array)
-            a_reading, a_step = self._reading(a_operand, a_format)
-            b_reading, b_step = self._reading(b_operand, b_format)
-            factor = product_factor(a_step, b_step, c_format)
-            mantissa, exponent = math.frexp(factor)
-            scaled, places = mantissa != 0.5, 1 - exponent
-            within = scaled or abs(places) <= _LARGEST_SHIFT
-            if not within or not native.run(a_reading, b_reading, scaled, 0 if scaled else places, factor):
+            nonlocal call
+            if call.affine != tuple(self.affine.get(operand.key) for operand in product.operands):
+                call = self._call(product)
+            if call.arguments is None or not native.run(*call.arguments):
                 by_definition()
                 return
-            if native.used_narrow:
+            if self.capturing:
+                for operand, wanted, (low, high) in zip(
+                    product.operands, captured, native.extremes, strict=True
+                ):
+                    if wanted:
+                        self.widen(operand, low, high)
+            a_digits, b_digits = native.digits
+            if a_digits:
                 self.narrow_products += 1
+                self.narrow_multiply_accumulates += a_digits * b_digits * terms
             else:
                 self.wide_products += 1
+                self.wide_multiply_accumulates += terms
             for label, saturated in zip(labels, native.saturated, strict=True):
                 self.count(label, saturated)
 
         return run
 
-    def _reading(self, operand: Operand, fmt: Q) -> tuple[tuple[bool, float, float, float], float]:
-        affine = self.affine.get(operand.key)
-        if affine is None:
-            return _AS_IT_IS, fmt.resolution
-        return (True, affine.factor(fmt), float(affine.lowest), float(affine.highest)), affine.delta
+    def _call(self, product: Product) -> "_Call":
+        """How a product reads its operands now."""
+        (a, b), (a_format, b_format, c_format) = product.operands, product.formats()
+        affine = (self.affine.get(a.key), self.affine.get(b.key))
+        a_step, b_step = (
+            rule.delta if rule else fmt.resolution
+            for rule, fmt in zip(affine, (a_format, b_format), strict=True)
+        )
+        factor = product_factor(a_step, b_step, c_format)
+        mantissa, exponent = math.frexp(factor)
+        scaled, places = mantissa != 0.5, 1 - exponent
+        if not scaled and abs(places) > _LARGEST_SHIFT:
+            return _Call(affine, None)
+        readings = (_reading(rule, fmt) for rule, fmt in zip(affine, (a_format, b_format), strict=True))
+        return _Call(affine, (*readings, scaled, 0 if scaled else places, factor))
 
     def _elementwise(self, node: Node, inputs: list[Located], outputs: list[Located]) -> Step:
-        if not _in_floats(node):
+        operations = integer_operations(node, inputs, outputs)
+        if operations is not None:
+            return self._integers(operations)
+        if not in_floats(node):
             return super()._elementwise(node, inputs, outputs)
         places = [*inputs, *outputs]
         shape, strides = merged(outputs[0].array.shape, [_steps(place.array) for place in places])
         if not shape:
             shape, strides = [1], [[0]] * len(places)
-        program = _Program(node, len(inputs), self._op_codes)
+        program = SlotProgram(node, len(inputs), self._op_codes)
         native = self._native.Elementwise(self.simd, shape, program.slots)
         for slot, value in program.constants:
             native.add_constant(slot, value)
@@ -139,81 +173,75 @@ class NativeExecutable(FixedPointExecutable):
 
         return run
 
-    def _reduce(self, node: Node, source: Located, target: Located) -> Step:
-        array, fmt = source.array, source.storage
-        over_rows = node.attributes["op"] == "sum" and node.attributes["axes"] == (0,) and array.ndim == 2
-        if not (over_rows and isinstance(fmt, Q) and _steps(array)[1] == 1):
-            return super()._reduce(node, source, target)
-        rows, columns = array.shape
-        sums = np.zeros(columns, np.int64)
-        call = (_address(array), _steps(array)[0], rows, columns, _address(sums), self.simd)
+    def _integers(self, operations: list[AddRectify | Mask]) -> Step:
+        calls: list[tuple[str, Callable[[], int]]] = []
+        for one in operations:
+            y, x, bias = (_address(p.array) if p else 0 for p in (one.y, one.x, one.bias))
+            rows, columns = one.y.array.shape
+            if isinstance(one, AddRectify):
+                assert isinstance(one.y.storage, Q)
+                limit = one.y.storage.highest
+                call = partial(
+                    self._native.add_rectify, y, x, bias, rows, columns, one.places, limit, self.simd
+                )
+            else:
+                g = _address(one.g.array)
+                call = partial(self._native.mask, y, x, bias, g, rows, columns, one.places, self.simd)
+            calls.append((one.y.label, call))
 
         def run() -> None:
-            self._native.sum_rows(*call)
-            self._move(sums.reshape(target.array.shape), fmt, target)
+            for label, call in calls:
+                self.count(label, call())
+
+        return run
+
+    def _reduce(self, node: Node, source: Located, target: Located) -> Step:
+        array, fmt, sums = source.array, source.storage, node.attributes["op"] == "sum"
+        if sums and fmt is Plain.BINARY64 and node.outputs[0].size == 1 and array.flags.c_contiguous:
+            by_definition, call = super()._reduce(node, source, target), (_address(array), array.size)
+
+            def total() -> None:
+                found = self._native.sum_exactly(*call)
+                if math.isfinite(found):
+                    self._write(target, np.asarray(found))
+                else:
+                    by_definition()
+
+            return total
+        over_rows = sums and node.attributes["axes"] == (0,) and array.ndim == 2 and _steps(array)[1] == 1
+        if not (
+            over_rows and isinstance(fmt, Q) and isinstance(target.storage, Q) and target.array.ndim == 1
+        ):
+            return super()._reduce(node, source, target)
+        rows, columns = array.shape
+        y = (_address(target.array), _steps(target.array)[0], target.storage.lowest, target.storage.highest)
+        places = fmt.fraction_bits - target.storage.fraction_bits
+        sum_rows = partial(
+            self._native.sum_rows, _address(array), _steps(array)[0], rows, columns, y, places, self.simd
+        )
+
+        def run() -> None:
+            self.count(target.label, sum_rows())
 
         return run
 
 
-class _Program:
-    """An element-wise program on as few slots as its values' lives allow.
+class _Call(NamedTuple):
+    """A product's arguments under the rules that its operands are read by.
 
     Attributes:
-        slots: how many.
-        slot_of: of each register that is read or stored.
-        constants: (slot, value).
-        instructions: (operation's code, target slot, three argument slots or -1).
+        affine: of A and of B; None for as they are.
+        arguments: of the kernel; None where it lacks the shift.
     """
 
-    def __init__(self, node: Node, input_count: int, op_codes: Mapping[str, int]) -> None:
-        program = node.program
-        alias = list(range(input_count + len(program)))
-        for i, instruction in enumerate(program):
-            if instruction.op == "copy":
-                alias[input_count + i] = alias[instruction.arguments[0]]
-        last = {alias[register]: len(program) for register in node.results}
-        for i, instruction in enumerate(program):
-            for argument in instruction.arguments:
-                last[alias[argument]] = max(last.get(alias[argument], 0), i)
-        # Inputs that are one number, and constants, are filled in once: their slots stay theirs.
-        self.slot_of = {i: i for i in range(input_count)}
-        self.slots = input_count
-        self.constants: list[tuple[int, float]] = []
-        self.instructions: list[tuple[int, int, int, int, int]] = []
-        free: list[int] = []
-        for i, instruction in enumerate(program):
-            register = input_count + i
-            if instruction.op == "copy":
-                self.slot_of[register] = self.slot_of[alias[register]]
-                continue
-            if instruction.op == "constant":
-                self.slot_of[register] = self._new_slot()
-                assert instruction.value is not None
-                self.constants.append((self.slot_of[register], float(instruction.value)))
-                continue
-            arguments = [self.slot_of[alias[argument]] for argument in instruction.arguments]
-            for argument in {alias[a] for a in instruction.arguments}:
-                made_here = argument >= input_count and program[argument - input_count].op != "constant"
-                if made_here and last[argument] == i:
-                    free.append(self.slot_of[argument])
-            self.slot_of[register] = free.pop() if free else self._new_slot()
-            first, second, third = [*arguments, -1, -1, -1][:3]
-            code = op_codes[instruction.op]
-            self.instructions.append((code, self.slot_of[register], first, second, third))
-
-    def _new_slot(self) -> int:
-        self.slots += 1
-        return self.slots - 1
+    affine: tuple[Affine | None, Affine | None]
+    arguments: tuple[Any, ...] | None
 
 
-def _in_floats(node: Node) -> bool:
-    """Whether a program computes in floats and flags alone, and makes no flag of a float but by comparing."""
-    for instruction in node.program:
-        if instruction.dtype not in ("float32", "float64", "bool"):
-            return False
-        if instruction.op in ("copy", "constant") and instruction.dtype == "bool":
-            return False
-    return True
+def _reading(rule: Affine | None, fmt: Q) -> tuple[bool, float, float, float]:
+    if rule is None:
+        return _AS_IT_IS
+    return (True, rule.factor(fmt), float(rule.lowest), float(rule.highest))
 
 
 def _address(array: Array) -> int:

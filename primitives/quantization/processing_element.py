@@ -7,7 +7,7 @@ An element has two multipliers of 32 by 16 bits. Before the delay they make one 
 After it they multiply two 16-bit activations by the same weight: two samples of the batch share a word. Halves are
 signed, so codes go in less 2^15, and 2^15 times the sum of the weights comes back at the end.
 
-This is the model that hardware is held against: `FixedPointExecutable(..., multiply=ProcessingElements())` runs
+This is the model that hardware is held against: `ReferenceExecutable(..., multiply=ProcessingElements())` runs
 whole gradient steps through it, to the same bits.
 """
 

@@ -8,9 +8,11 @@ import torch
 
 from primitives.learner.graph import Graph, Node, View
 from primitives.quantization import fixed_point, vector_unit
-from primitives.quantization.executable import FixedPointExecutable, Located, Product, Step, product_factor
+from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q
+from primitives.quantization.places import Located, Product, Step, product_factor
 from primitives.quantization.precision import Precision
+from primitives.quantization.reference_backend import ReferenceExecutable
 from primitives.quantization.roles import Operand, Plain, Storage
 
 _INT64 = (1 << 63) - 1
@@ -26,7 +28,7 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
     return TorchExecutable(graphs, precision, device=device)
 
 
-class TorchExecutable(FixedPointExecutable):
+class TorchExecutable(ReferenceExecutable):
     """See the module's text. Sums of products that int64 cannot hold go to NumPy's Python integers, by design."""
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision, *, device: str = "cpu") -> None:

@@ -76,7 +76,7 @@ void add_elementwise(Executor &executor, int program, std::vector<long> shape, l
     group.loads = transfers(loads);
     group.stores = transfers(stores);
     for (const auto &[op, scalars, arguments] : instructions) {
-        const ElementwiseFunction function = executor.kernels().elementwise[op][scalars];
+        const ElementwiseLoop function = executor.kernels().elementwise[op][scalars];
         if (!function)
             throw nb::value_error("instructions: every argument is one number");
         Elementwise::Argument made[4];
@@ -252,7 +252,7 @@ nb::object array(nb::object self, Offset offset, const std::vector<long> &shape,
 void bind_learner(nb::module_ &parent) {
     numpy::import_numpy();
     nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
-    m.attr("OP_NAMES") = OP_NAMES;
+    m.attr("OP_NAMES") = OPERATION_NAMES;
     m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "");
     nb::class_<Executor>(m, "Executor")
         .def(

@@ -148,7 +148,7 @@ void elementwise_loop(float *d, const float *a, const float *b, const float *c, 
 }
 
 template <typename F, int SCALARS>
-constexpr ElementwiseFunction loop_or_null() {
+constexpr ElementwiseLoop loop_or_null() {
     constexpr int all = (1 << F::arguments) - 1;
     if constexpr (SCALARS < all || (all == 1 && SCALARS == 1)) // of one argument: of one number, n times
         return &elementwise_loop<F, SCALARS>;
@@ -156,7 +156,7 @@ constexpr ElementwiseFunction loop_or_null() {
         return nullptr;
 }
 template <typename F>
-constexpr std::array<ElementwiseFunction, 7> loops() {
+constexpr std::array<ElementwiseLoop, 7> loops() {
     return {loop_or_null<F, 0>(), loop_or_null<F, 1>(), loop_or_null<F, 2>(), loop_or_null<F, 3>(),
             loop_or_null<F, 4>(), loop_or_null<F, 5>(), loop_or_null<F, 6>()};
 }

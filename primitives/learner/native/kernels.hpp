@@ -5,15 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "native/matrices.hpp"
+#include "native/operations.hpp"
+
 namespace placerl::learner {
 
-// C (rows, columns) = A (rows, depth) B (depth, columns); strides in elements. C's rows are contiguous.
-struct MatrixProduct {
-    int rows, columns, depth;
-    const float *a;
-    long a_row, a_column;
-    const float *b;
-    long b_row, b_column;
+// C (rows, columns) = A (rows, depth) B (depth, columns). C's rows are contiguous.
+struct MatrixProduct : Matrices<float> {
     float *c;
     long c_row;
     // What follows the product, in this order; each pointer may be null.
@@ -26,58 +24,9 @@ struct MatrixProduct {
 // Floats of workspace that `multiply` needs: one packed panel of B.
 constexpr std::size_t MULTIPLY_WORKSPACE = 320 * 128;
 
-// Element-wise operations: d[i] = op(a[i], b[i], c[i]) for i < n. They may read and write whole groups of 16
-// elements, so that arrays must have room up to the next multiple of 16. d may be a, b or c.
-using ElementwiseFunction = void (*)(float *d, const float *a, const float *b, const float *c, int n);
-
-enum class Op : int {
-    copy,
-    neg,
-    abs,
-    sign,
-    exp,
-    expm1,
-    log,
-    log1p,
-    sqrt,
-    rsqrt,
-    reciprocal,
-    sin,
-    cos,
-    tanh,
-    sigmoid,
-    erf,
-    floor,
-    ceil,
-    round,
-    logical_not,
-    add,
-    sub,
-    mul,
-    div,
-    pow,
-    maximum,
-    minimum,
-    remainder,
-    lt,
-    le,
-    gt,
-    ge,
-    eq,
-    ne,
-    logical_and,
-    logical_or,
-    where,
-    multiply_add,      // a b + c
-    multiply_subtract, // c - a b
-    count
-};
-// In the order of `Op`, separated by blanks: the names that the step graph has for them.
-inline constexpr const char *OP_NAMES =
-    "copy neg abs sign exp expm1 log log1p sqrt rsqrt reciprocal sin cos tanh sigmoid erf floor ceil round "
-    "logical_not add sub mul div pow maximum minimum remainder lt le gt ge eq ne logical_and logical_or "
-    "where "
-    "multiply_add multiply_subtract";
+// They may read and write whole groups of 16 elements, so that arrays must have room up to the next multiple
+// of 16.
+using ElementwiseLoop = ElementwiseFunction<float, int>;
 
 // y[j] = reduction of x[i * row + j] over i < rows, for j < columns.
 using ReduceRowsFunction = void (*)(const float *x, long row, int rows, int columns, float *y);
@@ -88,7 +37,7 @@ struct Kernels {
     const char *name;
     void (*multiply)(const MatrixProduct &, float *workspace);
     // [op][bits of the arguments that are one number instead of n]; null where every argument would be.
-    std::array<ElementwiseFunction, 7> elementwise[static_cast<int>(Op::count)];
+    std::array<ElementwiseLoop, 7> elementwise[static_cast<int>(Op::count)];
     ReduceRowsFunction sum_rows, max_rows, min_rows;
     ReduceFunction sum, max, min;
     bool (*all_finite)(const float *x, long n);

@@ -23,22 +23,11 @@ namespace {
 #include "learner/native/elementwise.hpp"
 #include "learner/native/gemm.hpp"
 
+#define PLACERL_LOOPS(name) loops<op::name>(),
 constexpr Kernels KERNELS = {
     PLACERL_SIMD,
     &multiply,
-    {loops<op::copy>(),      loops<op::neg>(),          loops<op::abs>(),
-     loops<op::sign>(),      loops<op::exp>(),          loops<op::expm1>(),
-     loops<op::log>(),       loops<op::log1p>(),        loops<op::sqrt>(),
-     loops<op::rsqrt>(),     loops<op::reciprocal>(),   loops<op::sin>(),
-     loops<op::cos>(),       loops<op::tanh>(),         loops<op::sigmoid>(),
-     loops<op::erf>(),       loops<op::floor>(),        loops<op::ceil>(),
-     loops<op::round>(),     loops<op::logical_not>(),  loops<op::add>(),
-     loops<op::sub>(),       loops<op::mul>(),          loops<op::div>(),
-     loops<op::pow>(),       loops<op::maximum>(),      loops<op::minimum>(),
-     loops<op::remainder>(), loops<op::lt>(),           loops<op::le>(),
-     loops<op::gt>(),        loops<op::ge>(),           loops<op::eq>(),
-     loops<op::ne>(),        loops<op::logical_and>(),  loops<op::logical_or>(),
-     loops<op::where>(),     loops<op::multiply_add>(), loops<op::multiply_subtract>()},
+    {PLACERL_COMMON_OPERATIONS(PLACERL_LOOPS) PLACERL_FLOAT_OPERATIONS(PLACERL_LOOPS)},
     &sum_rows,
     &max_rows,
     &min_rows,
@@ -48,6 +37,7 @@ constexpr Kernels KERNELS = {
     &all_finite,
     &multiply_add_block,
 };
+#undef PLACERL_LOOPS
 
 } // namespace
 } // namespace placerl::learner

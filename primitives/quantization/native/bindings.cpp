@@ -8,7 +8,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "quantization/native/bindings.hpp"
-#include "quantization/native/operations.hpp"
+#include "quantization/native/elementwise.hpp"
+#include "quantization/native/exact_sum.hpp"
+#include "quantization/native/product.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -17,8 +19,9 @@ namespace placerl::quantization {
 namespace {
 
 using Address = uintptr_t;
-using MatrixArguments = std::tuple<Address, int, int, long, long>; // address, rows, columns, strides
-using ReadingArguments = std::tuple<bool, double, double, double>; // coded, factor, lowest, highest
+using MatrixArguments = std::tuple<Address, int, int, long, long>;   // address, rows, columns, strides
+using TargetArguments = std::tuple<Address, long, int64_t, int64_t>; // address, stride, lowest, highest
+using ReadingArguments = std::tuple<bool, double, double, double>;   // coded, factor, lowest, highest
 
 const Kernels *kernels(const std::string &simd) {
 #if defined(__x86_64__)
@@ -71,18 +74,63 @@ double peak_gmacs(bool narrow, double seconds, const std::string &simd) {
 
 void bind_quantization(nb::module_ &parent) {
     nb::module_ m = parent.def_submodule("quantization", "Fixed-point products and element-wise programs");
-    m.attr("OPERATIONS") = OP_NAMES;
+    m.attr("OPERATIONS") = COMMON_NAMES;
     m.def(
         "simd", [](const std::string &simd) { return std::string(kernels(simd)->name); }, "simd"_a,
         "The instruction set that a name, or none, chooses.");
     m.def("peak_gmacs", &peak_gmacs, "narrow"_a, "seconds"_a = 0.2, "simd"_a = "",
           nb::call_guard<nb::gil_scoped_release>(),
           "What one core does at most, 16 or 32 bits, in 10^9 a second.");
-    m.def("sum_rows",
-          [](Address x, long row, long rows, long columns, Address sums, const std::string &simd) {
-              kernels(simd)->sum_rows(reinterpret_cast<const int32_t *>(x), row, rows, columns,
-                                      reinterpret_cast<int64_t *>(sums));
-          });
+    m.def("sum_exactly", &sum_exactly, "x"_a, "n"_a,
+          "The correctly rounded sum of n binary64 numbers at an address; NaN where it is not finite.");
+    m.def(
+        "sum_rows",
+        [](Address x, long row, long rows, long columns, const TargetArguments &y, int places,
+           const std::string &simd) {
+            const Rounding r{reinterpret_cast<int32_t *>(std::get<0>(y)),
+                             0,
+                             std::get<1>(y),
+                             false,
+                             places,
+                             0,
+                             std::get<2>(y),
+                             std::get<3>(y)};
+            return kernels(simd)->sum_rows(reinterpret_cast<const int32_t *>(x), row, rows, columns, r);
+        },
+        "x"_a, "row"_a, "rows"_a, "columns"_a, "y"_a, "places"_a, "simd"_a,
+        "Sums over the rows, over 2^places, rounded; returns how many saturated.");
+    m.def(
+        "add_rectify",
+        [](Address y, Address x, Address bias, long rows, long columns, int places, int32_t highest,
+           const std::string &simd) {
+            const Kernels *k = kernels(simd);
+            const auto *from = reinterpret_cast<const int32_t *>(bias);
+            std::vector<int32_t> rounded(static_cast<size_t>(columns)); // x has no places for the rest
+            for (size_t i = 0; i < rounded.size(); ++i)
+                rounded[i] = places ? (from[i] >> places) + (from[i] >> (places - 1) & 1) : from[i];
+            int64_t saturated = 0;
+            for (long i = 0; i < rows; ++i)
+                saturated += k->add_rectify(reinterpret_cast<int32_t *>(y) + i * columns,
+                                            reinterpret_cast<const int32_t *>(x) + i * columns, rounded.data(),
+                                            columns, highest);
+            return saturated;
+        },
+        "y"_a, "x"_a, "bias"_a, "rows"_a, "columns"_a, "places"_a, "highest"_a, "simd"_a,
+        "Bias and ReLU of dense rows; returns how many saturated.");
+    m.def(
+        "mask",
+        [](Address y, Address x, Address bias, Address g, long rows, long columns, int places,
+           const std::string &simd) {
+            const Kernels *k = kernels(simd);
+            const long step = bias ? columns : rows * columns; // without a bias, one row of all
+            for (long i = 0; i < rows * columns; i += step)
+                k->mask(reinterpret_cast<int32_t *>(y) + i, reinterpret_cast<const int32_t *>(x) + i,
+                        reinterpret_cast<const int32_t *>(bias), reinterpret_cast<const int32_t *>(g) + i,
+                        step, places);
+            return 0;
+        },
+        "y"_a, "x"_a, "bias"_a, "g"_a, "rows"_a, "columns"_a, "places"_a, "simd"_a,
+        "ReLU's derivative of dense rows: g where x + bias is positive, else 0; nothing saturates.");
     nb::class_<Product>(m, "Product")
         .def(
             "__init__",
@@ -107,7 +155,13 @@ void bind_quantization(nb::module_ &parent) {
                 return self.run(reading(a), reading(b), scaled, places, factor);
             },
             "a"_a, "b"_a, "scaled"_a, "places"_a, "factor"_a)
-        .def_ro("used_narrow", &Product::used_narrow)
+        .def_prop_ro("digits", [](const Product &self) { return std::make_tuple(self.plan.a, self.plan.b); })
+        .def_prop_ro("extremes",
+                     [](const Product &self) {
+                         const auto &[a, b] = self.extremes;
+                         return std::make_tuple(std::make_tuple(a.low, a.high),
+                                                std::make_tuple(b.low, b.high));
+                     })
         .def_prop_ro("saturated", [](const Product &self) {
             return std::make_tuple(self.saturated[0], self.saturated[1], self.saturated[2]);
         });

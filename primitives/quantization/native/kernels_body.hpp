@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
@@ -21,29 +22,30 @@ namespace {
 
 #include "quantization/native/vector_unit.hpp"
 
+#include "quantization/native/activation_unit.hpp"
+
 #include "quantization/native/packing.hpp"
 
 #include "quantization/native/rounding.hpp"
 
-#include "quantization/native/products.hpp"
+#include "quantization/native/words.hpp"
 
+#include "quantization/native/digits.hpp"
+
+#include "quantization/native/wide_products.hpp"
+
+#include "quantization/native/digit_products.hpp"
+
+#define PLACERL_FUNCTION(name) &op_##name,
 constexpr Kernels KERNELS = {
-    PLACERL_SIMD,
-    &multiply_wide,
-    &multiply_narrow,
-    &make_codes,
-    &find_extremes,
-    &sum_rows,
-    {&op_neg,         &op_abs,         &op_sign,       &op_exp,  &op_expm1,   &op_log,   &op_log1p,
-     &op_sqrt,        &op_rsqrt,       &op_reciprocal, &op_tanh, &op_sigmoid, &op_floor, &op_ceil,
-     &op_round,       &op_logical_not, &op_add,        &op_sub,  &op_mul,     &op_div,   &op_maximum,
-     &op_minimum,     &op_lt,          &op_le,         &op_gt,   &op_ge,      &op_eq,    &op_ne,
-     &op_logical_and, &op_logical_or,  &op_where},
-    &load_raw,
-    &store_raw,
-    &wide_block,
-    &narrow_block,
+    PLACERL_SIMD,   &multiply_wide, &multiply_digits,
+    &make_codes,    &short_codes,   &split_digits,
+    &find_extremes, &sum_rows,      {PLACERL_COMMON_OPERATIONS(PLACERL_FUNCTION)},
+    &load_raw,      &load_floats,   &store_floats,
+    &store_raw,     &add_rectify,   &mask_positive,
+    &wide_block,    &narrow_block,
 };
+#undef PLACERL_FUNCTION
 
 } // namespace
 } // namespace placerl::quantization

@@ -35,6 +35,42 @@ inline int64_t store_raw(int32_t *raw, const double *x, long n, double scale, do
     return saturated;
 }
 
+// A line of a product's sums, exact in binary64: C[row, column ..] = saturate(round(sum x factor)). `within`:
+// no result can leave int32 even doubled, nor the format.
+inline int64_t round_sums(const Rounding &r, const double *sums, int columns, bool within, long row,
+                          long column) {
+    int32_t *c = r.c + row * r.c_row + column * r.c_column;
+    int32_t line[32];
+    const bool dense = r.c_column == 1;
+    int32_t *target = dense ? c : line;
+    int64_t saturated = 0;
+    if (within) {
+        // floor(x + 1/2) = floor((floor(2 x) + 1) / 2)
+        const __m512d twice = _mm512_set1_pd(2 * r.factor);
+        constexpr int FLOOR = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+        for (int j = 0; j < columns; j += 16) {
+            const __m256i low =
+                _mm512_cvt_roundpd_epi32(_mm512_mul_pd(_mm512_loadu_pd(sums + j), twice), FLOOR);
+            const __m256i high =
+                _mm512_cvt_roundpd_epi32(_mm512_mul_pd(_mm512_loadu_pd(sums + j + 8), twice), FLOOR);
+            const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+            const __m512i rounded = _mm512_srai_epi32(_mm512_add_epi32(both, _mm512_set1_epi32(1)), 1);
+            if (columns - j >= 16)
+                _mm512_storeu_si512(target + j, rounded);
+            else
+                _mm512_mask_storeu_epi32(target + j, static_cast<__mmask16>((1 << (columns - j)) - 1),
+                                         rounded);
+        }
+    } else {
+        saturated = store_raw(target, sums, columns, r.factor, static_cast<double>(r.lowest),
+                              static_cast<double>(r.highest));
+    }
+    if (!dense)
+        for (int j = 0; j < columns; ++j)
+            c[j * r.c_column] = line[j];
+    return saturated;
+}
+
 inline int64_t make_codes(const int32_t *raw, int32_t *codes, long n, double factor, double lowest,
                           double highest) {
     const __m512d f = _mm512_set1_pd(factor), low = _mm512_set1_pd(lowest), high = _mm512_set1_pd(highest);
@@ -87,7 +123,8 @@ inline int64_t round_line(const Rounding &r, const int64_t *sums, int columns, i
     return saturated;
 }
 
-inline void sum_rows(const int32_t *x, long row, long rows, long columns, int64_t *sums) {
+inline int64_t sum_rows(const int32_t *x, long row, long rows, long columns, const Rounding &r) {
+    int64_t saturated = 0;
     for (long j = 0; j < columns; j += 16) { // a cache line at a time
         const auto lanes = static_cast<__mmask16>(columns - j >= 16 ? 0xffff : (1 << (columns - j)) - 1);
         __m512i low = _mm512_setzero_si512(), high = low;
@@ -96,9 +133,16 @@ inline void sum_rows(const int32_t *x, long row, long rows, long columns, int64_
             low = _mm512_add_epi64(low, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(line)));
             high = _mm512_add_epi64(high, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(line, 1)));
         }
-        _mm512_mask_storeu_epi64(sums + j, static_cast<__mmask8>(lanes), low);
-        _mm512_mask_storeu_epi64(sums + j + 8, static_cast<__mmask8>(lanes >> 8), high);
+        alignas(64) int64_t sums[16];
+        _mm512_store_si512(sums, low);
+        _mm512_store_si512(sums + 8, high);
+        const int count = static_cast<int>(std::min(16L, columns - j));
+        int32_t line[16];
+        saturated += round_line(r, sums, count, line);
+        for (int i = 0; i < count; ++i)
+            r.c[(j + i) * r.c_column] = line[i];
     }
+    return saturated;
 }
 
 #else
@@ -108,6 +152,16 @@ inline int64_t store_raw(int32_t *raw, const double *x, long n, double scale, do
     for (long i = 0; i < n; ++i)
         saturated += saturate(round_half_up(x[i] * scale), lowest, highest, raw + i);
     return saturated;
+}
+
+inline int64_t round_sums(const Rounding &r, const double *sums, int columns, bool within, long row,
+                          long column) {
+    int32_t line[32];
+    const int64_t saturated = store_raw(line, sums, columns, r.factor, static_cast<double>(r.lowest),
+                                        static_cast<double>(r.highest));
+    for (int j = 0; j < columns; ++j)
+        r.c[row * r.c_row + (column + j) * r.c_column] = line[j];
+    return within ? 0 : saturated;
 }
 
 inline int64_t make_codes(const int32_t *raw, int32_t *codes, long n, double factor, double lowest,
@@ -145,12 +199,20 @@ inline int64_t round_line(const Rounding &r, const int64_t *sums, int columns, i
     return saturated;
 }
 
-inline void sum_rows(const int32_t *x, long row, long rows, long columns, int64_t *sums) {
-    for (long j = 0; j < columns; ++j)
-        sums[j] = 0;
-    for (long i = 0; i < rows; ++i)
-        for (long j = 0; j < columns; ++j)
-            sums[j] += x[i * row + j];
+inline int64_t sum_rows(const int32_t *x, long row, long rows, long columns, const Rounding &r) {
+    int64_t saturated = 0;
+    for (long j = 0; j < columns; j += 16) {
+        const int count = static_cast<int>(std::min(16L, columns - j));
+        int64_t sums[16] = {};
+        for (long i = 0; i < rows; ++i)
+            for (int k = 0; k < count; ++k)
+                sums[k] += x[i * row + j + k];
+        int32_t line[16];
+        saturated += round_line(r, sums, count, line);
+        for (int k = 0; k < count; ++k)
+            r.c[(j + k) * r.c_column] = line[k];
+    }
+    return saturated;
 }
 
 #endif

@@ -46,11 +46,13 @@ inline double hyperbolic_tangent(double x) {
 
 template <typename Function>
 inline void each1(double *d, const double *a, long n, Function f) {
+#pragma GCC ivdep
     for (long i = 0; i < n; ++i)
         d[i] = f(a[i]);
 }
 template <typename Function>
 inline void each2(double *d, const double *a, const double *b, long n, Function f) {
+#pragma GCC ivdep
     for (long i = 0; i < n; ++i)
         d[i] = f(a[i], b[i]);
 }
@@ -98,6 +100,7 @@ BINARY(logical_or, x != 0 || y != 0)
 #undef BINARY
 
 inline void op_where(double *d, const double *a, const double *b, const double *c, long n) {
+#pragma GCC ivdep
     for (long i = 0; i < n; ++i)
         d[i] = a[i] != 0 ? b[i] : c[i];
 }
@@ -105,6 +108,17 @@ inline void op_where(double *d, const double *a, const double *b, const double *
 inline void load_raw(double *d, const int32_t *raw, long n, double step) {
     for (long i = 0; i < n; ++i)
         d[i] = raw[i] * step;
+}
+
+inline void load_floats(double *d, const float *x, long n) {
+#pragma GCC ivdep
+    for (long i = 0; i < n; ++i)
+        d[i] = x[i];
+}
+inline void store_floats(float *y, const double *d, long n) {
+#pragma GCC ivdep
+    for (long i = 0; i < n; ++i)
+        y[i] = static_cast<float>(d[i]);
 }
 
 // To the nearest, ties upwards; NaN stays NaN.

@@ -18,7 +18,7 @@ struct Elementwise {
         long step = 0;
     };
     struct Instruction {
-        ElementwiseFunction function;
+        ElementwiseLoop function;
         Argument target, a, b, c;
     };
     struct Transfer {

@@ -1,122 +1,15 @@
-// A fixed-point step graph's nodes as objects that are made once and run at every step. Arrays are given by
-// their address, strides in elements; whoever makes an object keeps its arrays where they are.
+// Element-wise programs of fixed-point step graphs, as objects that are made once and run at every step.
+// Arrays are given by their address, strides in elements; whoever makes an object keeps its arrays where they
+// are.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "quantization/native/kernels.hpp"
 
 namespace placerl::quantization {
-
-// One operand of a matrix product.
-struct Matrix {
-    const int32_t *data = nullptr;
-    int rows = 0, columns = 0;
-    long row = 0, column = 0;
-};
-
-// How an operand is read: as it is, or as centred codes of an n-bit rule.
-struct Reading {
-    bool coded = false;
-    double factor = 0, lowest = 0, highest = 0;
-};
-
-class Product {
-  public:
-    Product(const Kernels *kernels, Matrix a, Matrix b, Rounding target)
-        : kernels_(kernels), a_(a), b_(b), target_(target) {}
-
-    // Whether it ran: not where 64 bits might not hold the sums. Counts in `saturated`.
-    bool run(const Reading &a_reading, const Reading &b_reading, bool scaled, int places, double factor) {
-        saturated[0] = saturated[1] = saturated[2] = 0;
-        MatrixProduct p{a_.rows,   b_.columns, a_.columns, a_.data,  a_.row,
-                        a_.column, b_.data,    b_.row,     b_.column};
-        Extremes a = read(a_, a_reading, a_codes_, saturated[0]);
-        Extremes b = read(b_, b_reading, b_codes_, saturated[1]);
-        if (a_reading.coded)
-            p.a = a_codes_.data(), p.a_row = a.row, p.a_column = a.column;
-        if (b_reading.coded)
-            p.b = b_codes_.data(), p.b_row = b.row, p.b_column = b.column;
-        // Exact as long as the product of the magnitudes is: up to 2^31 x 2^31 x 2^20 in 128 bits' stead.
-        const double bound = double(a.magnitude()) * double(b.magnitude()) * p.depth;
-        if (bound > 9.2e18)
-            return false;
-        Rounding rounding = target_;
-        rounding.scaled = scaled, rounding.places = places, rounding.factor = factor;
-        const int32_t a_offset = a.offset(), b_offset = b.offset();
-        const int64_t widest = (int64_t(a.magnitude_less(a_offset)) * b.magnitude_less(b_offset));
-        const int64_t block =
-            std::min<int64_t>(widest ? 0x7fffffff / widest : p.depth + 1, 1 << 20) & ~int64_t(1);
-        const bool narrow = a.narrow() && b.narrow() && block >= NARROW_BLOCK && p.columns >= PANEL_COLUMNS;
-        workspace_.resize(std::max(wide_workspace(p), narrow_workspace(p)));
-        used_narrow = narrow;
-        saturated[2] =
-            narrow ? kernels_->multiply_narrow(p, rounding, workspace_.data(), int(block), a_offset, b_offset)
-                   : kernels_->multiply_wide(p, rounding, workspace_.data());
-        return true;
-    }
-
-    int64_t saturated[3] = {}; // codes of A, codes of B, results
-    bool used_narrow = false;
-
-  private:
-    static constexpr int NARROW_BLOCK = 16; // fewer products between widenings cost more than 32 bits do
-    static constexpr int PANEL_COLUMNS = 8;
-
-    struct Extremes {
-        int32_t low = 0, high = 0;
-        long row = 0, column = 0; // strides of what was read
-        int64_t magnitude() const { return std::max(-int64_t(low), int64_t(high)); }
-        // What brings all values into 16 bits, where anything does.
-        int32_t offset() const { return low < -32768 || high > 32767 ? (int64_t(low) + high + 1) / 2 : 0; }
-        bool narrow() const { return int64_t(high) - low <= 65535; }
-        int64_t magnitude_less(int32_t offset) const {
-            return std::max(std::abs(int64_t(low) - offset), std::abs(int64_t(high) - offset));
-        }
-    };
-
-    Extremes read(const Matrix &m, const Reading &reading, std::vector<int32_t> &codes, int64_t &saturated) {
-        // Along the contiguous dimension, line by line.
-        const bool by_rows = m.column == 1 || m.columns == 1;
-        const long lines = by_rows ? m.rows : m.columns, length = by_rows ? m.columns : m.rows;
-        const long line = by_rows ? m.row : m.column, step = by_rows ? m.column : m.row;
-        Extremes found{0, 0, by_rows ? length : 1, by_rows ? 1 : length};
-        if (reading.coded)
-            codes.resize(static_cast<size_t>(lines * length));
-        const bool dense = step == 1 || length == 1;
-        const bool whole = dense && (line == length || lines == 1);
-        const long pieces = whole ? 1 : lines, size = whole ? lines * length : length;
-        for (long i = 0; i < pieces; ++i) {
-            const int32_t *x = m.data + i * line;
-            if (!dense) {
-                line_.resize(static_cast<size_t>(size));
-                for (long j = 0; j < size; ++j)
-                    line_[j] = x[j * step];
-                x = line_.data();
-            }
-            if (reading.coded) {
-                int32_t *c = codes.data() + i * size;
-                saturated += kernels_->codes(x, c, size, reading.factor, reading.lowest, reading.highest);
-            } else {
-                kernels_->extremes(x, size, &found.low, &found.high);
-            }
-        }
-        if (reading.coded) { // codes' extremes are their rule's
-            found.low = std::min(0, static_cast<int32_t>(reading.lowest));
-            found.high = std::max(0, static_cast<int32_t>(reading.highest));
-        }
-        return found;
-    }
-
-    const Kernels *kernels_;
-    Matrix a_, b_;
-    Rounding target_;
-    std::vector<int32_t> a_codes_, b_codes_, workspace_, line_;
-};
 
 enum class Kind : int { fixed, binary32, binary64, int32, int64, boolean, uint8 };
 
@@ -229,7 +122,7 @@ class Elementwise {
             if (place.kind == Kind::fixed && step == 1)
                 kernels_->load(d, reinterpret_cast<const int32_t *>(p), n, place.scale);
             else if (place.kind == Kind::binary32 && step == 1)
-                std::copy_n(reinterpret_cast<const float *>(p), n, d);
+                kernels_->load_floats(d, reinterpret_cast<const float *>(p), n);
             else if (step == 0)
                 std::fill_n(d, n, read(place, p));
             else
@@ -258,6 +151,8 @@ class Elementwise {
                 *reinterpret_cast<int32_t *>(p + i * bytes) = raw[i];
             return;
         }
+        if (place.kind == Kind::binary32 && step == 1)
+            return kernels_->store_floats(reinterpret_cast<float *>(p), d, n);
         for (long i = 0; i < n; ++i, p += bytes)
             switch (place.kind) {
             case Kind::binary32:

@@ -1,0 +1,155 @@
+"""Element-wise programs as the native backend runs them: on slots of binary64, or as a layer's integer operations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from primitives.learner.graph import Node
+from primitives.quantization.fixed_point import Array, Q
+from primitives.quantization.places import Located
+
+
+class SlotProgram:
+    """An element-wise program on as few slots as its values' lives allow.
+
+    Attributes:
+        slots: how many.
+        slot_of: of each register that is read or stored.
+        constants: (slot, value).
+        instructions: (operation's code, target slot, three argument slots or -1).
+    """
+
+    def __init__(self, node: Node, input_count: int, op_codes: Mapping[str, int]) -> None:
+        program = node.program
+        alias = list(range(input_count + len(program)))
+        for i, instruction in enumerate(program):
+            if instruction.op == "copy":
+                alias[input_count + i] = alias[instruction.arguments[0]]
+        last = {alias[register]: len(program) for register in node.results}
+        for i, instruction in enumerate(program):
+            for argument in instruction.arguments:
+                last[alias[argument]] = max(last.get(alias[argument], 0), i)
+        # Inputs that are one number, and constants, are filled in once: their slots stay theirs.
+        self.slot_of = {i: i for i in range(input_count)}
+        self.slots = input_count
+        self.constants: list[tuple[int, float]] = []
+        self.instructions: list[tuple[int, int, int, int, int]] = []
+        free: list[int] = []
+        for i, instruction in enumerate(program):
+            register = input_count + i
+            if instruction.op == "copy":
+                self.slot_of[register] = self.slot_of[alias[register]]
+                continue
+            if instruction.op == "constant":
+                self.slot_of[register] = self._new_slot()
+                assert instruction.value is not None
+                self.constants.append((self.slot_of[register], float(instruction.value)))
+                continue
+            arguments = [self.slot_of[alias[argument]] for argument in instruction.arguments]
+            for argument in {alias[a] for a in instruction.arguments}:
+                made_here = argument >= input_count and program[argument - input_count].op != "constant"
+                if made_here and last[argument] == i:
+                    free.append(self.slot_of[argument])
+            self.slot_of[register] = free.pop() if free else self._new_slot()
+            first, second, third = [*arguments, -1, -1, -1][:3]
+            code = op_codes[instruction.op]
+            self.instructions.append((code, self.slot_of[register], first, second, third))
+
+    def _new_slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+
+def in_floats(node: Node) -> bool:
+    """Whether a program computes in floats and flags alone, and makes no flag of a float but by comparing."""
+    for instruction in node.program:
+        if instruction.dtype not in ("float32", "float64", "bool"):
+            return False
+        if instruction.op in ("copy", "constant") and instruction.dtype == "bool":
+            return False
+    return True
+
+
+MOST_PLACES = 31
+
+
+@dataclass(frozen=True)
+class AddRectify:
+    """y = max(0, x + bias), `x` and `y` dense rows, `bias` one of them, with `places` more fraction bits than they."""
+
+    y: Located
+    x: Located
+    bias: Located
+    places: int
+
+
+@dataclass(frozen=True)
+class Mask:
+    """y = g where x + bias is positive, else 0: ReLU's derivative. Dense rows; `bias` as in `AddRectify`, or None."""
+
+    y: Located
+    x: Located
+    bias: Located | None
+    g: Located
+    places: int
+
+
+def integer_operations(
+    node: Node, inputs: Sequence[Located], outputs: Sequence[Located]
+) -> list[AddRectify | Mask] | None:
+    """A program as integer operations that give the same bits; None where it is another, or its formats are."""
+    found = []
+    for result, y in zip(node.results, outputs, strict=True):
+        operation = _integer_operation(node, result, inputs, y)
+        if operation is None:
+            return None
+        found.append(operation)
+    return found
+
+
+def _integer_operation(
+    node: Node, result: int, inputs: Sequence[Located], y: Located
+) -> AddRectify | Mask | None:
+    match _expression(node, len(inputs), result):
+        case ("maximum", ("add", int(x), int(bias)), 0.0):
+            return _add_rectify(y, inputs[x], inputs[bias])
+        case ("where", ("le", int(x), 0.0), 0.0, int(g)) if _alike(y, inputs[g]) and _dense(y, inputs[x]):
+            return Mask(y, inputs[x], None, inputs[g], 0)
+        case ("where", ("le", ("maximum", ("add", int(x), int(bias)), 0.0), 0.0), 0.0, int(g)):
+            rectified = _add_rectify(inputs[x], inputs[x], inputs[bias])
+            if rectified and _alike(y, inputs[g]) and _dense(y, inputs[x]):
+                return Mask(y, inputs[x], inputs[bias], inputs[g], rectified.places)
+    return None
+
+
+def _expression(node: Node, input_count: int, register: int) -> object:
+    """A register's value: the number of an input, a constant as a float, or (operation, arguments ..)."""
+    if register < input_count:
+        return register
+    instruction = node.program[register - input_count]
+    if instruction.op == "constant":
+        assert instruction.value is not None
+        return float(instruction.value)
+    return (instruction.op, *(_expression(node, input_count, one) for one in instruction.arguments))
+
+
+def _add_rectify(y: Located, x: Located, bias: Located) -> AddRectify | None:
+    if not (_alike(y, x) and isinstance(x.storage, Q) and isinstance(bias.storage, Q)):
+        return None
+    places = bias.storage.fraction_bits - x.storage.fraction_bits
+    array: Array = bias.array
+    one_row = array.ndim == 2 and array.strides[0] == 0 and array.strides[1] == array.itemsize
+    return AddRectify(y, x, bias, places) if one_row and 0 <= places < MOST_PLACES else None
+
+
+def _alike(*places: Located) -> bool:
+    """Whether all are dense, of one shape and one format."""
+    return _dense(*places) and len({place.storage for place in places}) == 1
+
+
+def _dense(*places: Located) -> bool:
+    """Whether all are fixed-point, dense, and of one shape of two dimensions."""
+    shape = places[0].array.shape
+    return len(shape) == 2 and all(
+        isinstance(place.storage, Q) and place.array.shape == shape and place.array.flags.c_contiguous
+        for place in places
+    )
