@@ -70,8 +70,14 @@ asv-check: $(VENV)/bench-installed  ## does `make asv` catch a slowdown, and pas
 soak: install  ## train for MINUTES (60): memory, descriptors and throughput must stay flat
 	$(BIN)/python -P -m harness.benchmarks.soak --minutes $(or $(MINUTES),60) --out $(or $(OUT),results/soak)
 
+# Two at a time: what takes longest first.
+FUZZ := test_store_files test_toml_files test_worker_protocol test_hostile_store
+.PHONY: $(FUZZ:%=fuzz-%)
 fuzz: install  ## hostile files and lines, EXAMPLES (100000) of each kind
-	PLACERL_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest tests/fuzz
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going $(FUZZ:%=fuzz-%)
+
+$(FUZZ:%=fuzz-%): fuzz-%:
+	PLACERL_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest -p no:cacheprovider --durations=0 tests/fuzz/$*.py
 
 baselines: install  ## build the environments of all baselines; one that fails stops no other
 	$(BIN)/placerl baselines all
@@ -102,6 +108,14 @@ bench-replay-threads: install  ## threads on one replay buffer, beside a global 
 
 bench-adapters: install  ## training in other libraries with this project's replay and with their own (PAL Fig. 11)
 	$(BIN)/python -P -m harness.benchmarks.adapters --out $(or $(OUT),results/bench-adapters)
+
+.PHONY: bench-cluster
+bench-cluster: install  ## cells a minute over Ray nodes on this machine, and what a cell costs; OUT=folder
+	$(BIN)/python -P -m harness.benchmarks.cluster --out $(or $(OUT),results/bench-cluster)
+
+.PHONY: scale
+scale: install  ## 1 to 10,000 nodes, simulated from service times measured here: table and plot; OUT=folder
+	$(BIN)/python -P -m harness.benchmarks.scale --out $(or $(OUT),results/scale)
 
 .PHONY: fpga-replay
 fpga-replay: install  ## cycles of the replay pipeline beside MAP's formulas, and its cells on UltraScale+

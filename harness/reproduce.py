@@ -24,6 +24,7 @@ from harness import (
 )
 from harness.claims.base import Claim
 from harness.claims.experiments import EXPERIMENTS
+from harness.in_hand import MOST_DEATHS, in_hand
 from harness.mapping import Mapping
 from harness.progress import Report, part
 from harness.provenance import Provenance
@@ -243,7 +244,8 @@ def finished(run: Run, cell: Cell) -> bool:
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
     """Measure the cells that are not finished yet, storing each as it ends.
 
-    A cell that raises is stored as failed with its error, and the run goes on.
+    A cell that raises is stored as failed with its error, and the run goes on; so is one that the process has died in
+    again and again.
     """
     sizes_s = [max(cell.estimate_s, 1) for cell in cells]
     total_s = sum(sizes_s)
@@ -252,11 +254,14 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
         report(done_s, total_s, cell.key)
         if not finished(run, cell) or cell.stale(run):
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
-            try:
-                rows = cell.measure(run, inner)
-            except Exception as error:  # one broken cell must not cost the others; it is stored and shown
-                rows = [failure(cell, error)]
-            store_rows(run, cell, rows)
+            with in_hand(run.path, cell.key) as deaths:
+                try:
+                    if deaths >= MOST_DEATHS:
+                        raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
+                    rows = cell.measure(run, inner)
+                except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+                    rows = [failure(cell, error)]
+                store_rows(run, cell, rows)
     report(total_s, total_s, "done")
 
 

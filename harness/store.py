@@ -89,6 +89,11 @@ class Run:
         self.record = record
         self._store = store
 
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        return self._store.path
+
     def finished(self, cell: str) -> bool:
         """Whether `cell` has been finished in this run, now or before an interruption."""
         with self._store.reading() as database:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,12 +13,29 @@ from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.progress import Report
 from harness.provenance import Provenance
-from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.compose import Fusion
+from harness.runtime.on_policy import start
 from harness.runtime.options import STRICT, Options
-from harness.runtime.training import Progress, Training
+from harness.runtime.training import Progress
 from harness.workload import Workload
 
 STRETCH_S = 0.5  # long against the clock and one episode's reset, short against the machine's drift
+
+
+class Trains(Protocol):
+    """What is measured of a training, in this process or on a cluster."""
+
+    @property
+    def fusion(self) -> Fusion: ...
+
+    @property
+    def provenance(self) -> Provenance: ...
+
+    def warm_up(self) -> Progress: ...
+
+    def advance(self, gradient_steps: int) -> Progress: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -143,6 +160,20 @@ def train(
         UserError: something does not fit together, or is not installed.
     """
     training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
+    return measured(training, workload, mapping, batch_size, seed, extent, report, options)
+
+
+def measured(
+    training: Trains,
+    workload: Workload,
+    mapping: Mapping,
+    batch_size: int,
+    seed: int,
+    extent: Extent,
+    report: Report,
+    options: Options = STRICT,
+) -> list[Measurement]:
+    """As `train`, of a training that has been made; closes it."""
     run = _Run(
         workload,
         mapping,
@@ -168,7 +199,7 @@ def train(
     return run.rows()
 
 
-def _stretches(training: Training | OnPolicyTraining, run: _Run, extent: Extent, report: Report) -> None:
+def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> None:
     steps, size, begun_s = 0, 1, time.perf_counter()
     while (share := extent.share(begun_s, steps)) < 1:
         report(share, 1, "training")

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,6 +105,18 @@ def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) ->
     if not reproduce.finished(run, cell):
         reproduce.measure_now(run, cell, silent)
     return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+
+
+@contextmanager
+def cluster_extra(address: str) -> Iterator[None]:
+    """Imports of what the extra `cluster` needs, asked for by `--ray`; UserError where it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        found = f"{address!r}, but {error.name} is not installed"
+        raise UserError(
+            "command line", "--ray", found, "with the extra 'cluster': pip install 'placerl[cluster]'"
+        ) from None
 
 
 def named_baselines(text: str, field: str = "--baselines") -> list[str]:

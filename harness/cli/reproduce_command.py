@@ -15,12 +15,12 @@ from harness.cli.common import (
     ResultsOption,
     TierOption,
     begin,
+    cluster_extra,
     out,
     print_json,
     store_path,
     write_report,
 )
-from harness.errors import UserError
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.revision import revision
@@ -107,12 +107,8 @@ def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on the machines of a Ray cluster; the keys of the cells that failed."""
-    try:
+    with cluster_extra(address):
         from harness.cluster import cells as on_cluster
-    except ModuleNotFoundError as error:
-        found = f"{address!r}, but {error.name} is not installed"
-        raise UserError(
-            "command line", "--ray", found, "with the extra 'cluster': pip install 'placerl[cluster]'"
-        ) from None
-    with on_cluster.connected(address), Store.open(store_path(results)) as store, bar("reproduce") as report:
+        from harness.cluster.connection import connected
+    with connected(address), Store.open(store_path(results)) as store, bar("reproduce") as report:
         return on_cluster.execute(store, tier, cells, report, fresh=fresh)

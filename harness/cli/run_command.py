@@ -1,6 +1,6 @@
 """`placerl run`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,15 +14,21 @@ from harness.cli.common import (
     TierOption,
     WorkloadArgument,
     begin,
+    cluster_extra,
     loaded,
     predicted,
     print_rows,
 )
+from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.progress import bar
+from harness.reproduce import Cell
 from harness.runtime.compose import Fusion
 from harness.runtime.options import Options
 from harness.training_run import Extent
+
+if TYPE_CHECKING:
+    from harness.cluster.run import Asked
 
 
 @app.command(
@@ -67,6 +73,21 @@ def run(
     fusion: Annotated[
         Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", help="Train over Ray actors, at least one environment each: an address, or `local`."
+        ),
+    ] = None,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="With --ray: parts of the replay.")] = 1,
+    place: Annotated[
+        str,
+        typer.Option(
+            "--place",
+            help="With --ray: resources of the machines for a role, as learners=big,shards=big; those of the "
+            "mapping's devices when left out.",
+        ),
+    ] = "",
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
@@ -90,16 +111,35 @@ def run(
         fusion=fusion,
     )
     asked, chosen = options.applied(item), Mapping.parse(mapping) if mapping else None
-    if chosen:
-        options.check(asked, chosen, size)
+    on_cluster = _on_cluster(ray, options, shards, place) if ray else None
+
+    def checked(mapping: Mapping) -> Cell:
+        """What is to be run, before anything is written where the mapping is given."""
+        if on_cluster:
+            return on_cluster.cell(asked, mapping, size, seed, Extent(seconds, steps))
+        options.check(asked, mapping, size)
+        return reproduce.run_cell(asked, size, seed, Extent(seconds, steps), mapping, options)
+
+    cell = checked(chosen) if chosen else None
     opened = begin(results, tier)
-    if chosen is None:
+    if chosen is None or cell is None:
         chosen = predicting.chosen_mapping(predicted(opened, item, size, tier))
-        options.check(asked, chosen, size)
-    cell = reproduce.run_cell(asked, size, seed, Extent(seconds, steps), chosen, options)
+        cell = checked(chosen)
     with bar(cell.key) as report:
         rows = reproduce.measure_now(opened, cell, report)
     under = f"{chosen}, {options}" if str(options) else str(chosen)
     print_rows(rows, f"{item.name}, batch size {size}, {under}", as_json)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+def _on_cluster(address: str, options: Options, shards: int, place: str) -> "Asked":
+    """What is asked of a cluster; UserError for options that it does not have."""
+    for name in ("threads", "envpool", "presampled_batches", "overlap", "reallocate", "fusion"):
+        if (found := options.given().get(name)) is not None:
+            raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
+    with cluster_extra(address):
+        from harness.cluster.run import Asked
+        from harness.cluster.training import Size
+    actors = options.processes or options.actors or Size().actors
+    return Asked(address, Size(actors, shards, options.learners), place)

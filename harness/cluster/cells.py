@@ -1,24 +1,24 @@
 """Measures the cells of a plan on the machines of a Ray cluster, each result stored as it comes.
 
-Cells that need one another's rows form a chain, which one Ray actor measures, a call a cell: so what is compared was
-measured on one machine. The actor holds its machine's resource (`MACHINE`), so that whatever is timed has the machine
-to itself. Ray places the actors, keeps the rest waiting, and starts an actor anew when its node dies. Results go to
-the store through this process, the single writer.
+One cell is a Ray task that holds its machine's resource (`MACHINE`), so that whatever is timed has the machine to
+itself. Cells that need one another's rows form a chain: each is sent to the machine of those before it. Ray places
+the tasks, keeps the rest waiting, and tries one again whose worker or node dies. Results go to the store through this
+process, the single writer.
 """
 
-import socket
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness import machine, reproduce, workers
-from harness.errors import UserError
+from harness.cluster.connection import MACHINE, RESTARTS, brief
 from harness.measurement import Measurement
 from harness.progress import Report, silent
 from harness.reproduce import Cell
@@ -26,88 +26,79 @@ from harness.revision import revision
 from harness.store import Run, Store
 from harness.tiers import Tier
 
-MACHINE = "placerl"
-"""The custom resource that stands for one machine: `ray start --resources='{"placerl": 1}'`."""
-RESTARTS = 3  # how often Ray starts a chain's actor anew, and its cell with it, when a node dies
+
+class Elsewhere(NamedTuple):
+    """The task has come to a machine of another kind than the rows before it: nothing was measured."""
+
+    node: str
+    machine: dict[str, Any]
 
 
-class MachineChanged(Exception):
-    """The chain goes on where its earlier rows were not measured."""
+class Measured(NamedTuple):
+    """The rows of a cell, and the node that measured them."""
+
+    node: str
+    rows: list[Measurement]
 
 
-@ray.remote(num_cpus=0, resources={MACHINE: 1}, max_restarts=RESTARTS, max_task_retries=RESTARTS)
-class _Chain:
-    """One machine, for as long as it measures the cells of a chain."""
+class _Before(Run):
+    """Stands for the run that a cell belongs to: the rows of the cells before it, without a store."""
 
-    def fingerprint(self) -> str:
-        return machine.fingerprint()
+    def __init__(self, rows: Sequence[Measurement]) -> None:
+        self._rows = list(rows)
 
-    def describe(self) -> dict[str, Any]:
-        return machine.describe().to_json()
+    def measurements(self, **chosen: Any) -> list[Measurement]:
+        return [row for row in self._rows if all(getattr(row, name) == is_ for name, is_ in chosen.items())]
 
-    def build(self, names: Sequence[str]) -> None:
-        """Builds baselines' environments, where this machine has none; a failure shows in the cells that need it."""
-        workers.build_baselines(names)
 
-    def measure(self, cell: Cell, before: list[Measurement], fingerprint: str) -> list[Measurement]:
-        """The rows of a cell, from those of the chain's cells before it."""
-        if before and machine.fingerprint() != fingerprint:
-            raise MachineChanged
-        with (
-            tempfile.TemporaryDirectory(prefix="placerl-cell-") as folder,
-            Store.open(Path(folder) / "chain.sqlite") as store,
-        ):
-            run = store.begin_run("chain", revision(), {"fingerprint": fingerprint})
-            if before:
-                run.finish("before", before)
-            return cell.measure(run, silent)
+_fingerprint = lru_cache(maxsize=1)(
+    machine.fingerprint
+)  # asks drivers and programs: once a process is enough
+
+
+@ray.remote(num_cpus=0, resources={MACHINE: 1}, max_retries=RESTARTS)
+def _measure(cell: Cell, before: list[Measurement], fingerprint: str) -> Elsewhere | Measured:
+    """Measures a cell here, if this is a machine of that fingerprint."""
+    node = ray.get_runtime_context().get_node_id()
+    if _fingerprint() != fingerprint:
+        return Elsewhere(node, machine.describe().to_json())
+    workers.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
+    try:
+        rows = cell.measure(_Before(before), silent)
+    except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+        rows = [reproduce.failure(cell, error)]
+    return Measured(node, rows)
+
+
+@ray.remote(num_cpus=0, max_retries=RESTARTS)
+def _describe() -> dict[str, Any]:
+    return machine.describe().to_json()
+
+
+def _on(node: str, *, or_another: bool) -> NodeAffinitySchedulingStrategy:
+    return NodeAffinitySchedulingStrategy(node, soft=or_another)
 
 
 @dataclass
-class _State:
-    """What is known of a chain: its cells, its actor, and once that has started, the run of its machine."""
+class _Chain:
+    """Cells that need one another, the run of the machine that they are measured on, and its node once it is known."""
 
     cells: list[Cell]
-    actor: Any
-    run: Run | None = None
+    run: Run
+    node: str = ""
     waiting: list[Cell] = field(default_factory=list)
 
 
-@contextmanager
-def connected(address: str) -> Iterator[None]:
-    """A connection to the cluster at `address`; with "local", to one of this machine alone that ends with it.
+class Outcome(NamedTuple):
+    """What became of a plan.
 
-    Raises:
-        UserError: nothing answers there, or no node offers the resource `MACHINE`.
+    Attributes:
+        failed: the keys of the cells that failed.
+        waited_s: seconds that this process had nothing to do but to wait for the machines.
     """
-    local = address == "local"
-    if address not in ("local", "auto"):
-        _require_listener(address)  # Ray itself would try for half a minute
-    options: dict[str, Any] = {"resources": {MACHINE: 1}, "include_dashboard": False} if local else {}
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        said = str(error).partition("\n")[0]
-        raise UserError(
-            "command line", "--ray", f"{address!r}: {said}", "local, auto, or HOST:PORT of a cluster's head"
-        ) from None
-    try:
-        if not ray.cluster_resources().get(MACHINE):
-            offered = f"a node started with --resources='{{\"{MACHINE}\": 1}}'"
-            raise UserError("command line", "--ray", f"no node of {address} offers {MACHINE!r}", offered)
-        yield
-    finally:
-        ray.shutdown()
 
-
-def _require_listener(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            "command line", "--ray", f"{address!r}: {error}", "local, auto, or HOST:PORT of a cluster's head"
-        ) from None
+    failed: list[str]
+    waited_s: float
 
 
 def execute(
@@ -116,7 +107,7 @@ def execute(
     """Measures the cells that the runs of their machines do not hold yet, storing each as it ends.
 
     Args:
-        store: where to; each machine has a run of its own in it.
+        store: where to; each kind of machine has a run of its own in it.
         tier: whose cells they are.
         cells: in the order in which they need one another; those of one `Cell.chain` stay together.
         report: told how far it is.
@@ -125,79 +116,101 @@ def execute(
     Returns:
         The keys of the cells that failed.
     """
-    chains: dict[str, list[Cell]] = {}
-    for one in cells:
-        chains.setdefault(one.chain or one.key, []).append(one)
-    work = _Work(store, tier, fresh)
-    pending: dict[Any, tuple[_State, Cell | None]] = {}
-    for members in chains.values():
-        state = _State(members, _Chain.remote())  # type: ignore[attr-defined]
-        pending[state.actor.fingerprint.remote()] = (state, None)
-    total_s, done_s = sum(cell.estimate_s for cell in cells), 0.0
-    while pending:
-        report(done_s, total_s, "")
-        (ref,), _ = ray.wait(list(pending), num_returns=1)
-        state, cell = pending.pop(ref)
-        try:
-            if cell is None:
-                work.begin(state, ray.get(ref))
-                done_s += sum(c.estimate_s for c in state.cells) - sum(c.estimate_s for c in state.waiting)
-            else:
-                assert state.run
-                reproduce.store_rows(state.run, cell, ray.get(ref))
-        except MachineChanged:
-            pending[state.actor.fingerprint.remote()] = (state, None)
-            continue
-        except RayActorError as error:
-            work.fail(state, [cell, *state.waiting] if cell else state.cells, error)
-            continue
-        except RayTaskError as error:
-            work.fail(state, [cell] if cell else state.cells, error)
-        if cell is not None:
-            done_s += cell.estimate_s
-            report(done_s, total_s, cell.key)
-        if state.waiting:
-            following = state.waiting.pop(0)
-            pending[work.submit(state, following)] = (state, following)
-        else:
-            ray.kill(state.actor)  # its machine is free for the next chain
-    report(total_s, total_s, "done")
-    return work.failed
+    return Plan(store, tier, cells, fresh=fresh).execute(report).failed
 
 
-class _Work:
-    """The runs of the machines that have answered, and what failed."""
+class Plan:
+    """The chains of a tier's cells, and the runs of the cluster's machines; `execute` says what the arguments are."""
 
-    def __init__(self, store: Store, tier: Tier, fresh: bool) -> None:
-        self.failed: list[str] = []
+    def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:
         self._store, self._tier, self._fresh = store, tier, fresh
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Run] = {}  # by fingerprint
+        self._failed: list[str] = []
+        self._total_s = sum(cell.estimate_s for cell in cells)
+        chains: dict[str, list[Cell]] = {}
+        for cell in cells:
+            chains.setdefault(cell.chain or cell.key, []).append(cell)
+        commonest = self._commonest_run()
+        self._chains = [self._begun(_Chain(members, commonest)) for members in chains.values()]
 
-    def begin(self, state: _State, fingerprint: str) -> None:
-        """Opens the run of the machine that a chain has got, and says which of its cells wait."""
+    def execute(self, report: Report) -> Outcome:
+        """Measures what is not finished."""
+        done_s = self._total_s - sum(cell.estimate_s for chain in self._chains for cell in chain.waiting)
+        waited_s = 0.0
+        pending: dict[Any, tuple[_Chain, Cell]] = {}
+        for chain in self._chains:
+            pending |= self._next_task(chain)
+        while pending:
+            report(done_s, self._total_s, "")
+            begin_s = perf_counter()
+            (ref,), _ = ray.wait(list(pending), num_returns=1)
+            waited_s += perf_counter() - begin_s
+            chain, cell = pending.pop(ref)
+            if self._take(chain, cell, ref):
+                done_s += cell.estimate_s
+                report(done_s, self._total_s, cell.key)
+            pending |= self._next_task(chain)
+        report(self._total_s, self._total_s, "done")
+        return Outcome(self._failed, waited_s)
+
+    def _commonest_run(self) -> Run:
+        """The run of the kind of machine that there is most of."""
+        asked = [
+            _describe.options(scheduling_strategy=_on(node, or_another=False)).remote()
+            for node in _machines()
+        ]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for ref in asked:
+            with suppress(RayError):  # a node that has just died
+                described = ray.get(ref)
+                found.setdefault(described["fingerprint"], []).append(described)
+        if not found:
+            raise RuntimeError(f"no node that offers {MACHINE!r} answers")
+        return self._run_of(max(found.values(), key=len)[0])
+
+    def _run_of(self, described: dict[str, Any]) -> Run:
+        fingerprint = described["fingerprint"]
         if fingerprint not in self._runs:
-            described = ray.get(state.actor.describe.remote())
             self._runs[fingerprint] = self._store.begin_run(
                 self._tier.name, revision(), described, fresh=self._fresh
             )
-        state.run = self._runs[fingerprint]
-        state.waiting = [cell for cell in state.cells if not reproduce.finished(state.run, cell)]
-        baselines = sorted({name for cell in state.waiting for name in cell.baselines})
-        if baselines:
-            state.actor.build.remote(baselines)
+        return self._runs[fingerprint]
 
-    def submit(self, state: _State, cell: Cell) -> Any:
-        """Has the chain's machine measure a cell."""
-        run = state.run
-        assert run
-        mine = [c for c in state.cells if c is not cell and reproduce.finished(run, c)]
+    def _begun(self, chain: _Chain) -> _Chain:
+        """The chain, with the cells that its run does not hold yet waiting."""
+        run = chain.run
+        chain.waiting = [c for c in chain.cells if not reproduce.finished(run, c) or c.stale(run)]
+        return chain
+
+    def _next_task(self, chain: _Chain) -> dict[Any, tuple[_Chain, Cell]]:
+        """Submits the chain's next cell; nothing where none waits."""
+        if not chain.waiting:
+            return {}
+        cell, run = chain.waiting.pop(0), chain.run
+        mine = [c for c in chain.cells if c is not cell and reproduce.finished(run, c)]
         before = [row for c in mine for row in reproduce.rows_of(run, c)]
-        return state.actor.measure.remote(cell, before, run.record.fingerprint)
+        task = _measure
+        if chain.node:  # should it be gone, Ray takes another
+            task = _measure.options(scheduling_strategy=_on(chain.node, or_another=True))
+        return {task.remote(cell, before, run.record.fingerprint): (chain, cell)}
 
-    def fail(self, state: _State, cells: Sequence[Cell], error: Exception) -> None:
-        """Stores that the cells failed, where there is a run to store it in."""
-        cause = getattr(error, "cause", None) or error
-        for cell in cells:
-            self.failed.append(cell.key)
-            if state.run:
-                reproduce.store_rows(state.run, cell, [reproduce.failure(cell, cause)])
+    def _take(self, chain: _Chain, cell: Cell, ref: Any) -> bool:
+        """Stores what a task has brought; False where the chain begins anew on another kind of machine."""
+        try:
+            answer: Elsewhere | Measured = ray.get(ref)
+        except RayError as error:  # its workers or nodes died again and again, or the memory does not suffice
+            answer = Measured("", [reproduce.failure(cell, RuntimeError(brief(error)))])
+        chain.node = answer.node
+        if isinstance(answer, Elsewhere):
+            chain.run = self._run_of(answer.machine)
+            self._begun(chain)
+            return False
+        if all(row.status == "failed" for row in answer.rows):
+            self._failed.append(cell.key)
+        reproduce.store_rows(chain.run, cell, answer.rows)
+        return True
+
+
+def _machines() -> Iterator[str]:
+    """The nodes that offer a machine."""
+    return (node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get(MACHINE))

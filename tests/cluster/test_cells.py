@@ -1,8 +1,11 @@
 """Cells on a Ray cluster of several nodes on this machine; each node offers the resource of one machine."""
 
 import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from harness.cluster import cells as on_cluster  # noqa: E402
+from harness.cluster.connection import MACHINE, RESTARTS, connected  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,11 +42,13 @@ def row(value: float, **details: object) -> Measurement:
 
 
 def counting(key: str, chain: str = "", delay_s: float = 0.0) -> Cell:
-    """A cell whose value is the number of rows that the cells before it left; it says which process it ran in."""
+    """A cell whose value is the number of rows that the cells before it left; it says which node it ran on."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
+        begun = time.monotonic()
         time.sleep(delay_s)
-        return [row(len(run.measurements()), process=os.getpid(), begun=time.monotonic())]
+        node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else "here"
+        return [row(len(run.measurements(suite="s")), node=node, begun=begun, ended=time.monotonic())]
 
     return Cell(key, 1, measure, chain)
 
@@ -55,18 +61,12 @@ def failing(key: str, chain: str = "") -> Cell:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    for _ in range(NODES):
-        made.add_node(num_cpus=1, resources={on_cluster.MACHINE: 1})
-    yield made
-    ray.shutdown()
-    made.shutdown()
+def cluster(start_cluster: Callable[..., Cluster]) -> Cluster:
+    return start_cluster(*[{MACHINE: 1}] * NODES)
 
 
 def execute(cluster: Cluster, path: Path, cells: list[Cell]) -> list[str]:
-    with on_cluster.connected(cluster.address), Store.open(path) as store:
+    with connected(cluster.address), Store.open(path) as store:
         return on_cluster.execute(store, QUICK, cells, silent)
 
 
@@ -90,7 +90,14 @@ def test_chains_stay_together_failures_are_kept_and_a_second_run_completes(
     for chain in "abc":
         mine = [rows[f"{chain}{number}"] for number in range(3)]
         assert [each.value for each in mine] == [0, 1, 2]
-        assert len({each.details["process"] for each in mine}) == 1
+        assert len({each.details["node"] for each in mine}) == 1
+    for node in {each.details["node"] for each in rows.values() if each.status == "ok"}:
+        times = sorted(
+            (r.details["begun"], r.details["ended"]) for r in rows.values() if r.details.get("node") == node
+        )
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(times)), (
+            "a machine's cells one after the other"
+        )
 
     assert execute(cluster, path, [*cells, counting("d0", "d"), counting("d1", "d")]) == []
     again = stored(path)
@@ -110,7 +117,7 @@ def test_a_node_that_dies_costs_no_finished_cell(cluster: Cluster, tmp_path: Pat
             killed = True
             cluster.remove_node(victim, allow_graceful=False)
 
-    with on_cluster.connected(cluster.address), Store.open(path) as store:
+    with connected(cluster.address), Store.open(path) as store:
         failed = on_cluster.execute(store, QUICK, cells, kill_once)
     assert killed
     rows = stored(path)
@@ -135,7 +142,44 @@ def test_the_same_rows_as_without_a_cluster(cluster: Cluster, tmp_path: Path) ->
     assert values[0] == values[1]
 
 
+def dying(key: str, folder: Path, times: int) -> Cell:
+    """A cell whose worker is killed, as the kernel does that runs out of memory, the first so many times."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        died = len(list(folder.iterdir()))
+        if died < times:
+            (folder / str(died)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [row(died)]
+
+    return Cell(key, 1, measure)
+
+
+def test_a_worker_that_dies_is_replaced_and_a_cell_that_always_kills_it_fails_by_name(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, once, always = tmp_path / "store.sqlite", tmp_path / "once", tmp_path / "always"
+    once.mkdir()
+    always.mkdir()
+    cells = [counting("a"), dying("b", once, 1), dying("c", always, 1000), counting("d")]
+    assert execute(cluster, path, cells) == ["c"]
+    rows = stored(path)
+    assert rows["b"].value == 1
+    assert rows["c"].status == "failed"
+    assert "WorkerCrashedError" in rows["c"].reason
+    assert rows["a"].status == rows["d"].status == "ok"
+    assert len(list(always.iterdir())) == RESTARTS + 1
+    assert execute(cluster, path, [*cells[:2], counting("c"), cells[3]]) == []
+
+
+def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    execute(cluster, path, [counting("a")])
+    execute(cluster, path, [replace(counting("a"), stale=lambda run: True)])
+    assert set(stored(path)) == {"a", "a#2"}
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:http"])
 def test_an_address_where_nothing_answers_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match="--ray"), on_cluster.connected(address):
+    with pytest.raises(UserError, match="--ray"), connected(address):
         pass

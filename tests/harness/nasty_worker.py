@@ -2,10 +2,12 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 GOOD = {
     "gradient_steps": 10,
@@ -97,6 +99,18 @@ def main(what, *arguments):
         elif what == "flood":
             while True:
                 os.write(1, b"x" * 65536)
+        elif what == "stderr-flood":
+            while True:
+                os.write(2, b"y" * 65536)
+        elif what == "memory":  # of which it has little left
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            resource.setrlimit(resource.RLIMIT_AS, (used + 2**28,) * 2)
+            bytearray(2**30)
+        elif what == "forks":  # children that start children, all deaf to SIGTERM
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for _ in range(4):
+                os.fork()
+            time.sleep(600)
         elif what == "noisy":
             sys.stderr.write("".join(f"line {i}\n" for i in range(100_000)))
             sys.stderr.write("z" * 1_000_000)

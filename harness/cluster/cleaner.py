@@ -1,0 +1,63 @@
+"""Ends what is left of a local Ray cluster and removes its folder, when the process that started it is done or dies.
+
+    python -P cleaner.py LIFELINE_FD FOLDER
+
+The kernel closes the pipe `LIFELINE_FD` however that process ends. Ray's own processes end with it too, but not
+those that a killed one had started, and nothing of Ray removes the folder.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+
+import psutil
+
+GRACE_S = 5.0  # for Ray to end by itself
+KILL_LIMIT_S = 30.0
+
+
+def _left(folder: str) -> list[psutil.Process]:
+    """The processes that were told the folder, and all that they started."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            told = any(folder in argument for argument in process.cmdline()) or _in_environment(
+                process, folder
+            )
+            if told and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found |= {each.pid: each for each in (process, *process.children(recursive=True))}
+    return list(found.values())
+
+
+def _in_environment(process: psutil.Process, folder: str) -> bool:
+    # A worker renames itself after the task at hand, so that its command line says nothing any more.
+    with contextlib.suppress(psutil.Error, OSError):
+        return any(folder in value for value in process.environ().values())
+    return False
+
+
+def main(lifeline: int, folder: str) -> int:
+    """Waits for the lifeline's end, then for the processes', and leaves nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(lifeline, 1):
+        pass
+    deadline_s = time.monotonic() + GRACE_S
+    while (left := _left(folder)) and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    deadline_s = time.monotonic() + KILL_LIMIT_S
+    while left and time.monotonic() < deadline_s:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(0.1)
+        left = _left(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2]))

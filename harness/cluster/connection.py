@@ -1,0 +1,109 @@
+"""A connection to a Ray cluster, and one that starts and ends with this process where there is none yet."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from harness.cluster import cleaner
+from harness.errors import UserError
+
+MACHINE = "placerl"
+"""The custom resource that stands for one machine: `ray start --resources='{"placerl": 1}'`."""
+RESTARTS = 3  # how often Ray starts what died anew, and the call that it died in with it
+_ADDRESSES = "local, auto, or HOST:PORT of a cluster's head"
+
+
+@contextmanager
+def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
+    """A connection to the cluster at `address`; with "local", to one of this machine alone that ends with it.
+
+    A local cluster keeps its files in a folder of its own, which goes with it even when this process is killed.
+
+    Args:
+        address: "local", "auto" or HOST:PORT.
+        needed: custom resources that some node has to offer, beside `MACHINE`; a local cluster offers them all.
+
+    Raises:
+        UserError: nothing answers there, or no node offers what is needed.
+    """
+    resources = dict.fromkeys((MACHINE, *needed), 1)
+    # Without a limit Ray would go on for ever with a task that the machine's memory does not suffice for.
+    os.environ.setdefault("RAY_task_oom_retries", str(RESTARTS))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == "local":
+        with _folder() as folder:
+            options = {"resources": resources, "include_dashboard": False, "_temp_dir": folder}
+            with _initialised(address, options):
+                yield
+        return
+    if address != "auto":
+        _require_listener(address)  # Ray itself would try for half a minute
+    with _initialised(address, {}):
+        offered = ray.cluster_resources()
+        for name in resources:
+            if not offered.get(name):
+                allowed = f"a node started with --resources='{{\"{name}\": 1}}'"
+                raise UserError("command line", "--ray", f"no node of {address} offers {name!r}", allowed)
+        yield
+
+
+@contextmanager
+def _initialised(address: str, options: dict[str, Any]) -> Iterator[None]:
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        said = str(error).partition("\n")[0]
+        raise UserError("command line", "--ray", f"{address!r}: {said}", _ADDRESSES) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """A folder for a local cluster; a process of its own removes it once this one is done with it, or dies."""
+    # Ray puts sockets there, whose paths may have 107 characters: 66 are its own, 21 are the prefix and what follows.
+    usual = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="placerl-ray-", dir=usual if len(usual) <= 20 else "/tmp")
+    read, write = os.pipe()
+    try:
+        command = [sys.executable, "-P", cleaner.__file__, str(read), folder]
+        watcher = subprocess.Popen(command, pass_fds=[read], start_new_session=True)
+    except BaseException:
+        os.close(write)
+        Path(folder).rmdir()
+        raise
+    finally:
+        os.close(read)
+    try:
+        yield folder
+    finally:
+        os.close(write)
+        watcher.wait()
+
+
+def brief(error: RayError) -> str:
+    """One line of an error of Ray's: the exception that a call raised, or what became of its process."""
+    cause = getattr(error, "cause", None) or error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [""]
+    # Of what a role's making raised, the text has the traceback; of other ends, advice.
+    last = f" ({lines[-1]})" if "Traceback" in str(cause) else ""
+    return f"{type(cause).__name__}: {lines[0]}{last}"
+
+
+def _require_listener(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise UserError("command line", "--ray", f"{address!r}: {error}", _ADDRESSES) from None

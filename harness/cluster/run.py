@@ -1,0 +1,63 @@
+"""`placerl run --ray`: training on a cluster, as measurements."""
+
+from dataclasses import asdict, dataclass, replace
+
+from harness import training_run
+from harness.cluster.connection import connected
+from harness.cluster.placement import Placement
+from harness.cluster.training import ClusterTraining, Size, check
+from harness.mapping import Mapping
+from harness.measurement import Measurement
+from harness.progress import Report
+from harness.reproduce import Cell
+from harness.store import Run
+from harness.training_run import Extent
+from harness.workload import Workload
+
+SUITE = "cluster"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks of a cluster.
+
+    Attributes:
+        address: "local", "auto" or HOST:PORT.
+        size: how many of each role.
+        place: which machines hold them; see `Placement.of`.
+
+    Raises:
+        UserError: `place` names no role.
+    """
+
+    address: str
+    size: Size
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        Placement().chosen(self.place)
+
+    def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
+        """Training on it; see `ClusterTraining`.
+
+        Its rows are those of `training_run.train`, but of suite `cluster`; `details["cluster"]` says how many of each
+        role there were, how many machines held them, and what Ray had to start anew.
+
+        Raises:
+            UserError: workload, mapping and sizes do not fit together.
+        """
+        check(item, mapping, self.size, batch_size)
+        placement = Placement.of(mapping).chosen(self.place)
+
+        def measure(run: Run, report: Report) -> list[Measurement]:
+            with connected(self.address, placement.resources()):
+                training = ClusterTraining(
+                    item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
+                )
+                rows = training_run.measured(training, item, mapping, batch_size, seed, extent, report)
+            told = asdict(self.size)
+            told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}
+            return [replace(row, suite=SUITE, details={**row.details, "cluster": told}) for row in rows]
+
+        roles = f"{self.size.actors}-{self.size.shards}-{self.size.learners}"
+        return Cell(f"{SUITE}/{item.name}/{batch_size}/seed{seed}/{mapping}/{roles}", extent.seconds, measure)

@@ -1,0 +1,109 @@
+"""Measures what the simulation of many nodes takes as given: one visit to each part of a cluster, on this machine."""
+
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+
+import numpy as np
+import ray
+
+from harness import tiers
+from harness.cluster import cells as on_cluster
+from harness.cluster.connection import connected
+from harness.cluster.scale import Service
+from harness.cluster.training import ClusterTraining, Size
+from harness.mapping import Mapping
+from harness.measurement import Measurement
+from harness.progress import Report, silent
+from harness.provenance import Provenance
+from harness.reproduce import Cell
+from harness.store import Run, Store
+from harness.workload import Workload
+
+CELLS, CELL_S = 60, 0.02
+ROUNDS = 20
+TEN_GBIT_BYTES_PER_S = 1.25e9
+
+
+@ray.remote(num_cpus=0)
+class _Idle:
+    def nothing(self) -> None: ...
+
+
+def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_s: float) -> Service:
+    """The service times of a workload on a local cluster.
+
+    Args:
+        workload, mapping: what is trained.
+        cell_s: seconds that a cell of the plan takes: chosen, not measured.
+        link_bytes_per_s: of the links that are not here: chosen, not measured.
+    """
+    with connected("local"), tempfile.TemporaryDirectory(prefix="placerl-service-") as folder:
+        writer_s = _writer_s(Path(folder) / "store.sqlite")
+        call_s = _call_s()
+        training = ClusterTraining(workload, mapping, Size())
+        try:
+            training.warm_up()
+            calls = training.calls
+            told = training.advance(ROUNDS * training.gradient_steps_a_round)
+            rounds = (training.calls - calls) or 1
+            weights_bytes = training.weights_bytes()
+            steps, vector_steps = training.gradient_steps_a_round, training.environment_steps_an_actor
+        finally:
+            training.close()
+
+    def a_call(*terms: str) -> float:
+        return sum(told.terms_s.get(term, 0.0) for term in terms) / rounds + call_s
+
+    return Service(
+        cell_s=cell_s,
+        writer_s=writer_s,
+        collect_s=a_call("environment", "infer"),
+        collected=vector_steps,
+        insert_s=a_call("insert"),
+        sample_s=a_call("sample"),
+        update_s=a_call("update"),
+        learn_s=a_call("learner", "state"),
+        batches=steps,
+        weights_bytes=weights_bytes,
+        link_bytes_per_s=link_bytes_per_s,
+    )
+
+
+def _writer_s(path: Path) -> float:
+    """Seconds that the process that submits and commits is busy with one cell, rows of a profile's size."""
+
+    def rows(run: Run, report: Report) -> list[Measurement]:
+        sleep(CELL_S)  # so that the writer waits for machines, not they for it
+        row = Measurement(
+            suite="scale",
+            primitive="cell",
+            quantity="rows",
+            unit="1",
+            provenance=Provenance.MEASURED,
+            value=1.0,
+            samples=tuple(np.linspace(0, 1, 100)),
+        )
+        return [row] * 10
+
+    with Store.open(path) as store:
+        tier = tiers.tier("quick")
+        on_cluster.execute(store, tier, [Cell("first", 0, rows)], silent)
+        plan = on_cluster.Plan(store, tier, [Cell(str(number), 0, rows) for number in range(CELLS)])
+        begin_s = perf_counter()
+        outcome = plan.execute(silent)
+        return (perf_counter() - begin_s - outcome.waited_s) / CELLS
+
+
+def _call_s() -> float:
+    """Seconds a call of an actor's method, many under way: Ray's own share of a visit."""
+    idle = _Idle.remote()  # type: ignore[attr-defined]
+    ray.get(idle.nothing.remote())
+    seconds = []
+    for _ in range(5):
+        begin_s = perf_counter()
+        ray.get([idle.nothing.remote() for _ in range(200)])
+        seconds.append((perf_counter() - begin_s) / 200)
+    ray.kill(idle)
+    return median(seconds)

@@ -1,0 +1,379 @@
+"""Training on a Ray cluster in the shape of Ape-X: many actors, a replay in shards, one learner or more.
+
+Horgan et al. 2018, "Distributed prioritized experience replay", section 3. What departs from it: actors explore by
+the workload's own schedule, a new item takes the maximum priority, and environment and gradient steps keep the
+workload's ratio, so that the same seed trains the same, whatever the machines' speeds.
+
+This process only says what depends on what. It submits rounds of calls, `ahead` rounds before their results are
+there; Ray runs a call once its inputs are, and moves these from machine to machine through its object store:
+
+    actors      collect(weights)    -> transitions   -> shards   insert
+    shards      sample              -> batches       -> learners learn
+    learners    learn(states)       -> TD errors     -> shards   update
+                                    -> weights       -> actors
+                                    -> state         -> learners, of the next round
+
+Weights, transitions and priorities arrive `ahead` rounds late, so that no role waits for another's round trip.
+"""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from math import ceil, gcd
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from harness import workload as workloads
+from harness.cluster.connection import brief
+from harness.cluster.placement import Placement
+from harness.cluster.roles import EnvironmentActor, LearnerActor, ReplayShard, Told
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.provenance import Provenance
+from harness.runtime import compose
+from harness.runtime.actor import Episode
+from harness.runtime.compose import Fusion
+from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
+from harness.runtime.unit import UnitError
+from harness.workload import Workload
+
+STEPS_A_CALL = 16  # gradient steps for which a call's overhead, about a millisecond, is small
+AHEAD = 2
+CHECKPOINT_ROUNDS = 200
+MOST_ROLES = 1000
+SIMULATED = ("fpga",)  # backends whose time is not this machine's
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many of each role.
+
+    Raises:
+        UserError: none, or too many.
+    """
+
+    actors: int = 2
+    shards: int = 1
+    learners: int = 1
+
+    def __post_init__(self) -> None:
+        for name, number in vars(self).items():
+            if not 1 <= number <= MOST_ROLES:
+                raise UserError("command line", f"--{name}", number, f"1 to {MOST_ROLES}")
+
+
+_Asked = list[tuple[str, Any]]
+"""What the calls of a round will tell, by the name of who tells it."""
+
+
+class ClusterTraining:
+    """Training of a workload on the cluster that this process is connected to: the same seed and sizes train the same.
+
+    The interface is that of `harness.runtime.training.Training`.
+
+    Args:
+        workload: what to train.
+        mapping: what learners and shards run on.
+        size: how many of each role; environments are dealt out to the actors, at least one each.
+        placement: which machines hold them; by default those that the mapping asks for.
+        batch_size: transitions in a gradient step; the workload's by default.
+        seed: of everything random.
+        threads: that each learner computes with.
+        ahead: rounds that are submitted before the results of one are there; 0: the strict order.
+
+    Attributes:
+        gradient_steps: taken so far, by all learners together.
+        environment_steps: taken so far, by all actors together.
+        restarts: how often Ray has started each role anew.
+        nodes: Ray's names of the machines that the roles were on last.
+        fusion: what is fused in the shards.
+        provenance: of the seconds that it tells.
+
+    Raises:
+        UserError: workload, mapping and sizes do not fit together.
+        UnitError: a role cannot be made.
+    """
+
+    provenance = Provenance.MEASURED
+
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        size: Size,
+        *,
+        placement: Placement | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        ahead: int = AHEAD,
+    ) -> None:
+        self._batch_size = workload.training.batch_size if batch_size is None else batch_size
+        check(workload, mapping, size, self._batch_size)
+        placement = placement or Placement.of(mapping)
+        workload = _with_environments(workload, size.actors)
+        shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
+        possible = compose.fusions(workload, mapping, presampled_batches=0)
+        self.fusion = Fusion.REPLAY if Fusion.REPLAY in possible else Fusion.NONE
+        settings = workload.training
+        self._environments, self._learning_starts = settings.actors, settings.learning_starts
+        self._steps_a_call, self._vector_steps = round_of(
+            settings.actors, settings.update_interval, size.learners
+        )
+        self._ahead = ahead
+        self.gradient_steps = 0
+        self.environment_steps = 0
+        self.restarts: dict[str, int] = {}
+        self.nodes: dict[str, str] = {}
+        self._processes: dict[str, str] = {}
+        self._episodes: list[Episode] = []
+        self._losses: dict[str, float] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._submitted_steps = 0
+        self._insertions = 0
+        self._call = 0
+        self._pending: deque[_Asked] = deque()
+        self._collected: deque[list[Any]] = deque()
+        self._tickets: deque[list[tuple[int, Any, Any]]] = deque()
+
+        seeds = np.random.SeedSequence(seed).spawn(4)
+        plan = compose.actors_of(
+            workload, seeds[0], seeds[1], compose.columns_of(workload), self._vector_steps
+        )
+        share = Placement.options
+        made = EnvironmentActor.options(**share(placement.actors))  # type: ignore[attr-defined]
+        self._actors = [
+            made.remote(part, workload, settings.actors / len(part.environments))
+            for part in plan.split(size.actors)
+        ]
+        made = ReplayShard.options(**share(placement.shards))  # type: ignore[attr-defined]
+        self._shards = [made.remote(shard_workload, mapping, own) for own in seeds[2].spawn(size.shards)]
+        made = LearnerActor.options(**share(placement.learners))  # type: ignore[attr-defined]
+        self._learners = [
+            made.remote(workload, mapping, self._batch_size, seeds[3], threads, number)
+            for number in range(size.learners)
+        ]
+        begun = [learner.begin.remote() for learner in self._learners]
+        self._states = [state for state, _ in begun]
+        self._weights = deque([begun[0][1]] * (ahead + 1))
+
+    @property
+    def calls(self) -> int:
+        """Calls of each learner so far."""
+        return self._call
+
+    @property
+    def gradient_steps_a_round(self) -> int:
+        """Of all learners together."""
+        return self._steps_a_call * len(self._learners)
+
+    @property
+    def environment_steps_an_actor(self) -> float:
+        """That an actor takes in a round, on average."""
+        return self._vector_steps * self._environments / len(self._actors)
+
+    def weights_bytes(self) -> int:
+        """Bytes of the weights that actors act on."""
+        return sum(array.nbytes for array in self._answers("learner 0", [self._weights[-1]])[0].values())
+
+    def warm_up(self) -> Progress:
+        """Fill the replay to `learning_starts` with random actions, then take the first gradient steps."""
+        begin = self._begin()
+        while self._submitted_steps < self._learning_starts:
+            self._keep(self._collecting(weights=None, lag=0))
+        self._settle()
+        self._train(WARM_UP_GRADIENT_STEPS)
+        return self._progress(*begin)
+
+    def advance(self, gradient_steps: int) -> Progress:
+        """Train on for at least `gradient_steps` of all learners together: whole rounds.
+
+        Raises:
+            ValueError: `gradient_steps` below 1.
+            UnitError: a role has died more often than Ray starts it anew, or failed.
+        """
+        if gradient_steps < 1:
+            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
+        if not self.gradient_steps:
+            self.warm_up()
+        begin = self._begin()
+        self._train(gradient_steps)
+        return self._progress(*begin)
+
+    def close(self) -> None:
+        """End every role. Again is nothing."""
+        for role in (*self._actors, *self._shards, *self._learners):
+            ray.kill(role)
+        self._actors, self._shards, self._learners = [], [], []
+
+    def _train(self, gradient_steps: int) -> None:
+        until = self.gradient_steps + gradient_steps
+        while (missing := until - self.gradient_steps) > 0:
+            for _ in range(min(CHECKPOINT_ROUNDS, ceil(missing / self.gradient_steps_a_round))):
+                self._keep(self._learning())
+            self._settle()
+            # Should a machine go, Ray makes what is lost again from its inputs, and theirs: here that ends.
+            self._states = [ray.put(state) for state in self._answers("learner", self._states)]
+
+    def _learning(self) -> _Asked:
+        """Submits the calls of one round."""
+        this = self._collecting(self._weights.popleft(), self._ahead)
+        if len(self._tickets) > self._ahead:
+            for number, ticket, td_errors in self._tickets.popleft():
+                this.append((f"shard {number}", self._shards[number].update.remote(ticket, td_errors)))
+        tickets, made = [], []
+        self._call += 1
+        for learner, actor in enumerate(self._learners):
+            number = (self._call * len(self._learners) + learner) % len(self._shards)
+            batches, ticket, told = self._shards[number].sample.remote(self._steps_a_call, self._batch_size)
+            this.append((f"shard {number}", told))
+            state, weights, td_errors, told = actor.learn.remote(self._call, batches, *self._states)
+            this.append((f"learner {learner}", told))
+            tickets.append((number, ticket, td_errors))
+            made.append((state, weights))
+        self._tickets.append(tickets)
+        self._states = [state for state, _ in made]
+        self._weights.append(made[0][1])
+        return this
+
+    def _collecting(self, weights: Any, lag: int) -> _Asked:
+        """Submits an actor's calls of one round, and the insertion of what was collected `lag` rounds ago."""
+        this: _Asked = []
+        collected = []
+        for number, actor in enumerate(self._actors):
+            transitions, told = actor.collect.remote(self._vector_steps, weights, self._submitted_steps)
+            this.append((f"actor {number}", told))
+            collected.append(transitions)
+        self._submitted_steps += self._vector_steps * self._environments
+        self._collected.append(collected)
+        while len(self._collected) > lag:
+            for transitions in self._collected.popleft():
+                number = self._insertions % len(self._shards)
+                self._insertions += 1
+                this.append((f"shard {number}", self._shards[number].insert.remote(transitions)))
+        return this
+
+    def _keep(self, this: _Asked) -> None:
+        """Waits until no more rounds than `ahead` are without an answer, beside a new one."""
+        self._pending.append(this)
+        while len(self._pending) > self._ahead + 1:
+            self._take(self._pending.popleft())
+
+    def _settle(self) -> None:
+        while self._pending:
+            self._take(self._pending.popleft())
+
+    def _take(self, this: _Asked) -> None:
+        slowest: defaultdict[str, float] = defaultdict(float)  # roles of a kind work side by side
+        for (name, _), told in zip(this, self._all(this), strict=True):
+            self._note(name, told)
+            for term, seconds in told.seconds.items():
+                slowest[term] = max(slowest[term], seconds)
+        for term, seconds in slowest.items():
+            self._seconds[term] += seconds
+
+    def _note(self, name: str, told: Told) -> None:
+        if self._processes.setdefault(name, told.process) != told.process:
+            self._processes[name] = told.process
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+        self.nodes[name] = told.node
+        self._episodes += told.episodes
+        if name.startswith("actor"):
+            self.environment_steps += told.steps
+        elif name.startswith("learner"):
+            self.gradient_steps += told.steps
+            self._losses = told.losses or self._losses
+
+    def _all(self, named: _Asked) -> list[Any]:
+        try:
+            return list(ray.get([ref for _, ref in named]))
+        except RayError:
+            for name, ref in named:  # whose it is, is said with each
+                self._answers(name, [ref])
+            raise
+
+    def _answers(self, name: str, refs: list[Any]) -> list[Any]:
+        try:
+            return list(ray.get(refs))
+        except RayError as error:
+            raise UnitError(f"{name}: {brief(error)}") from error
+
+    def _begin(self) -> tuple[float, int, int, dict[str, float]]:
+        return perf_counter(), self.gradient_steps, self.environment_steps, dict(self._seconds)
+
+    def _progress(
+        self, begin_s: float, gradient_steps: int, environment_steps: int, seconds: dict[str, float]
+    ) -> Progress:
+        episodes, self._episodes = sorted(self._episodes), []
+        return Progress(
+            gradient_steps=self.gradient_steps - gradient_steps,
+            environment_steps=self.environment_steps - environment_steps,
+            wall_s=perf_counter() - begin_s,
+            episodes=episodes,
+            terms_s={term: spent - seconds.get(term, 0.0) for term, spent in self._seconds.items()},
+            losses=self._losses,
+        )
+
+
+def round_of(environments: int, update_interval: int, learners: int) -> tuple[int, int]:
+    """Gradient steps of a learner's call and vector steps of an actor's in one round, in the workload's ratio.
+
+    Args:
+        environments: of all actors together.
+        update_interval: environment steps for each gradient step.
+        learners: each takes as many gradient steps.
+    """
+    least = environments // gcd(environments, update_interval * learners)
+    steps_a_call = least * max(1, round(STEPS_A_CALL / least))
+    return steps_a_call, steps_a_call * learners * update_interval // environments
+
+
+def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> None:
+    """See that they fit together, before anything is started.
+
+    Raises:
+        UserError: they do not; names the option.
+    """
+    compose.check(workload, mapping)
+    if "weight" not in compose.algorithm_of(workload).columns(1):
+        allowed = "an algorithm that learns from a replay"
+        raise UserError(
+            workload.name, "algorithm.name", f"{workload.algorithm.name!r}, which is on-policy", allowed
+        )
+    for target in (mapping.learner, mapping.rmm):
+        if target.backend in SIMULATED:
+            raise UserError("command line", "mapping", mapping, "with --ray: backends that are not simulated")
+    settings = workload.training
+    most = min(workload.replay.capacity, settings.learning_starts) // batch_size
+    if size.shards > most:
+        allowed = f"1 to {most}, so that each shard holds a batch of {batch_size} when learning starts"
+        raise UserError("command line", "--shards", size.shards, allowed)
+
+
+def _with_environments(workload: Workload, actors: int) -> Workload:
+    """The workload with at least one environment an actor."""
+    settings = workload.training
+    return (
+        workload
+        if settings.actors >= actors
+        else workloads.override(workload, "training.actors", actors, "--actors")
+    )
+
+
+def _of_a_shard(workload: Workload, shards: int, batch_size: int) -> Workload:
+    """The workload as one shard of the replay sees it: its part of the items, and of the samplings that beta counts."""
+    tables = workload.tables()
+    tables["training"] |= {
+        "presampled_batches": 0,
+        "batch_sizes": [batch_size],
+        "batch_size": batch_size,
+        "learning_starts": batch_size,
+    }
+    tables["replay"] |= {
+        "capacity": max(2, workload.replay.capacity // shards),
+        "beta_steps": max(1, workload.replay.beta_steps // shards),
+    }
+    return workloads.from_tables(tables, "--shards")

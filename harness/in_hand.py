@@ -1,0 +1,39 @@
+"""Remembers beside a store which cell is being measured: one that kills the process must not do so for ever."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+MOST_DEATHS = 2
+"""A cell that the process died in so many times running is recorded as failed, and the others come to their turn."""
+
+
+@contextmanager
+def in_hand(store: Path, cell: str) -> Iterator[int]:
+    """Notes a cell for as long as it is enclosed; an exception ends that, the process's death does not.
+
+    Args:
+        store: the store's file.
+        cell: the cell's key.
+
+    Yields:
+        How many times running the process has died in this cell.
+    """
+    path = store.with_name(f"{store.name}-in-hand")
+    deaths = _deaths(path, cell)
+    with suppress(OSError):  # on a full disk the cell itself will say so
+        path.write_text(json.dumps({"cell": cell, "deaths": deaths + 1}))
+    try:
+        yield deaths
+    finally:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _deaths(path: Path, cell: str) -> int:
+    try:
+        noted = json.loads(path.read_text())
+        return int(noted["deaths"]) if noted["cell"] == cell else 0
+    except (OSError, ValueError, TypeError, KeyError):  # none, or not ours: nothing is known
+        return 0

@@ -1,0 +1,81 @@
+"""A store whose every text comes from a stranger: nothing is written outside the folder, and no markup gets through."""
+
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from harness.checked_toml import LARGEST_FILE_BYTES, read_toml
+from harness.errors import UserError
+from harness.report import export, site
+from harness.store import Measurement, Store
+from tests.harness.report import sample
+
+MARKUP = "<img src=x onerror=alert(1)>"
+HOSTILE = ("../../../outside", "/tmp/placerl-outside", "..", ".hidden", MARKUP, f"\\\"'`${{}}{MARKUP}")
+TEXTS = ("workload", "primitive", "backend", "device", "quantity", "unit")
+
+
+def spoil(path: Path) -> None:
+    """Puts strangers' texts wherever a store holds text that no word of ours is expected in."""
+    database = sqlite3.connect(path)
+    chosen = "CASE id % {} {} END".format(
+        len(HOSTILE), " ".join(f"WHEN {number} THEN ?{number + 1}" for number in range(len(HOSTILE)))
+    )
+    with database:
+        for column in ("fingerprint", "revision", "tier"):
+            database.execute(f"UPDATE run SET {column} = {chosen} || id", HOSTILE)
+        for column in TEXTS:
+            database.execute(f"UPDATE measurement SET {column} = {chosen} WHERE id % 5 = 0", HOSTILE)
+        database.execute(f"UPDATE cell SET name = {chosen} || id", HOSTILE)
+        database.execute(f"UPDATE measurement SET reason = {chosen} WHERE reason != ''", HOSTILE)
+    database.close()
+
+
+@pytest.mark.slow
+def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Path) -> None:
+    results = tmp_path / "deep" / "results"
+    path = sample.write(results / "placerl.sqlite")
+    with Store.open(path) as store:
+        for number in range(len(HOSTILE)):
+            machine = {"fingerprint": f"machine {number}", "cpu": {"model": MARKUP}}
+            run = store.begin_run("quick", "r", machine)
+            run.finish("a", list(sample.rows())[:20])
+    spoil(path)
+    with suppress(UserError):  # it may be refused
+        site.write(path, results / "report")
+        export.write(path, results / "export", tuple(export.FORMATS))
+    outside = {
+        each
+        for each in tmp_path.rglob("*")
+        if each.is_file() and results not in each.parents and each != results
+    }
+    assert outside == set()
+    assert not Path("/tmp/placerl-outside").exists()
+    for page in results.rglob("*.html"):
+        assert MARKUP not in page.read_text(encoding="utf-8")
+
+
+def test_a_value_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    row = Measurement(
+        suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0
+    )  # fmt: skip
+    with Store.open(path) as store:
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row])
+    database = sqlite3.connect(path)
+    with database:
+        database.execute("UPDATE measurement SET details = ?", ('{"a": "' + "x" * (65 * 2**20) + '"}',))
+    database.close()
+    with Store.open(path, read_only=True) as store, pytest.raises(UserError, match="too big"):
+        store.measurements()
+
+
+def test_a_file_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_bytes(b"#" * (LARGEST_FILE_BYTES + 1))
+    with pytest.raises(UserError, match=r"more than \d+ bytes"):
+        read_toml(path)
+    with pytest.raises(UserError, match="not a regular file"):
+        read_toml(Path("/dev/zero"))
