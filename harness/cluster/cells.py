@@ -51,9 +51,10 @@ class _Before(Run):
         return [row for row in self._rows if all(getattr(row, name) == is_ for name, is_ in chosen.items())]
 
 
-_fingerprint = lru_cache(maxsize=1)(
-    machine.fingerprint
-)  # asks drivers and programs: once a process is enough
+@lru_cache(maxsize=1)
+def _fingerprint() -> str:
+    """Asks drivers and programs: once a process is enough."""
+    return machine.fingerprint()
 
 
 @ray.remote(num_cpus=0, resources={MACHINE: 1}, max_retries=RESTARTS)

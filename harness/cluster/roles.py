@@ -26,6 +26,8 @@ from harness.runtime.compose import Fusion
 from harness.runtime.training import not_overwritten
 from harness.workload import Workload
 
+UNTIL_GONE = -1
+"""Calls are made again for as long as Ray starts their role anew: while a machine is dying it takes several tries."""
 Arrays = dict[str, npt.NDArray]
 
 
@@ -93,7 +95,7 @@ def _owned(arrays: Arrays) -> Arrays:
     return {name: np.array(array) for name, array in arrays.items()}
 
 
-@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=RESTARTS)
+@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class EnvironmentActor(_Role):
     """Steps some of the environments.
 
@@ -132,7 +134,7 @@ class EnvironmentActor(_Role):
         return transitions, told
 
 
-@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=RESTARTS)
+@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class ReplayShard(_Role):
     """A part of the replay, with priorities of its own.
 
@@ -182,7 +184,7 @@ class ReplayShard(_Role):
         return told
 
 
-@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=RESTARTS)
+@ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class LearnerActor(_Role):
     """Takes gradient steps; several learners go on from the mean of their states.
 
