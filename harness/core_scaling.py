@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness import comparison, workload
-from harness.cases.rounds import fill
+from harness.cases.shared_parts import fill
 from harness.cases.storage import fitted
 from harness.conditions import conditions, pinned
 from harness.mapping import Mapping

@@ -27,6 +27,8 @@ DISTINGUISHING = (
     "baseline",
     "part",
     "mapping",
+    "loop",
+    "devices",
     "fusion",
     "threads",
     "footprint_bytes",

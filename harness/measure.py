@@ -15,6 +15,7 @@ import gc
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 NOISE_LIMIT = 0.1
+WARM_S = 0.5
+"""After so long in its first calls, a case with a clock of its own is warm, where long blocks are told apart."""
 S = TypeVar("S")
 Clock = Callable[[], float]
 Progress = Callable[[int, int], None]
@@ -57,7 +60,7 @@ class Case(Generic[S]):
         synchronise: waits until the device has done all that was asked of it.
         close: gives back what `setup` took.
         block: where the clock is elsewhere, as in another process: makes a number of calls, each with fresh
-            arguments, and returns the seconds they took. `inputs` and `call` are not used then.
+            arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are not used then.
         parts: of a case that is timed in parts: the seconds of each part since it was last asked.
     """
 
@@ -88,6 +91,8 @@ class Protocol:
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
             The first round is always measured.
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
+        long_block_s: a case whose block takes longer takes part in every second round only, or in every fourth;
+            None: all take part in all. Blocks are never skipped so often that fewer than 5 samples would be left.
         largest_block: most calls of a block, at least 1; their arguments are in memory together.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
         caller_core: core to pin the measuring thread to once everything is warm, so that the threads of libraries
@@ -103,6 +108,7 @@ class Protocol:
     warm_up_calls: int = 3
     budget_s: float | None = None
     lead_in_calls: int = 0
+    long_block_s: float | None = None
     largest_block: int = 4096
     noise_limit: float = NOISE_LIMIT
     caller_core: int | None = None
@@ -138,6 +144,7 @@ class Timing:
         median_s: None when failed.
         low_s, high_s: bounds of the 95% interval of the median; None with fewer than 5 samples.
         calls: calls in each block.
+        rounds: number of the round of each sample, from 0.
         details: protocol and conditions, as JSON.
     """
 
@@ -149,6 +156,7 @@ class Timing:
     low_s: float | None = None
     high_s: float | None = None
     calls: int = 0
+    rounds: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
@@ -194,6 +202,9 @@ class _Runner:
     def __init__(self, case: Case[Any], protocol: Protocol, rng: np.random.Generator, clock: Clock) -> None:
         self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
         self.samples_s: list[float] = []
+        self.rounds: list[int] = []
+        self.every = 1
+        self._block_s = 0.0
         self.part_samples_s: dict[str, list[float]] = {}
         self.calls = 1
         self.failure = ""
@@ -211,6 +222,7 @@ class _Runner:
     def _fail(self, step: str, error: Exception) -> None:
         self.failure = self.failure or f"{step}: {type(error).__name__}: {error}"
         self.samples_s.clear()
+        self.rounds.clear()
 
     def prepare(self) -> None:
         self.state = self.case.setup()
@@ -222,9 +234,13 @@ class _Runner:
     def warm_up(self) -> None:
         """Calls until warm, in blocks that grow until one is long enough."""
         # The first calls compile, allocate and load: how long they take says nothing about the others.
-        spent_s = sum(self.block() for _ in range(self.protocol.warm_up_calls))
+        spent_s = 0.0
+        slow = self.case.block is not None and self.protocol.long_block_s is not None
+        for _ in range(self.protocol.warm_up_calls):
+            if not slow or spent_s < WARM_S:
+                spent_s += self._walled_block()
         while True:
-            block_s = self.block()
+            block_s = self._walled_block()
             spent_s += block_s
             grown = block_s >= self.protocol.block_s or self.calls >= self.protocol.largest_block
             if grown and spent_s >= self.protocol.warm_up_s:
@@ -237,14 +253,16 @@ class _Runner:
 
     def block(self) -> float:
         """Seconds of one block of calls, each with fresh arguments."""
-        if self.case.block:
-            return self.case.block(self.state, self.calls)
         state, call = self.state, self.case.call
         lead_in = self.protocol.lead_in_calls
-        arguments = [self.case.inputs(state, self.rng) for _ in range(lead_in + self.calls)]
+        arguments = []
+        if not self.case.block:
+            arguments = [self.case.inputs(state, self.rng) for _ in range(lead_in + self.calls)]
         collects = gc.isenabled()
         gc.disable()
         try:
+            if self.case.block:
+                return self.case.block(state, self.calls)
             for one in arguments[:lead_in]:
                 call(state, one)
             self.case.synchronise()
@@ -259,8 +277,29 @@ class _Runner:
             if collects:
                 gc.enable()
 
-    def sample(self) -> None:
+    def _walled_block(self) -> float:
+        """Seconds of a block, on the wall's clock where the case's own is slower: a simulation takes its time."""
+        start_s = time.perf_counter()
+        told_s = self.block()
+        self._block_s = max(told_s, time.perf_counter() - start_s) if self.case.block else told_s
+        return self._block_s
+
+    def set_stride(self) -> None:
+        """In which rounds it takes part, judging by how long the last block took."""
+        if (longest_s := self.protocol.long_block_s) is None:
+            return
+        while (
+            self._block_s > longest_s * self.every
+            and self.protocol.rounds >= 10 * self.every
+            and self.every < 4
+        ):
+            self.every *= 2
+
+    def sample(self, number: int) -> None:
+        if number % self.every:
+            return
         self.samples_s.append(self.block() / self.calls)
+        self.rounds.append(number)
         if self.case.parts:
             for name, seconds in self.case.parts(self.state).items():
                 self.part_samples_s.setdefault(name, []).append(seconds / self.calls)
@@ -287,7 +326,8 @@ class _Runner:
             return Timing(name, "failed", self.failure, details=details)
         samples_s = tuple(samples)
         median_s = float(np.median(samples_s))
-        timing = Timing(name, "ok", "", samples_s, median_s, None, None, self.calls, details)
+        rounds = tuple(self.rounds)
+        timing = Timing(name, "ok", "", samples_s, median_s, None, None, self.calls, rounds, details)
         fewest, limit = comparison.FEWEST_SAMPLES, self.protocol.noise_limit
         if len(samples_s) < fewest:
             reason = f"{len(samples_s)} samples in the time given, where {fewest} are the fewest"
@@ -337,12 +377,13 @@ def measure(
                 runner.attempt("setup", runner.prepare)
                 runner.attempt("check", runner.check)
                 runner.attempt("warm-up", runner.warm_up)
+                runner.attempt("warm-up", runner.set_stride)
             with caller_pinned(protocol.caller_core):
                 for done in range(protocol.rounds):
                     if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:
                         break
                     for number in order.permutation(len(runners)):
-                        runners[number].attempt("call", runners[number].sample)
+                        runners[number].attempt("call", partial(runners[number].sample, done))
                     if progress:
                         progress(done + 1, protocol.rounds)
         finally:

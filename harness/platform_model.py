@@ -204,7 +204,10 @@ def this_machine() -> Platform:
 
 
 def of_machine(machine: Machine) -> Platform:
-    """The platform that a machine's description amounts to: its numbers are measured, or what the system says.
+    """The platform that a machine's description amounts to.
+
+    Bandwidths are measured. What the operating system or a driver says of cores and caches nobody measured here: it
+    is published, with them as its source.
 
     A link is as fast as the slower of its two directions. A device whose links were not measured is left out.
     """
@@ -212,19 +215,22 @@ def of_machine(machine: Machine) -> Platform:
     def measured(value: float, how: str) -> Number:
         return Number(value=value, provenance=Provenance.MEASURED, source=how)
 
+    def told(value: float, by: str) -> Number:
+        return Number(value=value, provenance=Provenance.PUBLISHED, source=f"told by {by}")
+
     speeds: dict[frozenset[str], float] = {}
     for link in machine.links:
         ends = frozenset({link.source, link.target})
         speeds[ends] = min(link.bytes_per_s, speeds.get(ends, link.bytes_per_s))
-    said, copied = "the operating system's description", "copies of 64 MiB, median"
+    copied = "copies of 64 MiB, median"
     cache = max((c.size_bytes for c in machine.cpu.caches), default=None)
     memory = speeds.get(frozenset({"cpu"}))
     host = Device(
         key="cpu",
         kind="cpu",
         name=machine.cpu.model,
-        cores=measured(machine.cpu.usable_cores, said),
-        last_level_cache_mb=measured(cache / 1e6, said) if cache else None,
+        cores=told(machine.cpu.usable_cores, "the operating system"),
+        last_level_cache_mb=told(cache / 1e6, "the operating system") if cache else None,
         memory_gb_s=measured(memory / 1e9, copied) if memory else None,
     )
     others = [
@@ -232,7 +238,7 @@ def of_machine(machine: Machine) -> Platform:
             key=accelerator.device,
             kind="gpu",
             name=accelerator.name,
-            cores=measured(accelerator.compute_units, said) if accelerator.compute_units else None,
+            cores=told(accelerator.compute_units, "its driver") if accelerator.compute_units else None,
             memory_gb_s=measured(within / 1e9, copied)
             if (within := speeds.get(frozenset({accelerator.device})))
             else None,

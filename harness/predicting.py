@@ -1,6 +1,7 @@
 """From a measured primitive table to predictions: rows of the store in, rows of the store out."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 
 from harness.errors import UserError
@@ -65,7 +66,11 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
 
 
 def measurements(
-    workload: Workload, batch_size: int, profile: Sequence[Measurement], platform: Platform
+    workload: Workload,
+    batch_size: int,
+    profile: Sequence[Measurement],
+    platform: Platform,
+    strategies: MappingABC[str, Strategy] = STRATEGIES,
 ) -> list[Measurement]:
     """The predictions of every strategy for every mapping of the primitive table.
 
@@ -73,6 +78,7 @@ def measurements(
         workload, batch_size: what is predicted.
         profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
+        strategies: by name.
 
     Returns:
         Rows of suite `prediction`; `low` and `high` are the predictions with every time at the slow and the
@@ -80,7 +86,7 @@ def measurements(
         table or the platform does not suffice for is a row "not_run" with what it needs.
     """
     rows: list[Measurement] = []
-    for strategy in STRATEGIES.values():
+    for strategy in strategies.values():
         try:
             rows += _predictions(strategy, workload, batch_size, profile, platform)
         except (ValueError, UserError) as error:

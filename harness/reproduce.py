@@ -23,7 +23,7 @@ from harness import (
     workload,
 )
 from harness.claims.base import Claim
-from harness.claims.experiments import EXPERIMENTS
+from harness.claims.experiments import EXPERIMENTS, MODELLED
 from harness.in_hand import MOST_DEATHS, in_hand
 from harness.mapping import Mapping
 from harness.progress import Report, part
@@ -49,6 +49,7 @@ class Cell:
         chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
         baselines: whose environments it needs.
         stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
+        provenance: of what it would have told, for the row of its failure.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Cell:
     chain: str = ""
     baselines: tuple[str, ...] = ()
     stale: Callable[[Run], bool] = lambda run: False
+    provenance: Provenance = Provenance.MEASURED
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
@@ -74,7 +76,8 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated_profile.profile(item, batch_size, device, report)
 
-    return Cell(f"profile/{item.name}/{batch_size}/{device}", SIMULATED_S, measure)
+    key = f"profile/{item.name}/{batch_size}/{device}"
+    return Cell(key, SIMULATED_S, measure, provenance=Provenance.SIMULATED)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -86,7 +89,8 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
         table = [*timed, *(row for row in counted if row.device == device)]
         return simulated_profile.predictions(item, batch_size, table, device)
 
-    return Cell(f"prediction/{item.name}/{batch_size}/{device}", 0, measure)
+    key = f"prediction/{item.name}/{batch_size}/{device}"
+    return Cell(key, 0, measure, provenance=Provenance.MODELLED)
 
 
 def prediction_cell(item: Workload, batch_size: int) -> Cell:
@@ -96,7 +100,8 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
         table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
         return predicting.measurements(item, batch_size, table, platform_model.this_machine())
 
-    return Cell(f"prediction/{item.name}/{batch_size}", 0, measure, item.name)
+    key = f"prediction/{item.name}/{batch_size}"
+    return Cell(key, 0, measure, item.name, provenance=Provenance.MODELLED)
 
 
 def roofs_cell() -> Cell:
@@ -147,7 +152,8 @@ def claim_cell(key: str, tier: Tier) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return EXPERIMENTS[key](tier.profile_s, report)
 
-    return Cell(f"claim/{key}", tier.profile_s, measure)
+    provenance = Provenance.MODELLED if key in MODELLED else Provenance.MEASURED
+    return Cell(f"claim/{key}", tier.profile_s, measure, provenance=provenance)
 
 
 def fixed_point_cells(tier: Tier) -> list[Cell]:
@@ -307,7 +313,7 @@ def failure(cell: Cell, error: Exception) -> Measurement:
         primitive=cell.key,
         quantity="failure",
         unit="1",
-        provenance=Provenance.MEASURED,
+        provenance=cell.provenance,
         status="failed",
         reason=f"{type(error).__name__}: {error}",
     )

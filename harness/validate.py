@@ -5,41 +5,48 @@ A cell is one workload at one batch size. Its rows, all of suite `validation`:
 | quantity | backend | what it is |
 |---|---|---|
 | `time_per_call` | a backend | a primitive, or a piece of the loop: what the predictions are made from |
-| `gradient_steps_per_s` | placerl | what a mapping achieved; `terms_s` in the details |
+| `gradient_steps_per_s` | placerl | what a mapping achieved under a `loop`; `terms_s` in the details |
 | `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` in the details |
-| `regret` | a strategy | 1 - throughput(chosen) / throughput(best) |
+| `regret` | a strategy | 1 - throughput(chosen) / throughput(best), with its verdict |
+| `runtime_overhead` | placerl | time beyond that of the slowest unit alone, actors beside the rest |
 | `portability` | placerl or a baseline | PRL's, over the mappings |
 
-Errors are signed: predicted / achieved - 1 of a throughput, and of a term's time likewise.
+Errors are signed: predicted / achieved - 1 of a throughput, and of a term's time likewise. The FPGA is simulated: the
+mappings that it is part of run in virtual time, their rows are `simulated`, and a strategy chooses once without and
+once with it.
 """
 
-from collections.abc import Mapping as MappingABC
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from harness import measure, predicting, workload
-from harness.cases import all_cases, distinct
+from harness import measure, predicting, simulated_profile, workload
+from harness import validation_rows as made
+from harness.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
 from harness.cases.learners import learner_targets
-from harness.cases.rounds import managers
+from harness.cases.shared_parts import SharedParts, managers
 from harness.cases.storage import fitted
-from harness.cases.training import Run, training_case
+from harness.cases.training import Run, case_name, training_case
+from harness.cases.validation_rounds import FPGA, fpga_unavailable_reason, is_simulated, validation_cases
 from harness.conditions import default_core
 from harness.errors import UserError
-from harness.mapping import Mapping, Platform, Target
-from harness.mapping.metrics import experiences_per_s, portability, regret
+from harness.mapping import VALIDATED, Loop, Platform, Problem, Target
+from harness.mapping import Mapping as Placement
+from harness.mapping.base import WORD_BYTES
+from harness.mapping.composed_loop import NAMES
 from harness.measurement import Measurement
 from harness.platform_model import this_machine
 from harness.progress import Report
 from harness.provenance import Provenance
 from harness.reproduce import Cell
 from harness.runtime import compose
+from harness.runtime.compose import Fusion, fusions
 from harness.store import Run as StoredRun
+from harness.validation_rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workload import Workload
 
-SUITE = "validation"
-CPU = Target("cpu")
-BASELINE_LEARNERS = {"sb3": ("torch",), "rllib": ("torch",)}
-"""By baseline: the learners of this machine's mappings that it has; both keep their replay in Python on the CPU."""
+CPU, NATIVE = Target("cpu"), Target("native")
+BOARD = "fpga:u200"
+"""The FPGA that is simulated, as `harness.simulated_profile` knows it; mappings say `fpga`, there being one."""
 BATCH_SIZES = (32, 256, 2048, 16384)
 GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {"cartpole-ddpg": (32, 256, 2048), "cartpole-dqn": (32, 256), "hopper-ddpg": (32, 256)},
@@ -53,7 +60,12 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
 """By tier: the batch sizes of each workload."""
 BUDGETS_S = {"quick": 60.0, "standard": 300.0, "full": 600.0}
 """By tier: of one cell, checks and warm-up included. The quick grid takes at most 8 minutes."""
+BESIDE = ("binary",)
+"""Trees that are there to be compared with, not to be mapped to."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
+ROUNDS = 30
+LONG_BLOCK_S = 60e-3
+"""Of longer blocks, as of a large batch in PyTorch or of a simulation, there are fewer."""
 
 
 def cells(tier: str, budget_s: float = 0.0) -> list[Cell]:
@@ -80,29 +92,71 @@ def cells(tier: str, budget_s: float = 0.0) -> list[Cell]:
 def cell(item: Workload, batch_size: int, budget_s: float) -> Cell:
     """One workload at one batch size."""
 
-    def measured(_: StoredRun, report: Report) -> list[Measurement]:
-        return validate(item, batch_size, budget_s, report, this_machine())
+    def measured(run: StoredRun, report: Report) -> list[Measurement]:
+        compared = run.measurements(suite="compare", workload=item.name, batch_size=batch_size)
+        baselines = {
+            row.backend: row.value
+            for row in compared
+            if row.quantity == "gradient_steps_per_s" and row.value and row.details.get("part") == "theirs"
+        }
+        return validate(item, batch_size, budget_s, report, this_machine(), baselines)
 
     return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured)
 
 
-def mappings(item: Workload) -> list[Mapping]:
-    """Every mapping that this machine can run; on-policy, the replay management has nothing to run."""
-    rmms = [Target("native")] if item.algorithm.name == "ppo" else managers(item)
-    found = []
-    for learner in learner_targets():
-        for rmm in rmms:
-            mapping = Mapping(learner, rmm, CPU)
-            try:
-                compose.check(item, mapping)
-            except UserError:
-                continue
-            found.append(mapping)
-    return found
+def mappings(item: Workload) -> list[Placement]:
+    """Every mapping that this machine can run, the simulated FPGA's after them.
+
+    On-policy, the replay management has nothing to run.
+    """
+    on_policy = item.algorithm.name == "ppo"
+    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
+    found = [
+        mapping
+        for learner in learner_targets()
+        for rmm in rmms
+        if _can_run(item, mapping := Placement(learner, rmm, CPU))
+    ]
+    if on_policy or not item.replay.prioritized or fpga_unavailable_reason():
+        return found
+    learners = list(dict.fromkeys(mapping.learner for mapping in found))
+    boards = [Placement(FPGA, rmm, CPU) for rmm in rmms]
+    for learner in (*learners, FPGA):
+        boards += [Placement(learner, FPGA, storage) for storage in (CPU, FPGA)]
+    return found + boards
+
+
+def _can_run(item: Workload, mapping: Placement) -> bool:
+    try:
+        compose.check(item, mapping)
+    except UserError:
+        return False
+    return True
+
+
+def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
+    """Under which loops a mapping is run: each that differs from the fused one.
+
+    Actors beside the learner, which take a process each, are run where the replay management is native; of the
+    simulated FPGA's mappings, where it does everything.
+    """
+    if item.algorithm.name == "ppo":
+        return (Loop.FUSED,)
+    apart = (Loop.STRICT,) if fusions(item, mapping, 0)[-1] is not Fusion.NONE else ()
+    devices = {mapping.learner, mapping.rmm, mapping.storage}
+    beside = (
+        (Loop.OVERLAPPED,) if (mapping.rmm == NATIVE and FPGA not in devices) or devices == {FPGA} else ()
+    )
+    return (Loop.FUSED, *apart, *beside)
 
 
 def validate(
-    item: Workload, batch_size: int, budget_s: float, report: Report, platform: Platform
+    item: Workload,
+    batch_size: int,
+    budget_s: float,
+    report: Report,
+    platform: Platform,
+    baselines: Mapping[str, float] | None = None,
 ) -> list[Measurement]:
     """Measure the pieces and every mapping, correctness first, and set predictions beside what was achieved.
 
@@ -111,171 +165,130 @@ def validate(
         budget_s: begin no further round after this time, seconds.
         report: called with the progress.
         platform: the machine at hand, as the strategies see it.
+        baselines: gradient steps a second of the baselines that were run on this cell's workload and batch size.
     """
-    problem = predicting.problem_of(item, batch_size)
-    pieces = all_cases(item, batch_size)
+    problem, small = predicting.problem_of(item, batch_size), fitted(item)
+    parts = SharedParts(small, problem)
+    pieces = [*primitive_cases(item, batch_size), *piece_cases(item, batch_size, parts)]
+    chosen = mappings(item)
+    if not problem.on_policy and item.replay.prioritized:
+        pieces += validation_cases(small, problem, parts)
+    pieces = [one for one in pieces if one.target.backend not in BESIDE]
     runs: dict[str, Run] = {}
     trainings = {
-        str(mapping): training_case(fitted(item), problem, mapping, runs) for mapping in mappings(item)
+        (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
+        for mapping in chosen
+        for loop in loops(item, mapping)
     }
     protocol = measure.Protocol(
-        rounds=30,
+        rounds=ROUNDS,
         block_s=20e-3,
         lead_in_calls=1,
         largest_block=1024,
+        long_block_s=LONG_BLOCK_S,
         budget_s=budget_s,
         threads=THREADS,
         caller_core=default_core(),
     )
     timings = measure.measure(
-        [*distinct(pieces), *(made.case for made in trainings.values())],
+        [*distinct(pieces), *(one.case for one in trainings.values())],
         protocol,
         progress=lambda done, total: report(done, total, "interleaved rounds"),
     )
-    profile = [
-        made.timing(timings).measurement(
-            suite=SUITE,
-            workload=item.name,
-            primitive=made.primitive,
-            backend=made.target.backend,
-            device=made.target.device,
-            batch_size=batch_size,
-            details={"target": str(made.target), "items_per_call": made.batch_size},
+    fields = {"workload": item.name, "batch_size": batch_size}
+    details = {"replay_capacity": small.replay.capacity}
+    ran = {
+        (str(mapping), loop): made.achieved(
+            fields, mapping, loop, timings, runs.get(case_name(mapping, loop)), details
         )
-        for made in pieces
+        for mapping, loop in trainings
+    }
+    profile = [_piece(one, timings, item, batch_size) for one in pieces]
+    rounds = [dict(zip(t.rounds, t.samples_s, strict=True)) for t in (one.timing(timings) for one in pieces)]
+    if any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen):
+        told = list(_board_rows(item, batch_size, problem))
+        profile, rounds = [*profile, *told], [*rounds, *({} for _ in told)]
+    table = Profile(profile, rounds, batch_size)
+    predicted = _predictions(item, problem, profile, table, platform, ran)
+    overlapped = VALIDATED[NAMES[Loop.OVERLAPPED]]
+    in_turn = [one for one in ran.values() if one.loop is Loop.FUSED]
+    return [
+        *profile,
+        *(one.row for one in ran.values()),
+        *predicted,
+        *made.regrets(predicted, ran),
+        *made.overheads(predicted, ran, overlapped, table, problem, platform),
+        *made.portabilities(fields, in_turn, baselines or {}),
     ]
-    achieved = [
-        _achieved(item, batch_size, name, timings, runs.get(name)) for name, made in trainings.items()
-    ]
-    predicted = [
-        _beside(row, achieved) for row in predicting.measurements(item, batch_size, profile, platform)
-    ]
-    return [*profile, *achieved, *predicted, *_regrets(predicted, achieved), *_portabilities(achieved)]
 
 
-def _achieved(
-    item: Workload, batch_size: int, mapping: str, timings: MappingABC[str, measure.Timing], run: Run | None
+def _piece(
+    one: PrimitiveCase, timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
 ) -> Measurement:
-    """What a mapping reached, in gradient steps a second, from the times of its calls and of their parts."""
-    steps = run.gradient_steps if run else 1
-    whole = f"training {mapping}"
-    timing = timings[whole]
-    terms_s = {
-        name.removeprefix(f"{whole}: "): part.median_s / steps
-        for name, part in timings.items()
-        if name.startswith(f"{whole}: ") and part.median_s is not None
-    }
-    details = {
-        **timing.details,
-        "mapping": mapping,
-        "gradient_steps_per_call": steps,
-        "fusion": str(run.training.fusion) if run else "",
-        "terms_s": terms_s,
-        "replay_capacity": fitted(item).replay.capacity,
-    }
-    return Measurement(
+    row = one.timing(timings).measurement(
         suite=SUITE,
         workload=item.name,
-        primitive="training",
-        backend="placerl",
-        device=mapping,
+        primitive=one.primitive,
+        backend=one.target.backend,
+        device=one.target.device,
         batch_size=batch_size,
-        quantity="gradient_steps_per_s",
-        unit="1/s",
-        provenance=Provenance.MEASURED,
-        status=timing.status,
-        reason=timing.reason,
-        value=steps / timing.median_s if timing.median_s else None,
-        low=steps / timing.high_s if timing.high_s else None,
-        high=steps / timing.low_s if timing.low_s else None,
-        samples=tuple(steps / sample for sample in timing.samples_s),
-        details=details,
+        details={"target": str(one.target), "items_per_call": one.batch_size},
     )
+    return replace(row, provenance=Provenance.SIMULATED) if is_simulated(one) else row
 
 
-def _beside(predicted: Measurement, achieved: Sequence[Measurement]) -> Measurement:
-    """A prediction as a row of this suite, with its errors where its mapping ran."""
-    ran = {row.device: row for row in achieved if row.value is not None}
-    found = ran.get(predicted.device)
-    details = dict(predicted.details)
-    if predicted.value is not None and found is not None and found.value is not None:
-        details |= {
-            "achieved": found.value,
-            "error": predicted.value / found.value - 1,
-            "term_errors": term_errors(details["terms_s"], found.details["terms_s"]),
-        }
-    quantity = predicted.quantity if predicted.value is None else f"predicted_{predicted.quantity}"
-    return replace(predicted, suite=SUITE, quantity=quantity, details=details)
-
-
-def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
-    """Signed error of each term of a prediction that the runtime counts too, predicted / achieved - 1.
-
-    Args:
-        predicted_s: seconds a gradient step by the model's terms.
-        achieved_s: seconds a gradient step by the runtime's terms (`Progress.terms_s`), and `loop`.
-    """
-    counted = dict(achieved_s)
-    for joint, parts in {
-        "actor": ("environment", "infer"),
-        "sample and gather": ("sample", "gather"),
-    }.items():
-        if parts[0] in counted:
-            counted[joint] = sum(counted.get(part, 0.0) for part in parts)
-    return {
-        term: seconds / counted[term] - 1 for term, seconds in predicted_s.items() if counted.get(term, 0) > 0
-    }
-
-
-def _regrets(predicted: Sequence[Measurement], achieved: Sequence[Measurement]) -> list[Measurement]:
-    """Of every strategy whose choice ran."""
-    reached = {row.device: row.value for row in achieved if row.value is not None}
-    best = max(reached, key=lambda name: reached[name], default="")
-    return [
-        Measurement(
-            suite=SUITE,
-            workload=row.workload,
-            primitive="training",
-            backend=row.backend,
-            device=row.device,
-            batch_size=row.batch_size,
-            quantity="regret",
-            unit="1",
-            provenance=Provenance.MEASURED,
-            value=regret(reached[row.device], reached.values()),
-            details={"chosen": row.device, "best": best},
+def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:
+    """The papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth."""
+    for row in simulated_profile.profile(item, batch_size, BOARD, lambda *_: None):
+        yield replace(
+            row, suite=SUITE, device=FPGA.device, details={**row.details, "target": str(FPGA), "board": BOARD}
         )
-        for row in predicted
-        if row.details.get("chosen") and row.device in reached
-    ]
-
-
-def _portabilities(achieved: Sequence[Measurement]) -> list[Measurement]:
-    """PRL's portability over this machine's mappings, in experiences a second: this project's and the baselines'.
-
-    A baseline lacks some of the mappings, so that its portability is 0 whatever it reaches on the others.
-    """
-    if not achieved:
-        return []
-    first, batch_size = achieved[0], achieved[0].batch_size or 0
-    eps = [None if row.value is None else experiences_per_s(row.value, batch_size) for row in achieved]
-    rows = [("placerl", eps, Provenance.MEASURED)]
-    for baseline, learners in BASELINE_LEARNERS.items():
-        lacking = [row.device for row in achieved if not row.device.startswith(tuple(learners))]
-        if lacking:
-            rows.append((baseline, [None], Provenance.MODELLED))
-    return [
-        Measurement(
+    speed = simulated_profile.with_device(this_machine(), BOARD).bytes_per_s(BOARD, BOARD)
+    for primitive, rows in (("storage.gather", batch_size), ("storage.insert", 1)):
+        copied = rows * problem.item_words * WORD_BYTES
+        yield Measurement(
             suite=SUITE,
-            workload=first.workload,
-            primitive="training",
-            backend=backend,
+            workload=item.name,
+            primitive=primitive,
+            backend=FPGA.backend,
+            device=FPGA.device,
             batch_size=batch_size,
-            quantity="portability",
-            unit="1/s",
-            provenance=provenance,
-            value=portability(values),
-            details={"mappings": [row.device for row in achieved], "over": "mappings"},
+            quantity="time_per_call",
+            unit="s",
+            provenance=Provenance.MODELLED,
+            value=copied / speed,
+            details={"target": str(FPGA), "board": BOARD, "formula": f"{copied} B / {speed:g} B/s"},
         )
-        for backend, values, provenance in rows
-    ]
+
+
+def _predictions(
+    item: Workload,
+    problem: Problem,
+    profile: Sequence[Measurement],
+    table: Profile,
+    platform: Platform,
+    ran: Mapping[tuple[str, Loop], Achieved],
+) -> list[Measurement]:
+    """Every strategy's rows: choosing among what is here, and among that and the simulated FPGA."""
+    size = problem.batch_size
+    here = [row for row in profile if row.backend != FPGA.backend]
+    rows = predicting.measurements(item, size, here, platform, VALIDATED)
+    among: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.details.get("chosen"):
+            among.setdefault((row.backend, row.device), []).append(HERE)
+    if len(here) < len(profile):
+        platform = simulated_profile.with_device(this_machine(), BOARD)
+        more = predicting.measurements(item, size, profile, platform, VALIDATED)
+        for row in more:
+            if row.details.get("chosen"):
+                among.setdefault((row.backend, row.device), []).append(WITH_SIMULATED)
+        known = {(row.backend, row.device) for row in rows}
+        rows += [row for row in more if (row.backend, row.device) not in known]
+    found = []
+    for row in rows:
+        chosen = among.get((row.backend, row.device), [])
+        details = {**row.details, "chosen": HERE in chosen, "chosen_among": chosen}
+        row = replace(row, details=details)
+        found.append(made.beside(row, VALIDATED[row.backend], ran, table, problem, platform))
+    return found

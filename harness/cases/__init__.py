@@ -9,6 +9,7 @@ from harness.cases.environment import environment_case
 from harness.cases.learners import learner_cases
 from harness.cases.on_policy import on_policy_cases
 from harness.cases.rounds import round_cases
+from harness.cases.shared_parts import SharedParts
 from harness.cases.storage import fitted, storage_cases
 from harness.cases.trees import sum_tree_cases
 from harness.predicting import problem_of
@@ -28,12 +29,17 @@ def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
     ]
 
 
-def piece_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
-    """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here."""
+def piece_cases(workload: Workload, batch_size: int, parts: SharedParts | None = None) -> list[PrimitiveCase]:
+    """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here.
+
+    Args:
+        workload, batch_size: give the sizes.
+        parts: learners and replays, where other cases have them too.
+    """
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
         return list(on_policy_cases(workload, problem))
-    return list(round_cases(fitted(workload), problem))
+    return list(round_cases(fitted(workload), problem, parts))
 
 
 def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:

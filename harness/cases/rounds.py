@@ -1,39 +1,38 @@
-"""Rounds of training, timed in the parts that `harness.mapping.composed_loop` adds up.
+"""Rounds of training, timed in the parts that `harness.mapping.composed_loop` puts together.
 
 A part is timed where it stands in the loop, after the part before it and ahead of the next: called alone again and
 again, its code and its data would be warmer than a loop ever finds them. So that the number of sequences grows with
 the sum, not the product, of the targets, every learner runs beside the native replay management, and every replay
-management beside the native learner. Batches, indices and TD errors are handed on as in the loop.
+management beside the native learner. Batches, indices and TD errors are handed on as in the loop. A part on a
+simulated device is timed by the device's own clock.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.cases.base import PrimitiveCase, random_transitions, targets
-from harness.cases.learners import LATE, created, learner_targets
+from harness.cases.base import PrimitiveCase
+from harness.cases.learners import LATE, learner_targets
 from harness.cases.round_checks import check_collect, check_learn, check_replay, check_steps
 from harness.cases.runtime_rounds import empty_training
+from harness.cases.shared_parts import SharedParts, managers
 from harness.mapping import Mapping, Problem, Target
 from harness.measure import Case
 from harness.runtime.actor import Actor
-from harness.runtime.compose import Fusion, actors_of, columns_of, fusions, replay_of, storage_of
+from harness.runtime.compose import Fusion, actors_of, columns_of, fusions
+from harness.runtime.run_time import simulated_s
 from harness.runtime.training import Training
 from harness.workload import Workload
-from primitives import sum_tree
 from primitives.fused import FusedSteps
 from primitives.learner import Learner
-from primitives.replay import ConcurrentReplay, FieldSpec
+from primitives.replay import FieldSpec
 from primitives.replay.base import Replay, Sample
 
 NATIVE, CPU = Target("native"), Target("cpu")
-_BLOCK = 65_536
 
 
 @dataclass
@@ -41,97 +40,134 @@ class Round:
     """The parts of one mapping's loop, and the seconds that each has taken.
 
     Attributes:
-        problem: sizes of a round.
+        vector_steps, gradient_steps: of a round.
         actor, learner, replay: at work.
         out: where batches go.
         runtime: a training whose parts do nothing.
         steps: fused gradient steps, or None.
+        publish: hands the weights to actors elsewhere, or None.
         rng: source of the random numbers of sampling.
         terms_s: seconds by part since they were last taken.
     """
 
-    problem: Problem
-    actor: Actor
+    vector_steps: int
+    gradient_steps: int
+    actor: Any
     learner: Learner
     replay: Replay
     out: Sample
     runtime: Training
     steps: FusedSteps | None = None
+    publish: Callable[[], None] | None = None
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(2))
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
+    def __post_init__(self) -> None:
+        learner_s, replay_s = simulated_s(self.learner), simulated_s(self.replay)
+        self._clocks = {
+            "learn": learner_s or perf_counter,
+            **dict.fromkeys(("insert", "sample", "update"), replay_s or perf_counter),
+        }
+        self._gathers_apart = replay_s is not None
+        self._counts: defaultdict[str, int] = defaultdict(int)  # of readings of the host's clock
+
+    def _timed(self, part: str, work: Callable[[], Any]) -> Any:
+        clock = self._clocks.get(part, perf_counter)
+        begin_s = clock()
+        result = work()
+        self.terms_s[part] += clock() - begin_s
+        self._counts[part] += clock is perf_counter
+        return result
+
     def run(self) -> None:
         """One round, in parts; with it, how long one reading of the clock takes."""
-        terms_s, replay, learner = self.terms_s, self.replay, self.learner
-        problem = self.problem
-        start_s = perf_counter()
-        begin_s = perf_counter()
-        transitions = self.actor.collect(problem.round_vector_steps, learner.explore)
-        collected_s = perf_counter()
-        replay.insert(transitions)
-        inserted_s = perf_counter()
-        terms_s["reading"] += begin_s - start_s
-        terms_s["collect"] += collected_s - begin_s
-        terms_s["insert"] += inserted_s - collected_s
-        if self.steps is not None:
-            begin_s = perf_counter()
-            self.steps.run(problem.round_gradient_steps, self.rng)
-            terms_s["steps"] += perf_counter() - begin_s
-            self._run_nothing()
-            return
-        for _ in range(problem.round_gradient_steps):
-            begin_s = perf_counter()
-            sample = replay.sample(problem.batch_size, self.rng, out=self.out)
-            sampled_s = perf_counter()
-            outcome = learner.step(sample.batch, sample.weights)
-            learnt_s = perf_counter()
-            replay.update_priorities(sample.indices, outcome.td_errors)
-            updated_s = perf_counter()
-            terms_s["sample"] += sampled_s - begin_s
-            terms_s["learn"] += learnt_s - sampled_s
-            terms_s["update"] += updated_s - learnt_s
-        self._run_nothing()
+        replay, learner = self.replay, self.learner
+        self._timed("reading", _nothing)
+        transitions = self._timed("collect", lambda: self.actor.collect(self.vector_steps, learner.explore))
+        self._timed("insert", lambda: replay.insert(transitions))
+        if self.publish is not None:
+            self._timed("publish", self.publish)
+        if (steps := self.steps) is not None:
+            self._timed("steps", lambda: steps.run(self.gradient_steps, self.rng))
+        else:
+            for _ in range(self.gradient_steps):
+                self._gradient_step()
+        self._timed("runtime", lambda: self.runtime.take(self.gradient_steps))
 
-    def _run_nothing(self) -> None:
-        """A round of the runtime itself."""
-        begin_s = perf_counter()
-        self.runtime.take(self.problem.round_gradient_steps)
-        self.terms_s["runtime"] += perf_counter() - begin_s
+    def _gradient_step(self) -> None:
+        replay, storage = self.replay, self.replay.storage
+        gathered_s = storage.gather_s  # type: ignore[attr-defined]
+        sample = self._timed("sample", lambda: replay.sample(len(self.out.indices), self.rng, out=self.out))
+        if self._gathers_apart:
+            self.terms_s["gather"] += storage.gather_s - gathered_s  # type: ignore[attr-defined]
+        outcome = self._timed("learn", lambda: self.learner.step(sample.batch, sample.weights))
+        self._timed("update", lambda: replay.update_priorities(sample.indices, outcome.td_errors))
 
     def taken(self) -> dict[str, float]:
-        """Seconds by part since the last call, a reading of the clock taken off each time that it was read."""
+        """Seconds by part since the last call, less what reading the clock took."""
         found, self.terms_s = self.terms_s, defaultdict(float)
-        reading_s = found.pop("reading", 0.0)
-        per_step = self.problem.round_gradient_steps
-        return {
-            name: seconds - reading_s * (per_step if name in ("sample", "learn", "update") else 1)
-            for name, seconds in found.items()
-        }
+        counts, self._counts = self._counts, defaultdict(int)
+        reading_s = found.pop("reading", 0.0) / max(1, counts["reading"])
+        return {name: seconds - reading_s * counts[name] for name, seconds in found.items()}
 
 
-def round_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCase]:
-    """Every sequence that off-policy training is predicted from.
+def _nothing() -> None: ...
+
+
+class Sequences:
+    """Makes the cases of rounds.
 
     Args:
         workload: with a replay that fits the memory several times.
         problem: what the models know of the workload.
+        parts: learners and replays, shared with other cases.
     """
-    rmms = managers(workload)
-    replays = {target: cache(lambda target=target: filled(workload, target)) for target in rmms}
-    learners = {
-        target: cache(lambda target=target: created(workload, problem.batch_size, target))
-        for target in learner_targets()
-    }
-    rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
 
-    def case(name: str, learner: Target, manager: Target, fused: bool = False) -> Case[Round]:
+    def __init__(self, workload: Workload, problem: Problem, parts: SharedParts) -> None:
+        self.workload, self.problem, self.parts = workload, problem, parts
+
+    def case(
+        self,
+        name: str,
+        learner: Target,
+        manager: Target,
+        *,
+        fusion: Fusion | None = None,
+        rounds: int = 1,
+        gradient_steps: int | None = None,
+        actor: Callable[[Learner], Any] | None = None,
+        publish: Callable[[Any, Learner], Callable[[], None]] | None = None,
+    ) -> Case[Round]:
+        """Rounds of one mapping.
+
+        Args:
+            name: of the case.
+            learner, manager: where they run.
+            fusion: as `SharedParts.replay` takes it; `STEP` fuses the learner too.
+            rounds: in one, as overlapped iterations have them.
+            gradient_steps: of a round; as many as belong to its vector steps by default.
+            actor: makes what collects, for a learner; `actor_for` by default.
+            publish: makes what hands the weights to actors elsewhere, from the actor and the learner.
+        """
+        workload, problem, parts = self.workload, self.problem, self.parts
+        fused = fusion is Fusion.STEP
+        vector_steps = rounds * problem.round_vector_steps
+        steps = gradient_steps or rounds * problem.round_gradient_steps
+
         def setup() -> Round:
-            actor = actor_for(workload, problem.round_vector_steps, columns_of(workload))
-            trainee, replay = learners[learner](), replays[manager]()
-            steps = FusedSteps(cast(ConcurrentReplay, replay), trainee) if fused else None
-            out = replay.sample(batch, np.random.default_rng(1))
-            runtime = empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE)
-            return Round(problem, actor, trainee, replay, out, runtime, steps)
+            trainee, replay = parts.learner(learner), parts.replay(manager, fusion)
+            made = actor(trainee) if actor else actor_for(workload, vector_steps, columns_of(workload))
+            return Round(
+                vector_steps,
+                steps,
+                made,
+                trainee,
+                replay,
+                replay.sample(problem.batch_size, np.random.default_rng(1)),
+                empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE),
+                parts.steps(learner, manager) if fused else None,
+                publish(made, trainee) if publish else None,
+            )
 
         def check(made: Round) -> None:
             check_collect(made.actor, made.learner)
@@ -151,23 +187,50 @@ def round_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCase]
             parts=Round.taken,
         )
 
-    for target in learners:
-        made = case(f"round of learner {target}", target, rmms[0])
-        yield PrimitiveCase("round.collect", target, rows, made, "collect")
-        yield PrimitiveCase("round.learn", target, batch, made, "learn")
+
+def round_cases(
+    workload: Workload, problem: Problem, parts: SharedParts | None = None
+) -> Iterator[PrimitiveCase]:
+    """Every sequence that off-policy training is predicted from, as the runtime fuses it by default.
+
+    Args:
+        workload: with a replay that fits the memory several times.
+        problem: what the models know of the workload.
+        parts: learners and replays, where other cases have them too.
+    """
+    made = Sequences(workload, problem, parts or SharedParts(workload, problem))
+    rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
+    for target in learner_targets():
+        case = made.case(f"round of learner {target}", target, NATIVE)
+        yield PrimitiveCase("round.collect", target, rows, case, "collect")
+        yield PrimitiveCase("round.learn", target, batch, case, "learn")
+        yield from beside_learner(target, case, rows, batch)
         if target == NATIVE:
-            yield PrimitiveCase("round.runtime", CPU, 1, made, "runtime")
-    for target in rmms:
-        made = case(f"round of replay {target}", NATIVE, target)
-        yield PrimitiveCase("round.insert", target, rows, made, "insert")
-        yield PrimitiveCase("round.sample", target, batch, made, "sample")
-        yield PrimitiveCase("round.update", target, batch, made, "update")
+            yield PrimitiveCase("round.runtime", CPU, 1, case, "runtime")
+    for target in managers(workload):
+        case = made.case(f"round of replay {target}", NATIVE, target)
+        yield PrimitiveCase("round.insert", target, rows, case, "insert")
+        yield PrimitiveCase("round.sample", target, batch, case, "sample")
+        yield PrimitiveCase("round.update", target, batch, case, "update")
+        yield from beside_replay(target, case, rows, batch)
     if Fusion.STEP in fusions(workload, Mapping(NATIVE, NATIVE, CPU), 0):
-        made = case("fused round native", NATIVE, NATIVE, fused=True)
-        yield PrimitiveCase("fused_round.collect", NATIVE, rows, made, "collect")
-        yield PrimitiveCase("fused_round.insert", NATIVE, rows, made, "insert")
-        yield PrimitiveCase("fused_round.steps", NATIVE, batch, made, "steps")
-        yield PrimitiveCase("fused_round.runtime", CPU, 1, made, "runtime")
+        case = made.case("fused round native", NATIVE, NATIVE, fusion=Fusion.STEP)
+        yield PrimitiveCase("fused_round.collect", NATIVE, rows, case, "collect")
+        yield PrimitiveCase("fused_round.insert", NATIVE, rows, case, "insert")
+        yield PrimitiveCase("fused_round.steps", NATIVE, batch, case, "steps")
+        yield PrimitiveCase("fused_round.runtime", CPU, 1, case, "runtime")
+
+
+def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
+    """The native replay's parts beside a learner: what it adds to them shows against the native one."""
+    for part, items in (("insert", rows), ("sample", batch), ("update", batch), ("runtime", 1)):
+        yield PrimitiveCase(f"beside_learner.{part}", target, items, case, part)
+
+
+def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
+    """The native learner's parts beside a replay management."""
+    for part, items in (("collect", rows), ("learn", batch)):
+        yield PrimitiveCase(f"beside_replay.{part}", target, items, case, part)
 
 
 def actor_for(
@@ -211,30 +274,3 @@ def collect_case(
             close=lambda made: made[0].close(),
         ),
     )
-
-
-def managers(workload: Workload) -> list[Target]:
-    """Where replay management can run, native first; uniform replay has none, and goes by the first name."""
-    if not workload.replay.prioritized:
-        return [NATIVE]
-    return sorted(targets(sum_tree.backends(), "flat"), key=lambda target: (target != NATIVE, target))
-
-
-def filled(workload: Workload, target: Target) -> Replay:
-    """The replay that the runtime would compose with a target, full."""
-    mapping = Mapping(NATIVE, target, CPU)
-    fusion = Fusion.REPLAY if Fusion.REPLAY in fusions(workload, mapping, 0) else Fusion.NONE
-    replay = replay_of(workload, mapping, storage_of(workload, mapping), fusion)
-    fill(replay, np.random.default_rng(0))
-    return replay
-
-
-def fill(replay: Replay, rng: np.random.Generator) -> None:
-    """Insert random transitions until a replay is full, with priorities that differ."""
-    block = random_transitions(replay.storage.fields, min(_BLOCK, replay.storage.capacity), rng)
-    while (free := replay.storage.capacity - len(replay)) > 0:
-        first = len(replay)
-        count = min(free, len(block["reward"]))
-        replay.insert({name: column[:count] for name, column in block.items()})
-        td_errors: npt.NDArray[np.float64] = rng.standard_normal(count)
-        replay.update_priorities(np.arange(first, first + count), td_errors)

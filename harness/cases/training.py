@@ -2,24 +2,32 @@
 
 from collections import defaultdict
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.cases.base import PrimitiveCase
 from harness.cases.learners import LATE
-from harness.cases.rounds import fill
-from harness.mapping import Mapping, Problem
+from harness.cases.shared_parts import SharedParts
+from harness.mapping import Loop, Mapping, Problem
+from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.measure import Case
+from harness.provenance import Provenance
 from harness.runtime.actor import Actor
-from harness.runtime.actor_pool import ActorPlan
-from harness.runtime.compose import compose
+from harness.runtime.actor_pool import ActorPlan, ActorPool
+from harness.runtime.compose import Fusion, Parts, TimedStorage, actors_of, fusions
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.run_time import simulated_s
 from harness.runtime.training import Progress, Training
 from harness.workload import Workload
+from primitives.fused import FusedSteps
+from primitives.replay import ConcurrentReplay
 
+SIMULATED_GRADIENT_STEPS = 8
+"""Of a call in virtual time, at least: at its end the devices are waited for, which is not the steady state."""
 STRETCH_S = 10e-3
 """Of a call: so long that the call's own time is nothing."""
 
@@ -38,6 +46,20 @@ class Run:
     gradient_steps: int = 1
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
+    @property
+    def simulated(self) -> bool:
+        """Whether its seconds are those of virtual time."""
+        return self.training.provenance is Provenance.SIMULATED
+
+    def block(self, calls: int) -> float:
+        """Seconds of some calls, after one that does not count: in virtual time, where a device is simulated."""
+        if not self.simulated:  # a simulation leaves the caches to nobody
+            self.advance()
+        self.taken()
+        start_s = perf_counter()
+        told_s = sum(self.advance().wall_s for _ in range(calls))
+        return told_s if self.simulated else perf_counter() - start_s
+
     def advance(self) -> Progress:
         """One call's gradient steps."""
         progress = self.training.advance(self.gradient_steps)
@@ -52,30 +74,39 @@ class Run:
         return found
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments, and the actors' process where there is one."""
         self.training.close()
 
 
 def training_case(
-    workload: Workload, problem: Problem, mapping: Mapping, runs: dict[str, Run]
+    workload: Workload,
+    problem: Problem,
+    mapping: Mapping,
+    runs: dict[str, Run],
+    loop: Loop = Loop.FUSED,
+    parts: SharedParts | None = None,
 ) -> PrimitiveCase:
     """`training`: gradient steps with everything that belongs to them, at the steady state.
 
     The replay is full, of random transitions, and exploration has reached its end: so are they in the pieces that
-    the prediction is made from, and in most of a long training.
+    the prediction is made from, and in most of a long training. With a simulated device in the mapping the seconds
+    are those of virtual time.
 
     Args:
-        workload: with a replay that fits the memory once for each mapping.
+        workload: with a replay that fits the memory.
         problem: what the models know of the workload.
         mapping: what runs where.
-        runs: where the run puts itself, by the mapping's name.
+        runs: where the run puts itself, by the case's name.
+        loop: how it is run.
+        parts: learners and replays, where other cases have them too.
     """
+    name = case_name(mapping, loop)
 
     def setup() -> Run:
         training = (
-            _on_policy(workload, problem, mapping)
+            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size)
             if problem.on_policy
-            else _off_policy(workload, problem, mapping)
+            else _off_policy(workload, problem, mapping, loop, parts or SharedParts(workload, problem))
         )
         if isinstance(training, Training):
             training.take(1)  # the protocol warms up: what `warm_up` does is many large steps too much
@@ -83,13 +114,8 @@ def training_case(
         if problem.on_policy:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations
         else:
-            run.gradient_steps = problem.round_gradient_steps
-            while (step_s := min(_step_s(run) for _ in range(3))) * run.gradient_steps < STRETCH_S / 2:
-                wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
-                run.gradient_steps = (
-                    round(wanted / problem.round_gradient_steps) * problem.round_gradient_steps
-                )
-        runs[str(mapping)] = run
+            _size(run, problem, loop)
+        runs[name] = run
         return run
 
     def check(run: Run) -> None:
@@ -113,18 +139,38 @@ def training_case(
         mapping.learner,
         problem.batch_size,
         Case(
-            name=f"training {mapping}",
+            name=name,
             setup=setup,
             check=check,
             inputs=lambda run, rng: None,
             call=lambda run, _: run.advance(),
             close=Run.close,
+            block=Run.block,
             parts=Run.taken,
         ),
     )
 
 
-class _Late(ActorPlan):
+def case_name(mapping: Mapping | str, loop: Loop) -> str:
+    """The case of a mapping under a loop."""
+    return f"training {mapping}, {loop}"
+
+
+def _size(run: Run, problem: Problem, loop: Loop) -> None:
+    """Set the gradient steps of a call: whole rounds, and long against what begins and ends one."""
+    least = problem.round_gradient_steps
+    if loop is Loop.OVERLAPPED:
+        least *= -(-OVERLAPPED_GRADIENT_STEPS // least)
+    run.gradient_steps = least
+    if run.simulated:  # each is a simulation, and the device takes as long every time
+        run.gradient_steps = least * -(-SIMULATED_GRADIENT_STEPS // least)
+        return
+    while (step_s := min(_step_s(run) for _ in range(3))) * run.gradient_steps < STRETCH_S / 2:
+        wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
+        run.gradient_steps = round(wanted / least) * least
+
+
+class LateActors(ActorPlan):
     """An actor whose exploration has reached its final rate."""
 
     def build(self, columns: MappingABC[str, npt.NDArray] | None = None) -> Actor:
@@ -139,18 +185,35 @@ def _step_s(run: Run) -> float:
     return (perf_counter() - start_s) / taken
 
 
-def _off_policy(workload: Workload, problem: Problem, mapping: Mapping) -> Training:
-    parts = compose(
+def _off_policy(
+    workload: Workload, problem: Problem, mapping: Mapping, loop: Loop, shared: SharedParts
+) -> Training:
+    fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, 0)[-1]
+    replay, learner = shared.replay(mapping.rmm, fusion), shared.learner(mapping.learner)
+    overlap = OVERLAPPED_GRADIENT_STEPS if loop is Loop.OVERLAPPED else 0
+    environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
+    storage = cast(TimedStorage, replay.storage)
+    room = max(256, problem.round_vector_steps * overlap)
+    actors = actors_of(workload, environment_seed, exploration_seed, storage.fields, room)
+    parts = Parts(
+        actors=LateActors(**vars(actors)),
+        storage=storage,
+        replay=replay,
+        learner=learner,
+        rng=np.random.default_rng(sampling_seed),
+        fusion=fusion,
+        steps=FusedSteps(cast(ConcurrentReplay, replay), learner) if fusion is Fusion.STEP else None,
+    )
+    simulated = any(map(simulated_s, (replay, learner)))
+    training = Training(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        seed=0,
-        local_storage=max(problem.round_vector_steps, 256),
+        presampled_batches=0,
+        parts=parts,
+        overlap=overlap,
+        processes=int(overlap > 0 and not simulated),  # a thread would share the host's GIL
     )
-    fill(parts.replay, np.random.default_rng(0))
-    parts = replace(parts, actors=_Late(**vars(parts.actors)))
-    return Training(workload, mapping, batch_size=problem.batch_size, presampled_batches=0, parts=parts)
-
-
-def _on_policy(workload: Workload, problem: Problem, mapping: Mapping) -> OnPolicyTraining:
-    return OnPolicyTraining(workload, mapping, batch_size=problem.batch_size)
+    if isinstance(training._acting, ActorPool):
+        training._acting.environment_steps = LATE
+    return training

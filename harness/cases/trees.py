@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from math import ceil, log
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from primitives import sum_tree
 from primitives.sum_tree import SumTree
 
 CHECKED_LEAVES = 4096
+SIMULATED_LEAVES = 16_384
 
 
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
@@ -40,12 +43,15 @@ def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.fl
 
 
 def _filled_tree(workload: Workload, target: Target) -> SumTree:
-    settings = workload.replay
-    # The simulated tree is the same on every FPGA; only its clock differs, which cycles do not know.
-    options = {"backend": target.backend} if target.backend == "fpga" else options_of(target)
-    tree = sum_tree.create(settings.capacity, fanout=settings.fanout, **options)
-    leaves = np.arange(settings.capacity)
-    tree.update(leaves, _whole_priorities(np.random.default_rng(0), settings.capacity))
+    capacity, fanout = workload.replay.capacity, workload.replay.fanout
+    options: dict[str, Any] = dict(options_of(target))
+    if target.backend == "fpga":
+        # The simulated tree is the same on every FPGA; only its clock differs, which cycles do not know. Nor do they
+        # know how many leaves are in use, only how many levels there are: a part of them is simulated in less time.
+        options = {"backend": target.backend, "levels": max(1, ceil(log(capacity, fanout) - 1e-9))}
+        capacity = min(capacity, SIMULATED_LEAVES)
+    tree = sum_tree.create(capacity, fanout=fanout, **options)
+    tree.update(np.arange(capacity), _whole_priorities(np.random.default_rng(0), capacity))
     return tree
 
 

@@ -29,6 +29,8 @@ def _reached(frame: pd.DataFrame) -> dict[tuple[str, int], dict[tuple[str, str],
     found: dict[tuple[str, int], dict[tuple[str, str], Number]] = {}
     rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
     for row in records(rows):
+        if detail(row, "loop") not in (None, "fused"):
+            continue
         learner, rmm, _ = mapping_of(row).split("-")
         place = found.setdefault((row.workload, int(row.batch_size)), {})
         place[learner, rmm] = number(row, f"{row.workload}, batch size {row.batch_size}, {mapping_of(row)}")
@@ -110,7 +112,7 @@ def over_devices(frame: pd.DataFrame) -> Finding:
     holds = all(n.value == 0 for n in libraries) and all(n.value > 0 for n in ours)
     said = (
         "Experiences a second, the harmonic mean over the mappings of this machine; 0 for a library that lacks one of "
-        "them. A library's 0 follows from what it can place where, not from a run."
+        "them. A library counts where it was run."
     )
     return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (*ours, *libraries), said)
 

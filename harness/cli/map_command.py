@@ -67,7 +67,8 @@ def map_command(
             same = "the same" if cell.ours == cell.published else "another"
             out.print(
                 f"MAP Table V prints {cell.published}; with its 16 actors and K = 2, Algorithm 3 takes "
-                f"{cell.ours} here: {same}."
+                f"{cell.ours} here: {same}.{f' It differs: {cell.reason}.' if cell.reason else ''}",
+                markup=False,
             )
 
 

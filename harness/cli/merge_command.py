@@ -8,6 +8,7 @@ import typer
 from harness.cli.app import app
 from harness.cli.common import RESULTS, ResultsOption, store_path
 from harness.errors import UserError
+from harness.portability import over_platforms
 from harness.store import Store
 
 
@@ -28,3 +29,8 @@ def merge(
             with Store.open(path, read_only=True) as other:
                 copied = store.copy_from(other)
             typer.echo(f"{path}: {copied} cells taken in")
+        for found in over_platforms(store.frame()):
+            typer.echo(
+                f"portability over {len(found.best)} machines, {found.workload}, batch size {found.batch_size}: "
+                f"{found.experiences_per_s:,.1f} experiences/s ({found.provenance})"
+            )

@@ -1,6 +1,5 @@
 """`placerl validate`."""
 
-from collections import defaultdict
 from statistics import median
 from typing import Annotated
 
@@ -11,12 +10,18 @@ from harness import reproduce, tiers, validate
 from harness.cli.app import app
 from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, out, print_json
 from harness.errors import UserError
-from harness.mapping import DEFAULT_STRATEGY, STRATEGIES
+from harness.mapping import VALIDATED, Loop
+from harness.mapping.composed_loop import NAMES
 from harness.measurement import Measurement
 from harness.progress import bar
+from harness.provenance import Provenance
+from harness.validation_rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Errors up to this count as within the target."""
+PREDICTED = "predicted_"
+DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
+"""By loop: the strategies that predict it."""
 
 
 @app.command(name="validate", epilog="Example: `placerl validate --tier quick`")
@@ -45,81 +50,120 @@ def validate_command(
     else:
         for cell in chosen:
             show_cell(reproduce.rows_of(opened, cell))
+        out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
         show_strategies(rows)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 
 
 def show_cell(rows: list[Measurement]) -> None:
-    """What each mapping achieved, every strategy's error there, and the default one's term by term."""
+    """What each mapping achieved under each loop, and how far each strategy that describes that loop was off."""
     achieved = [row for row in rows if row.quantity == "gradient_steps_per_s"]
-    predicted = {(row.backend, row.device): row for row in rows if row.quantity.startswith("predicted_")}
     if not achieved:
         for row in rows:
             out.print(f"{row.workload}: {row.status}: {row.reason}", markup=False)
         return
-    table = Table(title=f"{achieved[0].workload}, batch size {achieved[0].batch_size}")
-    for column in ("mapping", "achieved GPS", *STRATEGIES, f"terms of {DEFAULT_STRATEGY}"):
-        table.add_column(column)
-    for row in sorted(achieved, key=lambda row: -(row.value or 0)):
-        value = row.reason if row.value is None else f"{row.value:,.1f}"
-        noisy = " (too noisy)" if row.status == "too_noisy" else ""
-        errors = [_error(predicted.get((name, row.device))) for name in STRATEGIES]
-        table.add_row(
-            row.device, value + noisy, *errors, _terms(predicted.get((DEFAULT_STRATEGY, row.device)))
-        )
-    out.print(table)
+    predicted = {
+        (row.device, row.details["loop"], row.backend): row
+        for row in rows
+        if row.quantity.startswith(PREDICTED)
+    }
+    for loop, described in DESCRIBED.items():
+        table = Table(title=f"{achieved[0].workload}, batch size {achieved[0].batch_size}, {loop} loop")
+        for column in ("mapping", "achieved GPS", *described, f"terms of {NAMES[loop]}"):
+            table.add_column(column)
+        mine = [row for row in achieved if row.details["loop"] == loop]
+        for row in sorted(mine, key=lambda row: -(row.value or 0)):
+            found = {name: predicted.get((row.device, loop, name)) for name in described}
+            errors = [_error(one) for one in found.values()]
+            table.add_row(row.device, _reached(row), *errors, _terms(found[NAMES[loop]]))
+        out.print(table)
     for row in rows:
-        if row.quantity == "portability":
-            out.print(f"portability over mappings, {row.backend}: {row.value:,.1f} experiences/s")
-        elif row.quantity == "prediction":
+        _show_line(row)
+
+
+def _show_line(row: Measurement) -> None:
+    match row.quantity:
+        case "portability":
+            said = row.reason if row.value is None else f"{row.value:,.1f} experiences/s"
+            state = "not run: " if row.status == "not_run" else ""
+            what = f"portability over {len(row.details['mappings'])} mappings"
+            out.print(f"{what}, {row.details['devices']}, {row.backend}: {state}{said}", markup=False)
+        case "runtime_overhead":
+            out.print(
+                f"overhead over the slowest unit alone ({row.details['slowest']}), {row.device}, actors beside "
+                f"the rest: {_percent(row.value)}{_interval(row.low, row.high)}",
+                markup=False,
+            )
+        case "prediction":
             out.print(f"{row.backend}: not run: {row.reason}", markup=False)
 
 
 def show_strategies(rows: list[Measurement]) -> None:
     """Over all cells: how far each strategy's predictions were off, and what its choices lost."""
-    errors, chosen, regrets = defaultdict(list), defaultdict(list), defaultdict(list)
+    for provenance in ("measured", "simulated"):
+        beside = [row for row in rows if row.details.get("achieved_provenance") == provenance]
+        if beside:
+            _show_errors(beside, provenance)
+    for devices in (HERE, WITH_SIMULATED):
+        lost = [row for row in rows if row.quantity == "regret" and row.details["devices"] == devices]
+        if lost:
+            _show_regrets(lost, devices)
     for row in rows:
-        if "error" in row.details:
-            errors[row.backend].append(abs(row.details["error"]))
-            if row.details["chosen"]:
-                chosen[row.backend].append(row.details["error"])
-        elif row.quantity == "regret" and row.value is not None:
-            regrets[row.backend].append(row.value)
-    table = Table(title="Strategies: error of the prediction, and regret of the choice")
-    for column in (
-        "strategy",
-        "predictions",
-        "median |error|",
-        "within 5%",
-        "worst |error|",
-        "chosen: median |error|",
-        "chosen: worst |error|",
-        "median regret",
-        "worst regret",
-    ):
-        table.add_column(column)
-    for name, found in errors.items():
-        own, lost = [abs(error) for error in chosen[name]], regrets[name]
-        table.add_row(
-            name,
-            str(len(found)),
-            f"{median(found):.1%}",
-            f"{sum(error <= WITHIN for error in found)} of {len(found)}",
-            f"{max(found):.1%}",
-            f"{median(own):.1%}" if own else "",
-            f"{max(own):.1%}" if own else "",
-            f"{median(lost):.1%}" if lost else "",
-            f"{max(lost):.1%}" if lost else "",
-        )
-    out.print(table)
-    for row in rows:
-        if row.backend == DEFAULT_STRATEGY and abs(row.details.get("error", 0)) > WITHIN:
+        own = row.backend in NAMES.values() and "error" in row.details
+        if own and abs(row.details["error"]) > WITHIN:
+            details = row.details
             out.print(
-                f"over {WITHIN:.0%}: {row.workload}, batch size {row.batch_size}, {row.device}: "
-                f"{row.details['error']:+.1%}, most of it from {_reason(row)}",
+                f"over {WITHIN:.0%}: {row.workload}, batch size {row.batch_size}, {row.device}, "
+                f"{details['loop']} loop ({details['achieved_provenance']}): {details['error']:+.1%}"
+                f"{_interval(details.get('error_low'), details.get('error_high'))}, most of it from {_reason(row)}",
                 markup=False,
             )
+
+
+def _show_errors(rows: list[Measurement], provenance: str) -> None:
+    table = Table(title=f"Error of the predictions beside what was achieved, {provenance}")
+    columns = ("loop", "predictions", "median |error|", f"within {WITHIN:.0%}", "worst |error|")
+    for column in ("strategy", *columns, "chosen: median |error|", "chosen: worst |error|"):
+        table.add_column(column)
+    for name in VALIDATED:
+        mine = [row for row in rows if row.backend == name]
+        if not mine:
+            continue
+        errors = [abs(row.details["error"]) for row in mine]
+        chosen = [abs(row.details["error"]) for row in mine if row.details["chosen_among"]]
+        table.add_row(
+            name,
+            mine[0].details["loop"],
+            str(len(mine)),
+            f"{median(errors):.1%}",
+            f"{sum(error <= WITHIN for error in errors)} of {len(mine)}",
+            f"{max(errors):.1%}",
+            f"{median(chosen):.1%}" if chosen else "",
+            f"{max(chosen):.1%}" if chosen else "",
+        )
+    out.print(table)
+
+
+def _show_regrets(rows: list[Measurement], devices: str) -> None:
+    table = Table(title=f"Regret of the choices among the mappings {devices}")
+    for column in ("strategy", "cells", "best chosen", "no verdict", "lost", "median regret", "worst regret"):
+        table.add_column(column)
+    for name in VALIDATED:
+        mine = [row for row in rows if row.backend == name]
+        if not mine:
+            continue
+        worst = max(mine, key=lambda row: row.value or 0.0)
+        verdicts = [row.details["verdict"] for row in mine]
+        table.add_row(
+            name,
+            str(len(mine)),
+            *(str(verdicts.count(verdict)) for verdict in ("best", "no verdict", "lost")),
+            f"{median(row.value or 0.0 for row in mine):.1%}",
+            f"{worst.value:.1%}{_interval(worst.low, worst.high)}"
+            + (" no verdict" if worst.details["verdict"] == "no verdict" else ""),
+        )
+    out.print(table)
 
 
 def _reason(row: Measurement) -> str:
@@ -135,12 +179,30 @@ def _reason(row: Measurement) -> str:
     )
 
 
+def _reached(row: Measurement) -> str:
+    if row.value is None:
+        return row.reason
+    marks = ["simulated"] if row.provenance is Provenance.SIMULATED else []
+    marks += ["too noisy"] if row.status == "too_noisy" else []
+    return f"{row.value:,.1f}" + (f" ({', '.join(marks)})" if marks else "")
+
+
 def _error(row: Measurement | None) -> str:
     if row is None or "error" not in row.details:
         return ""
-    return f"{row.details['error']:+.1%}{' *' if row.details['chosen'] else ''}"
+    chosen = row.details["chosen_among"]
+    mark = " *" if HERE in chosen else " +" if chosen else ""
+    return f"{row.details['error']:+.1%}{mark}"
 
 
 def _terms(row: Measurement | None) -> str:
     errors = row.details.get("term_errors", {}) if row else {}
     return ", ".join(f"{term} {error:+.0%}" for term, error in errors.items())
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{low:.1%}, {high:.1%}]"

@@ -7,6 +7,7 @@ Performance table, problem and platform in; mapping, predicted throughput and th
 from harness.mapping.actors_learners import ActorsLearners
 from harness.mapping.base import (
     Entry,
+    Loop,
     Mapping,
     Model,
     PerformanceTable,
@@ -20,15 +21,17 @@ from harness.mapping.composed_loop import ComposedLoop, composed_candidates
 from harness.mapping.exhaustive import Exhaustive
 from harness.mapping.map_tpds23 import MapTpds23
 from harness.mapping.pearl24 import Pearl24
-from harness.mapping.strict_loop import StrictLoop
+from harness.mapping.primitive_sum import PrimitiveSum
 
 __all__ = [
     "DEFAULT_STRATEGY",
     "STRATEGIES",
+    "VALIDATED",
     "ActorsLearners",
     "ComposedLoop",
     "Entry",
     "Exhaustive",
+    "Loop",
     "MapTpds23",
     "Mapping",
     "Model",
@@ -36,23 +39,32 @@ __all__ = [
     "PerformanceTable",
     "Platform",
     "Prediction",
+    "PrimitiveSum",
     "Problem",
     "Strategy",
-    "StrictLoop",
     "Target",
 ]
 
-_COMPOSED = Exhaustive(ComposedLoop.name, ComposedLoop(), composed_candidates)
-STRATEGIES: dict[str, Strategy] = {
-    strategy.name: strategy
-    for strategy in (
-        _COMPOSED,
-        MapTpds23(),
-        Exhaustive("exhaustive", MapTpds23()),
-        Pearl24(),
-        ActorsLearners(),
-        Exhaustive(StrictLoop.name, StrictLoop()),
-    )
-}
-"""By name: the runtime's own loop, the papers' strategies, and the strict loop of the papers' primitives."""
-DEFAULT_STRATEGY = _COMPOSED.name
+
+def _composed(loop: Loop) -> Strategy:
+    model = ComposedLoop(loop)
+    return Exhaustive(model.name, model, composed_candidates)
+
+
+def _by_name(*strategies: Strategy) -> dict[str, Strategy]:
+    return {strategy.name: strategy for strategy in strategies}
+
+
+_FUSED = _composed(Loop.FUSED)
+DEFAULT_STRATEGY = _FUSED.name
+STRATEGIES: dict[str, Strategy] = _by_name(
+    _FUSED,
+    MapTpds23(),
+    Exhaustive("exhaustive", MapTpds23()),
+    Pearl24(),
+    ActorsLearners(),
+    Exhaustive(PrimitiveSum.name, PrimitiveSum()),
+)
+"""By name: the runtime's own loop, the papers' strategies, and the sum of the papers' primitives."""
+VALIDATED = STRATEGIES | _by_name(_composed(Loop.STRICT), _composed(Loop.OVERLAPPED))
+"""Those, and the runtime's two other loops, whose pieces a validation alone measures."""

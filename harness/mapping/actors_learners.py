@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from harness.mapping.base import (
     Cell,
+    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -81,6 +82,7 @@ class ActorsLearners:
     """
 
     name = "pal21"
+    loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """The mapping whose best allocation trains fastest.

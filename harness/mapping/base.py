@@ -7,6 +7,7 @@ A mapping reads Learner-RMM-Storage (RMM: the replay management module, MAP II-A
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from enum import StrEnum
 from math import gcd, inf
 from typing import Protocol
 
@@ -88,6 +89,18 @@ class Mapping:
 
     def __str__(self) -> str:
         return f"{self.learner}-{self.rmm}-{self.storage}"
+
+
+class Loop(StrEnum):
+    """How the parts of a mapping are run; a performance model describes one of them."""
+
+    STRICT = "strict"  # every part is a call of its own, one after the other (D = 0, MAP II-A2)
+    FUSED = "fused"  # the same, neighbours on one device being one call: what `placerl run` does
+    OVERLAPPED = "overlapped"  # fused, and the actors work beside the rest (PRL 3.2)
+
+
+OVERLAPPED_GRADIENT_STEPS = 32
+"""Of an iteration that actors work beside: so many that handing over is little, so few that weights stay fresh."""
 
 
 @dataclass(frozen=True)
@@ -221,9 +234,15 @@ class Prediction:
 
 
 class Model(Protocol):
-    """A performance model: the predicted throughput of any one mapping."""
+    """A performance model: the predicted throughput of any one mapping.
+
+    Attributes:
+        name: in tables and rows.
+        loop: what it describes, and is judged by.
+    """
 
     name: str
+    loop: Loop
 
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping

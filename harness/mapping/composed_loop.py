@@ -1,9 +1,16 @@
-"""The runtime's own loop: the sum of its pieces as the runtime calls them, its own time included.
+"""The runtime's own loop, from its pieces as the runtime calls them, its own time included.
 
-Where `StrictLoop` adds up the papers' primitives, each profiled alone, this model adds up what one thread really
+Where `PrimitiveSum` adds up the papers' primitives, each profiled alone, this model goes by what one thread really
 calls in a round: an actor's collection with its inference, the insertion of a round's transitions, then either whole
 gradient steps in one fused call, or sampling with gathering, the learner's step and the priority update. What
-remains is the runtime itself, profiled with parts that do nothing.
+remains is the runtime itself, profiled with parts that do nothing. The pieces are put into the order in which the
+runtime calls them (`harness.mapping.schedule`): on a host alone that is their sum; simulated devices, and actors in a
+process of their own, work beside it.
+
+A part runs slower after one that takes the caches: the native replay's after a gradient step in PyTorch, the actor
+after a sum tree in PyTorch. So that such a mapping need not be measured itself, each learner is profiled beside the
+native replay and each replay beside the native learner, all parts of both: what a partner adds to the native ones'
+parts (`beside_learner`, `beside_replay`), it is taken to add to any.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns), and
 K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. Early stopping is not foreseen.
@@ -12,17 +19,31 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 |---|---|---|
 | `round.collect` | the vector steps of one round (on-policy: one vector step) | the learner, whose policy acts |
 | `round.insert` | the insertion of a round's transitions | the replay management |
-| `round.sample` | sampling, gathering, importance weights | the replay management |
+| `round.sample` | sampling, gathering, importance weights (simulated: without gathering) | the replay management |
+| `round.gather` | gathering, where the replay management is simulated | the storage |
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
+| `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
+| `beside_replay.collect`, `.learn` | the native learner's parts | the replay management |
+| `strict_round.insert`, `.sample`, `.update` | the same where `round` has them fused | replay management |
 | `fused_round.collect`, `.insert` | the same where the gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
+| `overlapped_round.collect` | an iteration's vector steps in a process, asked for and waited for | cpu |
+| `overlapped_round.insert`, `.steps` | of an iteration | replay management; both |
+| `overlapped_round.publish` | the weights handed to the actors | learner |
 | `round.prepare` | advantages and returns of an iteration | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
 
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field, replace
+
+from harness.mapping import schedule
 from harness.mapping.base import (
+    OVERLAPPED_GRADIENT_STEPS,
+    WORD_BYTES,
     Cell,
+    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -31,65 +52,231 @@ from harness.mapping.base import (
     Target,
     inputs_provenance,
 )
+from harness.mapping.schedule import ACTORS, HOST, STORAGE, Call
+from harness.provenance import Provenance
 
-CPU = Target("cpu")
+CPU, NATIVE = Target("cpu"), Target("native")
+PRIORITY_BYTES = 12
+"""Of an index and a TD error, which a priority update brings to its device."""
+NAMES = {Loop.FUSED: "composed-loop", Loop.STRICT: "strict-loop", Loop.OVERLAPPED: "overlapped-loop"}
 
 Calls = dict[str, tuple[Cell, float]]
-"""By term: a cell of the table, and its calls a gradient step."""
+"""By term: a cell of the table, and its calls in a round."""
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """A round as the table has it.
+
+    Attributes:
+        calls: what the host or a device does, by term.
+        gradient_steps: of the round.
+        added: by term: what a partner adds to each of its calls, as a cell with it and a cell without.
+        transfers_s: what the inputs of a simulated device's call need on their way, by term.
+    """
+
+    calls: Calls
+    gradient_steps: int
+    transfers_s: MappingABC[str, float] = field(default_factory=dict)
+    added: MappingABC[str, tuple[Cell, Cell]] = field(default_factory=dict)
+
+    def seconds(self, table: PerformanceTable, term: str) -> float:
+        """Of a term in a round."""
+        cell, times = self.calls[term]
+        time_s = table.time_s(*cell)
+        if term in self.added:
+            disturbed, alone = self.added[term]
+            time_s = max(0.0, time_s + table.time_s(*disturbed) - table.time_s(*alone))
+        return times * (time_s + self.transfers_s.get(term, 0.0))
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What it is made from."""
+        added = [cell for term, pair in self.added.items() if term in self.calls for cell in pair]
+        return tuple(dict.fromkeys([*(cell for cell, _ in self.calls.values()), *added]))
 
 
 class ComposedLoop:
-    """Sum of the pieces of one gradient step, as the runtime composes them."""
+    """The pieces of one of the runtime's loops, in the order in which it calls them.
 
-    name = "composed-loop"
+    Args:
+        loop: which one.
+    """
+
+    def __init__(self, loop: Loop = Loop.FUSED) -> None:
+        self.name = NAMES[loop]
+        self.loop = loop
 
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
         """Seconds a gradient step; KeyError where a piece was not profiled."""
-        calls = _on_policy(problem, mapping) if problem.on_policy else _off_policy(table, problem, mapping)
-        terms_s = {term: times * table.time_s(*cell) for term, (cell, times) in calls.items()}
-        cells = tuple(cell for cell, _ in calls.values())
+        if problem.on_policy:
+            made = _on_policy(problem, mapping)
+        elif self.loop is Loop.OVERLAPPED:
+            made = _overlapped(table, problem, mapping)
+        else:
+            made = _in_turn(table, problem, mapping, apart=self.loop is Loop.STRICT)
+        simulated = _with_simulated(made, table, problem, platform, mapping)
+        seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
+        if "gather" in simulated.transfers_s:  # by the memory of the simulated device
+            seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
+        round_s = self._round(simulated, table, seconds).period_s
         return Prediction(
             mapping=mapping,
             model=self.name,
-            gps=1 / sum(terms_s.values()),
-            terms_s=terms_s,
-            cells=cells,
-            inputs=inputs_provenance(table, cells),
+            gps=made.gradient_steps / round_s,
+            terms_s={term: value / made.gradient_steps for term, value in seconds.items()},
+            cells=simulated.cells,
+            inputs=inputs_provenance(table, simulated.cells),
         )
+
+    def _round(
+        self, made: _Composed, table: PerformanceTable, seconds: MappingABC[str, float]
+    ) -> schedule.Round:
+        overlapped, learn = self.loop is Loop.OVERLAPPED, "step" if "step" in seconds else "learner"
+        times = 1 if learn == "step" else made.gradient_steps
+
+        def call(term: str, unit: str = HOST, times: int = 1) -> Call:
+            if term in made.calls and _simulated(table, *made.calls[term][0]):
+                unit = made.calls[term][0][1].device
+            return Call(unit, seconds.get(term, 0.0) / times)
+
+        return schedule.Round(
+            act=call("actor", ACTORS if overlapped else HOST),
+            insert=call("insert"),
+            sample=call("sample" if "sample" in seconds else "sample and gather", times=times),
+            gather=call("gather", STORAGE, times),
+            learn=call(learn, times=times),
+            update=call("update", times=times),
+            gradient_steps=times,
+            host_s=sum(seconds.get(term, 0.0) for term in ("loop", "publish", "prepare")),
+            overlapped=overlapped,
+        )
+
+
+def _fuses(table: PerformanceTable, mapping: Mapping) -> bool:
+    """Whether whole gradient steps are one call."""
+    learner = mapping.learner
+    return mapping.storage == CPU and learner == mapping.rmm and ("fused_round.steps", learner) in table
+
+
+def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apart: bool) -> _Composed:
+    """A round of the fused loop, or of the strict one, which keeps everything `apart`."""
+    learner, rmm, steps = mapping.learner, mapping.rmm, problem.round_gradient_steps
+    if not apart and _fuses(table, mapping):
+        return _Composed(
+            {
+                "actor": (("fused_round.collect", learner), 1),
+                "insert": (("fused_round.insert", rmm), 1),
+                "step": (("fused_round.steps", learner), 1),
+                "loop": (("fused_round.runtime", CPU), 1),
+            },
+            steps,
+        )
+    replay = "strict_round" if apart and ("strict_round.sample", rmm) in table else "round"
+    return _Composed(
+        {
+            "actor": (("round.collect", learner), 1),
+            "insert": ((f"{replay}.insert", rmm), 1),
+            "sample and gather": ((f"{replay}.sample", rmm), steps),
+            "learner": (("round.learn", learner), steps),
+            "update": ((f"{replay}.update", rmm), steps),
+            "loop": (("round.runtime", CPU), 1),
+        },
+        steps,
+        added=_added(table, mapping),
+    )
+
+
+def _added(table: PerformanceTable, mapping: Mapping) -> dict[str, tuple[Cell, Cell]]:
+    """What the learner adds to the parts of the replay and to the loop, and the replay to those of the learner."""
+    parts = {
+        **{term: ("beside_replay", part) for term, part in (("actor", "collect"), ("learner", "learn"))},
+        **{term: ("beside_learner", term) for term in ("insert", "update")},
+        "sample and gather": ("beside_learner", "sample"),
+        "loop": ("beside_learner", "runtime"),
+    }
+    found = {}
+    for term, (partner, part) in parts.items():
+        target = mapping.rmm if partner == "beside_replay" else mapping.learner
+        pair = ((f"{partner}.{part}", target), (f"{partner}.{part}", NATIVE))
+        if target != NATIVE and all(cell in table for cell in pair):
+            found[term] = pair
+    return found
+
+
+def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> _Composed:
+    """An iteration with its actors beside it: in a process, or in virtual time on a core that is not there."""
+    learner, rmm = mapping.learner, mapping.rmm
+    rounds = -(-OVERLAPPED_GRADIENT_STEPS // problem.round_gradient_steps)
+    steps = rounds * problem.round_gradient_steps
+    calls: Calls = {"insert": (("overlapped_round.insert", rmm), 1)}
+    if _simulated(table, "round.learn", learner) or _simulated(table, "round.sample", rmm):
+        calls["actor"] = (("round.collect", learner), rounds)
+    else:
+        calls["actor"] = (("overlapped_round.collect", CPU), 1)
+        calls["publish"] = (("overlapped_round.publish", learner), 1)
+    if _fuses(table, mapping):
+        calls |= {"step": (("overlapped_round.steps", learner), 1), "loop": (("fused_round.runtime", CPU), 1)}
+    else:
+        calls |= {
+            "sample and gather": (("round.sample", rmm), steps),
+            "learner": (("round.learn", learner), steps),
+            "update": (("round.update", rmm), steps),
+            "loop": (("round.runtime", CPU), rounds),
+        }
+    added = _added(table, mapping)
+    return _Composed(
+        calls, steps, added={term: added[term] for term in calls if term in added and term != "actor"}
+    )
+
+
+def _with_simulated(
+    made: _Composed, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+) -> _Composed:
+    """The same with what a simulated device's inputs need on their way, and its gathering apart."""
+    calls, added, transfers_s = dict(made.calls), dict(made.added), {}
+    learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
+    batch_bytes = problem.batch_size * problem.item_words * WORD_BYTES
+    if _simulated(table, "round.learn", learner):
+        transfers_s["learner"] = batch_bytes / platform.bytes_per_s(storage.device, learner.device)
+        added.pop("learner", None)
+    if _simulated(table, "round.sample", rmm):
+        calls["sample"] = calls.pop("sample and gather")
+        for term in ("insert", "update"):  # a device's clock does not know the host's caches
+            added.pop(term, None)
+        if storage == CPU:
+            calls["gather"] = (("round.gather", CPU), calls["sample"][1])
+        else:
+            transfers_s["gather"] = batch_bytes / platform.bytes_per_s(storage.device, storage.device)
+        update_bytes = problem.batch_size * PRIORITY_BYTES
+        transfers_s["update"] = update_bytes / platform.bytes_per_s(learner.device, rmm.device)
+    return replace(made, calls=calls, transfers_s=transfers_s, added=added)
+
+
+def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
+    if (primitive, target) not in table:
+        return False
+    return table.entry(primitive, target).provenance is Provenance.SIMULATED
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
     """Every mapping whose pieces were profiled; on-policy there is no replay to map, and it reads native."""
     managers = table.targets("round.sample") or [Target("native")]
-    return [Mapping(learner, rmm, CPU) for learner in table.targets("round.learn") for rmm in managers]
+    return [
+        Mapping(learner, rmm, storage)
+        for learner in table.targets("round.learn")
+        for rmm in managers
+        for storage in (CPU, *([rmm] if _simulated(table, "round.sample", rmm) else []))
+    ]
 
 
-def _off_policy(table: PerformanceTable, problem: Problem, mapping: Mapping) -> Calls:
-    learner, rmm = mapping.learner, mapping.rmm
-    share = 1 / problem.round_gradient_steps
-    if mapping.storage == CPU and learner == rmm and ("fused_round.steps", learner) in table:
-        return {
-            "actor": (("fused_round.collect", learner), share),
-            "insert": (("fused_round.insert", rmm), share),
-            "step": (("fused_round.steps", learner), share),
-            "loop": (("fused_round.runtime", CPU), share),
-        }
-    return {
-        "actor": (("round.collect", learner), share),
-        "insert": (("round.insert", rmm), share),
-        "sample and gather": (("round.sample", rmm), 1),
-        "learner": (("round.learn", learner), 1),
-        "update": (("round.update", rmm), 1),
-        "loop": (("round.runtime", CPU), share),
-    }
-
-
-def _on_policy(problem: Problem, mapping: Mapping) -> Calls:
+def _on_policy(problem: Problem, mapping: Mapping) -> _Composed:
     steps = problem.epochs * (problem.trajectory_length * problem.actors // problem.batch_size)
-    return {
-        "actor": (("round.collect", mapping.learner), problem.trajectory_length / steps),
-        "prepare": (("round.prepare", CPU), 1 / steps),
-        "learner": (("round.learn", mapping.learner), 1),
+    calls: Calls = {
+        "actor": (("round.collect", mapping.learner), problem.trajectory_length),
+        "prepare": (("round.prepare", CPU), 1),
+        "learner": (("round.learn", mapping.learner), steps),
     }
+    return _Composed(calls, steps)

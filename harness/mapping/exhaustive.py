@@ -22,6 +22,7 @@ class Exhaustive:
     ) -> None:
         self.name = name
         self.model = model
+        self.loop = model.loop
         self._candidates = candidates
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:

@@ -6,6 +6,7 @@ sampling plus update. The system's throughput is the smaller of the learner's an
 """
 
 from harness.mapping.base import (
+    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -22,6 +23,7 @@ class MapTpds23:
     """MAP's strategy and its performance model."""
 
     name = "map-tpds23"
+    loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """The mapping of MAP Algorithm 3 and the throughput that Equation 3 predicts for it.

@@ -9,6 +9,7 @@ equal iterations the one with the least traffic wins (PRL 6.3).
 from harness.mapping.base import (
     WORD_BYTES,
     Cell,
+    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -26,6 +27,7 @@ class Pearl24:
     """PRL's strategy and its performance model."""
 
     name = "pearl24"
+    loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """The composition with the shortest iteration.

@@ -7,8 +7,9 @@ and what its kind of device adds:
 |---|---|---|
 | cpu | 2 x MACs / peak, traffic / bandwidth | a cache line for each node group on the way, / bandwidth |
 | gpu | the same, and a launch for each operation of the step | the same, and a launch |
-| fpga | 2 x MACs / peak, parameters on chip | B/S x F cycles, B/S cycles (MAP VI-A2) |
+| fpga | 2 x MACs / peak, traffic less a state that fits on chip / bandwidth | B/S x F, B/S cycles (MAP VI-A2) |
 
+A peak of another type than the step's float32 numbers stands in for it and is marked: the U200's is one of int32.
 What a platform does not say is not guessed: without it the time is refused, but a launch's time, a tree's pipelines
 and cycles are left out of the longest of the others, and that is said. Real times are longer.
 """
@@ -107,17 +108,24 @@ class _Roofline:
         return found
 
     def learner(self, target: Target, work: Work) -> Modelled:
-        peak = self._number("peak_tops")
-        terms = {f"2 x {work.macs:,} MACs / {_said(peak, 'TOPS')}": 2 * work.macs / (peak.value * 1e12)}
-        if self._device.kind != "fpga":
-            traffic, memory = 2 * work.state_bytes + work.batch_bytes, self._number("memory_gb_s")
-            terms[f"{traffic:,} B / {_said(memory, 'GB/s')}"] = traffic / (memory.value * 1e9)
+        peak, kind = self._number("peak_tops"), self._device.peak_type
+        unit = "TOPS" if kind == "fp32" else f"TOPS of {kind} in place of fp32"
+        terms = {f"2 x {work.macs:,} MACs / {_said(peak, unit)}": 2 * work.macs / (peak.value * 1e12)}
+        traffic, memory = self._learner_traffic_bytes(work), self._number("memory_gb_s")
+        terms[f"{traffic:,} B / {_said(memory, 'GB/s')}"] = traffic / (memory.value * 1e9)
         launch = self._device.launch_us
         if launch is not None:
             terms[f"{work.operations} launches x {_said(launch, 'us')}"] = (
                 work.operations * launch.value * 1e-6
             )
         return self._longest("learner.step", target, terms)
+
+    def _learner_traffic_bytes(self, work: Work) -> int:
+        """Of a step; an FPGA keeps a state that fits in the weight buffers on its chip (MAP Fig. 3)."""
+        on_chip = self._device.kind == "fpga" and (
+            work.state_bytes <= self._number("last_level_cache_mb").value * 1e6
+        )
+        return work.batch_bytes + (0 if on_chip else 2 * work.state_bytes)
 
     def tree(self, primitive: str, target: Target, work: Work, items: int, cycles: int) -> Modelled:
         pipelines, clock = self._device.tree_pipelines, self._device.clock_mhz

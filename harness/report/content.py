@@ -60,7 +60,10 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Choice:
-    """The mapping that a strategy chose in a validation, and what it lost: 1 - its throughput / the best one's."""
+    """The mapping that a strategy chose in a validation, and what it lost: 1 - its throughput / the best one's.
+
+    `verdict` is "best", "lost" or "no verdict".
+    """
 
     workload: str
     batch_size: int | None
@@ -68,6 +71,7 @@ class Choice:
     mapping: str
     best: str
     regret: Number
+    verdict: str = ""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
         if prediction.batch_size is not None:
             by_workload.setdefault(prediction.workload, []).append(prediction)
     for workload, rows in by_workload.items():
+        # Of several loops of a mapping, the one that the default strategy describes: the last one counts.
+        rows = sorted(rows, key=lambda p: p.strategy == DEFAULT_STRATEGY)
         achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in rows if p.achieved is not None}
         mappings = tuple(sorted({mapping for mapping, _ in achieved}))
         if len(mappings) < 2:
@@ -70,11 +72,11 @@ def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
     achieved: dict[tuple[Any, ...], Number] = {}
     for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
-        place = row.workload, optional_size(row.batch_size), mapping_of(row)
-        achieved.setdefault(place, number(row, "achieved"))
+        key = (row.workload, optional_size(row.batch_size), mapping_of(row), detail(row, "loop"))
+        achieved.setdefault(key, number(row, "achieved"))
     for row in records(select(frame, suite=suite, quantity=quantity)):
         place = row.workload, optional_size(row.batch_size), mapping_of(row)
-        predicted, reached = number(row, "predicted"), achieved.get(place)
+        predicted, reached = number(row, "predicted"), achieved.get((*place, detail(row, "ran")))
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         yield Prediction(*place, row.backend, bool(detail(row, "chosen")), predicted, reached, error)
 
@@ -84,7 +86,8 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
     for row in records(select(frame, suite="validation", quantity="regret")):
         best = str(detail(row, "best"))
         size = optional_size(row.batch_size)
-        yield Choice(row.workload, size, row.backend, row.device, best, number(row, "regret"))
+        regret, verdict = number(row, "regret"), str(detail(row, "verdict"))
+        yield Choice(row.workload, size, row.backend, row.device, best, regret, verdict)
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:

@@ -40,6 +40,8 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.sample",
         "round.learn",
         "round.update",
+        *(f"beside_learner.{part}" for part in ("insert", "sample", "update", "runtime")),
+        *(f"beside_replay.{part}" for part in ("collect", "learn")),
         "fused_round.collect",
         "fused_round.insert",
         "fused_round.steps",

@@ -122,6 +122,15 @@ def test_this_machine():
     assert host.cores.value >= 1
 
 
+def test_what_the_system_says_is_not_called_measured():
+    """Cores and caches come from the operating system or a driver: nobody measured them here."""
+    host = platform_model.of_machine(describe(measure_links=False)).find("cpu")
+    assert host.cores.provenance == Provenance.PUBLISHED
+    assert host.cores.source == "told by the operating system"
+    if host.last_level_cache_mb is not None:
+        assert host.last_level_cache_mb.provenance == Provenance.PUBLISHED
+
+
 def test_an_accelerator_needs_measured_links():
     gpu = {
         "kind": "cuda",
@@ -143,6 +152,8 @@ def test_an_accelerator_needs_measured_links():
     platform = platform_model.of_machine(with_gpu)
     assert [device.key for device in platform.device] == ["cpu", "cuda:0"]
     assert platform.link_gb_s("cpu", "cuda:0").value == 20
+    assert platform.link_gb_s("cpu", "cuda:0").provenance == Provenance.MEASURED
+    assert platform.find("cuda:0").cores.source == "told by its driver"
     assert platform.find("cpu").memory_gb_s is None
 
 

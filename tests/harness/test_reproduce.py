@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import claims, reproduce
+from harness import claims, reproduce, workload
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -48,6 +48,7 @@ def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() ->
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
         "claim/PAL-F9-locks",
+        "claim/MAP-T5",
     ]
 
 
@@ -63,7 +64,8 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
     assert keys("FIX-T1") == []
     assert {key.split("/")[1] for key in keys("MAP-F10")} == {"MAP-F10"}
     assert "claim/PAL-F9" in keys("PAL")
-    assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {"MAP-F10"}
+    assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {"MAP-F10", "MAP-T5"}
+    assert keys("MAP-T5") == ["claim/MAP-T5"]
     with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
         keys("FOX")
 
@@ -104,6 +106,25 @@ def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: 
     mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
     reproduce.execute(run, mended, silent)
     assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("provenance", Provenance)
+def test_a_failure_is_of_the_kind_that_the_cell_would_have_told(provenance: Provenance, run: Run) -> None:
+    def broken(run: Run, report: Report) -> list[Measurement]:
+        raise RuntimeError("no hardware")
+
+    reproduce.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
+    (failed,) = run.measurements()
+    assert (failed.status, failed.provenance) == ("failed", provenance)
+
+
+def test_simulated_and_modelled_cells_say_so() -> None:
+    item = workload.load("cartpole-dqn")
+    assert reproduce.profile_cell(item, 32, TINY).provenance is Provenance.MEASURED
+    assert reproduce.simulated_cell(item, 32, "fpga:u200").provenance is Provenance.SIMULATED
+    assert reproduce.prediction_cell(item, 32).provenance is Provenance.MODELLED
+    assert reproduce.simulated_prediction_cell(item, 32, "fpga:u200").provenance is Provenance.MODELLED
+    assert reproduce.claim_cell("MAP-T5", TINY).provenance is Provenance.MODELLED
 
 
 SCRIPT = """

@@ -168,7 +168,7 @@ def test_a_failed_row_is_no_evidence(tmp_path: Path) -> None:
 
 def test_prediction_takes_the_chosen_mapping_and_the_weakest_provenance(tmp_path: Path) -> None:
     other = {"details": {"mapping": "graph-native-cpu", "chosen": False}}
-    model = predicted(100, backend="strict-loop")
+    model = predicted(100, backend="primitive-sum")
     by_hand = trained(300, details={"mapping": "graph-native-cpu"})
     rows = (predicted(102), predicted(500, **other), by_hand, trained(100), model)
     found = verdict("MAP-VI-B", tmp_path, *rows)
@@ -341,9 +341,9 @@ def test_an_experiment_measures_every_configuration() -> None:
         ((0.5, "no verdict"), Outcome.NO_VERDICT),
     ],
 )
-def test_beside_sb3(second: tuple[float, str], outcome: Outcome, tmp_path: Path) -> None:
-    rows = [compared(1.5, "faster"), compared(*second)]
-    found = verdict("PRL-T3", tmp_path, *rows, compared(9.0, "faster", "rllib"))
+def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_path: Path) -> None:
+    rows = [compared(1.5, "faster"), compared(*second, "rllib")]
+    found = verdict("PRL-T3", tmp_path, *rows, compared(9.0, "faster", "cpprb"))
     assert found.finding.outcome is outcome
     assert [number.value for number in found.finding.ours] == [1.5, second[0]]
     noisy = compared(2.0, "faster", status="too_noisy", reason="the interval is 40% of the median")

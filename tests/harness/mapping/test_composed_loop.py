@@ -1,7 +1,16 @@
 import pytest
 
 from harness import platform_model
-from harness.mapping import STRATEGIES, ComposedLoop, Entry, Mapping, PerformanceTable, Problem, Target
+from harness.mapping import (
+    STRATEGIES,
+    ComposedLoop,
+    Entry,
+    Loop,
+    Mapping,
+    PerformanceTable,
+    Problem,
+    Target,
+)
 from harness.provenance import Provenance
 
 PLATFORM = platform_model.load("map-tpds23")
@@ -44,6 +53,74 @@ def test_a_gradient_step_is_the_sum_of_the_pieces_that_the_runtime_calls(
 ) -> None:
     prediction = ComposedLoop().predict(table(PIECES_S), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
     assert 1 / prediction.gps == pytest.approx(round_s)
+
+
+DISTURBED_S = {
+    ("beside_learner.update", "native"): 5e-6,
+    ("beside_learner.update", "torch"): 35e-6,
+    ("beside_learner.runtime", "native"): 3e-6,
+    ("beside_learner.runtime", "torch"): 7e-6,
+    ("beside_replay.collect", "native"): 50e-6,
+    ("beside_replay.collect", "flat"): 90e-6,
+}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "more_s"),
+    [
+        ("native-flat-cpu", 40e-6),
+        ("torch-native-cpu", 30e-6 + 4e-6),
+        ("torch-flat-cpu", 40e-6 + 30e-6 + 4e-6),
+    ],
+)
+def test_a_partner_adds_to_any_part_what_it_adds_to_the_native_one(mapping: str, more_s: float) -> None:
+    """The replay's parts are slower after a step in PyTorch, the actor after a tree in PyTorch."""
+    problem, placed = Problem(32, 27), Mapping.parse(mapping)
+    alone = ComposedLoop().predict(table(PIECES_S), problem, PLATFORM, placed)
+    beside = ComposedLoop().predict(table(PIECES_S | DISTURBED_S), problem, PLATFORM, placed)
+    assert 1 / beside.gps - 1 / alone.gps == pytest.approx(more_s)
+
+
+STRICT_S = {
+    ("strict_round.insert", "native"): 4e-6,
+    ("strict_round.sample", "native"): 30e-6,
+    ("strict_round.update", "native"): 9e-6,
+}
+
+
+def test_the_strict_loop_fuses_nothing() -> None:
+    native, flat = Mapping.parse("native-native-cpu"), Mapping.parse("native-flat-cpu")
+    strict = ComposedLoop(Loop.STRICT)
+    made = strict.predict(table(PIECES_S | STRICT_S), Problem(32, 27), PLATFORM, native)
+    assert 1 / made.gps == pytest.approx(50e-6 + 4e-6 + 30e-6 + 5e-4 + 9e-6 + 3e-6)
+    fused = ComposedLoop().predict(table(PIECES_S), Problem(32, 27), PLATFORM, flat)
+    assert strict.predict(table(PIECES_S | STRICT_S), Problem(32, 27), PLATFORM, flat).gps == fused.gps
+
+
+OVERLAPPED_S = {
+    ("overlapped_round.collect", "cpu"): 2e-3,
+    ("overlapped_round.insert", "native"): 20e-6,
+    ("overlapped_round.publish", "native"): 10e-6,
+    ("overlapped_round.publish", "torch"): 50e-6,
+    ("overlapped_round.steps", "native"): 10e-3,
+}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "iteration_s"),
+    [
+        ("native-native-cpu", 10e-3 + 20e-6 + 10e-6 + 1e-6),
+        ("torch-native-cpu", 32 * (10e-6 + 1e-3 + 5e-6) + 20e-6 + 50e-6 + 32 * 3e-6),
+    ],
+)
+def test_actors_beside_the_rest_are_hidden_behind_it(mapping: str, iteration_s: float) -> None:
+    made = ComposedLoop(Loop.OVERLAPPED)
+    placed = Mapping.parse(mapping)
+    found = made.predict(table(PIECES_S | OVERLAPPED_S), Problem(32, 27), PLATFORM, placed)
+    assert 32 / found.gps == pytest.approx(iteration_s)
+    slow = PIECES_S | OVERLAPPED_S | {("overlapped_round.collect", "cpu"): 90e-3}
+    found = made.predict(table(slow), Problem(32, 27), PLATFORM, placed)
+    assert 32 / found.gps > 90e-3
 
 
 def test_what_happens_once_a_round_is_shared_by_its_gradient_steps() -> None:

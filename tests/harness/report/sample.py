@@ -95,7 +95,7 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
     returns = 20 + 380 * (1 - np.exp(-np.arange(120) / 40)) + rng.normal(0, 30, 120)
     details = {"mapping": "torch-native-cpu", "seed": seed}
     yield predicted(gps * 1.12, workload=workload, details=details | {"chosen": True})
-    yield predicted(gps * 0.97, workload=workload, backend="strict-loop", details=details)
+    yield predicted(gps * 0.97, workload=workload, backend="primitive-sum", details=details)
     yield predicted(gps * 0.4, workload=workload, details={"mapping": "graph-reference-cpu"})
     yield trained(gps, workload=workload, spread=0.02, details=details)
     yield trained(gps * 1.01, workload=workload, quantity="environment_steps_per_s", details=details)

@@ -1,7 +1,7 @@
 import pytest
 
 from harness import platform_model
-from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, Problem, StrictLoop, Target
+from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, PrimitiveSum, Problem, Target
 from harness.provenance import Provenance
 
 TIMES_S = {
@@ -38,7 +38,7 @@ def table(times_s: dict[tuple[str, str], float]) -> PerformanceTable:
     ],
 )
 def test_it_adds_every_term_and_counts_actor_calls(mapping: str, step_s: float) -> None:
-    prediction = StrictLoop().predict(table(TIMES_S), PROBLEM, PLATFORM, Mapping.parse(mapping))
+    prediction = PrimitiveSum().predict(table(TIMES_S), PROBLEM, PLATFORM, Mapping.parse(mapping))
     assert 1 / prediction.gps == pytest.approx(step_s)
     assert sum(prediction.terms_s.values()) == pytest.approx(step_s)
     assert prediction.provenance is Provenance.MODELLED
@@ -46,18 +46,18 @@ def test_it_adds_every_term_and_counts_actor_calls(mapping: str, step_s: float) 
 
 
 def test_the_exhaustive_search_chooses_the_best_of_all_mappings() -> None:
-    strategy = Exhaustive("strict-loop", StrictLoop())
+    strategy = Exhaustive("primitive-sum", PrimitiveSum())
     assert str(strategy.choose(table(TIMES_S), PROBLEM, PLATFORM).mapping) == "native-native-cpu"
 
 
 def test_a_mapping_with_a_term_that_was_not_profiled_is_left_out() -> None:
     times_s = {cell: time_s for cell, time_s in TIMES_S.items() if cell != ("actor.infer", "native")}
-    strategy = Exhaustive("strict-loop", StrictLoop())
+    strategy = Exhaustive("primitive-sum", PrimitiveSum())
     assert str(strategy.choose(table(times_s), PROBLEM, PLATFORM).mapping) == "torch-native-cpu"
 
 
 def test_a_table_without_a_complete_mapping_is_an_error() -> None:
     with pytest.raises(ValueError, match="no mapping"):
-        Exhaustive("strict-loop", StrictLoop()).choose(
+        Exhaustive("primitive-sum", PrimitiveSum()).choose(
             table({("learner.step", "torch"): 1e-3}), PROBLEM, PLATFORM
         )

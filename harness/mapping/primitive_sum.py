@@ -1,11 +1,13 @@
-"""The strict training loop's performance model: every primitive in sequence on one thread (D = 0, MAP II-A2).
+"""The strict training loop as a sum of the papers' primitives, in sequence on one thread (D = 0, MAP II-A2).
 
 MAP Equation 3 describes a system whose parts overlap. Where they do not, the time of a gradient step is the sum of
 the papers' primitives, the actor's environment steps included. This model adds up primitives that were each profiled
-alone; `ComposedLoop` adds up the pieces as the runtime calls them, fused where it fuses them.
+alone, warm and without what the replay does around its tree: what it lacks is what `ComposedLoop` adds, which goes by
+the pieces as the runtime calls them.
 """
 
 from harness.mapping.base import (
+    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -18,10 +20,11 @@ from harness.mapping.base import (
 CPU = Target("cpu")
 
 
-class StrictLoop:
+class PrimitiveSum:
     """Sum of all primitives of one gradient step."""
 
-    name = "strict-loop"
+    name = "primitive-sum"
+    loop = Loop.STRICT
 
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping

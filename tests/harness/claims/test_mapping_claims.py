@@ -1,0 +1,135 @@
+"""MAP Table V and PRL's portability, from rows of Table V's cells and of a validation."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import claims
+from harness.claims import Outcome, Verdict, experiments
+from harness.measurement import Measurement
+from harness.portability import over_platforms
+from harness.provenance import Provenance
+from harness.store import Store
+from tests.harness.claims.rows import MACHINE, frame_of, measurement
+
+PRINTED = {("cartpole-ddpg", 32): "F-F-F", ("hopper-ddpg", 32): "F-F-F", ("hopper-ddpg", 256): "G-C-G"}
+
+
+def cell(place: tuple[str, int], ours: str) -> Measurement:
+    return measurement(
+        float(ours == PRINTED[place]),
+        suite="claim",
+        workload=place[0],
+        batch_size=place[1],
+        primitive="mapping",
+        backend="map-tpds23",
+        quantity="as_printed",
+        unit="1",
+        provenance=Provenance.MODELLED,
+        details={"published": PRINTED[place], "ours": ours, "reason": "because" * (ours != PRINTED[place])},
+    )
+
+
+def ran(mapping: str, gps: float, loop: str = "fused", **fields: Any) -> Measurement:
+    base = {
+        "suite": "validation",
+        "workload": "hopper-ddpg",
+        "primitive": "training",
+        "backend": "placerl",
+        "device": mapping,
+        "batch_size": 256,
+        "quantity": "gradient_steps_per_s",
+        "unit": "1/s",
+        "details": {"mapping": mapping, "loop": loop},
+    }
+    return measurement(gps, **(base | fields))
+
+
+def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
+    (found,) = (v for v in claims.evaluate(frame_of(folder, *rows), key) if v.key == key)
+    return found
+
+
+def test_table_5_is_not_run_without_its_cells(tmp_path: Path) -> None:
+    assert verdict("MAP-T5", tmp_path, ran("native-native-cpu", 10)).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("ours", "outcome"),
+    [
+        (PRINTED, Outcome.REPRODUCED),
+        (PRINTED | {("hopper-ddpg", 256): "G-F-G"}, Outcome.IN_KIND),
+        (PRINTED | {("hopper-ddpg", 256): "F-F-F"}, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_table_5_counts_what_comes_out_and_explains_what_does_not(
+    ours: dict[tuple[str, int], str], outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict("MAP-T5", tmp_path, *(cell(place, mapping) for place, mapping in ours.items()))
+    agree = sum(PRINTED[place] == mapping for place, mapping in ours.items())
+    assert (found.finding.outcome, found.finding.ours[0].value) == (outcome, agree)
+    assert ("because" in found.finding.explanation) == (agree < 3)
+
+
+def test_gains_over_other_mappings_are_those_of_a_validation(tmp_path: Path) -> None:
+    rows = [cell(place, mapping) for place, mapping in PRINTED.items()]
+    rows += [
+        ran("native-native-cpu", 60),
+        ran("torch-flat-cpu", 20),
+        ran("native-native-cpu", 99, "overlapped"),
+    ]
+    rows.append(ran("fpga-fpga-fpga", 200, provenance=Provenance.SIMULATED))
+    _, here, simulated = verdict("MAP-T5", tmp_path, *rows).finding.ours
+    assert (here.value, here.provenance) == (pytest.approx(3), Provenance.MEASURED)
+    assert (simulated.value, simulated.provenance) == (pytest.approx(10), Provenance.SIMULATED)
+
+
+def test_the_experiment_is_table_5_as_algorithm_3_makes_it() -> None:
+    rows = experiments.EXPERIMENTS["MAP-T5"](1.0, lambda *_: None)
+    assert len(rows) == 11
+    assert {row.provenance for row in rows} == {Provenance.MODELLED}
+    missed = {(row.workload, row.batch_size): row.details["reason"] for row in rows if not row.value}
+    assert len(missed) == 3
+    assert missed["hopper-ddpg", 256].startswith("learner F 516.")
+    assert missed["hopper-ddpg", 16384].startswith("replay management C")
+    assert missed["pong-dqn", 256].startswith("storage G, printed C")
+
+
+def portable(backend: str, eps: float | None) -> Measurement:
+    state: dict[str, Any] = {} if eps is not None else {"status": "not_run", "reason": "needs: a run"}
+    return Measurement(
+        suite="validation",
+        workload="cartpole-dqn",
+        primitive="training",
+        backend=backend,
+        batch_size=32,
+        quantity="portability",
+        unit="1/s",
+        provenance=Provenance.MEASURED,
+        value=eps,
+        details={"devices": "here"},
+        **state,
+    )
+
+
+def test_portability_of_a_library_that_was_not_run_is_no_0(tmp_path: Path) -> None:
+    key = "PRL-T3-device-portability"
+    found = verdict(key, tmp_path / "a", portable("placerl", 500.0), portable("sb3", None))
+    assert found.finding.outcome is Outcome.NOT_RUN
+    found = verdict(key, tmp_path / "b", portable("placerl", 500.0), portable("sb3", 0.0))
+    assert found.finding.outcome is Outcome.REPRODUCED
+
+
+def test_over_platforms_each_counts_with_its_best_mapping_that_was_there(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for name, gps in (("one", 100.0), ("other", 300.0)):
+            run = store.begin_run("quick", "revision", MACHINE | {"fingerprint": name}, fresh=True)
+            rows = [ran("native-native-cpu", gps), ran("torch-flat-cpu", gps / 9)]
+            run.finish(
+                "validation/hopper-ddpg/256", [*rows, ran("fpga-fpga-fpga", 1e6, provenance="simulated")]
+            )
+        (found,) = over_platforms(store.frame())
+    assert found.experiences_per_s == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
+    assert found.best == dict.fromkeys(("one", "other"), "native-native-cpu, fused loop")
+    assert over_platforms(frame_of(tmp_path / "single", ran("native-native-cpu", 1.0))) == []
