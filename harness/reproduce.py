@@ -34,7 +34,7 @@ from harness.tiers import Tier
 from harness.training_run import Extent
 from harness.workload import Workload
 
-ROOFS_S = 8.0  # set-up of the buffers included
+ROOFS_S = 12.0  # set-up of the buffers included
 SIMULATED_S = 30.0  # what new sizes may take to simulate; ones that were seen before take a second
 
 

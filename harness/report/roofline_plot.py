@@ -38,7 +38,8 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> Markup |
                 label=primitive,
             )
         logarithmic(axes.xaxis, list(wide), plain)
-        logarithmic(axes.yaxis, [*drawn, *(rate for _, _, rate in placed)], _operations)
+        rates = [*drawn, *(rate for _, _, rate in placed)]
+        logarithmic(axes.yaxis, [min(rates) / 1.5, max(rates) * 1.5], _operations)
         axes.set(title=where, xlabel="FLOP per byte (modelled)", ylabel="FLOP/s")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return svg(figure, f"roofline-{where}", f"{where}: operations a second over operations for each byte")
