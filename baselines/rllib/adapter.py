@@ -58,7 +58,13 @@ class Training:
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address="local",
+            num_cpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
         self.algorithm = made(algorithm, capacity)
         if ours:
             self.algorithm.local_replay_buffer = PrioritizedEpisodeReplayBuffer(capacity, alpha=0.6)

@@ -53,7 +53,13 @@ class Training(Agent):
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])
         config = self._config(job)
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address="local",
+            num_cpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
         self.algorithm: Algorithm = config.build_algo()
         while self.environment_steps < workload["training"]["learning_starts"]:
             self.iterate()

@@ -60,7 +60,13 @@ class Training(Agent):
         torch.set_num_threads(job["threads"])
         config = self._config(job)
         make_environment(job["workload"]["environment"]).close()  # says so where it is not there
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address="local",
+            num_cpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
         self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
         while self.environment_steps < job["workload"]["training"]["learning_starts"]:
             self.iterate()
