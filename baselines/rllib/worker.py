@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 import torch
-from agent import Agent, hidden_layers, make_environment
+from agent import RETURNS, Agent, KeptReturns, hidden_layers, make_environment
 from job_loop import UnsupportedError, serve
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
@@ -23,15 +23,6 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
 
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
-
-
-# Of the episodes that ended; RLlib copies its configuration, and would copy what a callback is bound to.
-EPISODE_RETURNS: list[float] = []
-
-
-def episode_ended(*, episode: Any, **_: Any) -> None:
-    """Keeps the return of an episode."""
-    EPISODE_RETURNS.append(float(episode.get_return()))
 
 
 class Training(Agent):
@@ -49,7 +40,7 @@ class Training(Agent):
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
         workload = job["workload"]
-        self.episode_returns = EPISODE_RETURNS
+        self.episode_returns = RETURNS
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])
         config = self._config(job)
@@ -88,7 +79,6 @@ class Training(Agent):
                 }
             )
             .training(gamma=algorithm["gamma"])
-            .callbacks(on_episode_end=episode_ended)
             .debugging(seed=job["seed"], log_level="ERROR")
             .reporting(
                 min_time_s_per_iteration=0,
@@ -186,7 +176,7 @@ def registered(environment: dict[str, Any]) -> str:
         UnsupportedError: it is not there.
     """
     make_environment(environment).close()
-    register_env("workload", lambda _: make_environment(environment))
+    register_env("workload", lambda _: KeptReturns(make_environment(environment)))
     return "workload"
 
 
