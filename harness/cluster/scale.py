@@ -24,6 +24,7 @@ import simpy
 SPREAD = 0.2  # of a service time, to either side
 CYCLES_A_NODE = 6  # simulated, of which the first third is not counted
 FEWEST_CYCLES = 600
+FEWEST_CALLS = 18  # of the learner, which may be slow beside the actors
 
 Event = Generator[Any, Any, None]
 
@@ -124,10 +125,10 @@ class _Model:
             at_once: by what is counted, how much of it comes at once.
         """
         cycles = max(FEWEST_CYCLES, CYCLES_A_NODE * nodes)
-        self._until(cycles // 3)
+        self._until(cycles // 3, FEWEST_CALLS // 3)
         begin_s, begin_cycles, begun = self.environment.now, self.cycles, dict(self.done)
         busy = {kind: [server.busy_s for server in servers] for kind, servers in self.parts.items()}
-        self._until(cycles)
+        self._until(cycles, FEWEST_CALLS)
         elapsed_s = self.environment.now - begin_s
         done = {name: number - begun.get(name, 0) for name, number in self.done.items()}
         done[a_cycle] = self.cycles - begin_cycles
@@ -142,8 +143,9 @@ class _Model:
             },
         )
 
-    def _until(self, cycles: int) -> None:
-        while self.cycles < cycles:
+    def _until(self, cycles: int, calls: int) -> None:
+        learns = "learner" in self.parts
+        while self.cycles < cycles or (learns and self.done["calls"] < calls):
             self.environment.step()
 
 
@@ -256,5 +258,6 @@ def saturation(service: Service, shards: int) -> dict[str, float]:
     return {
         "writer": (service.cell_s + service.writer_s) / service.writer_s,
         "shards": left * (own_s + service.insert_s + copy_s) / service.insert_s,
-        "link": (own_s + service.insert_s + copy_s) / copy_s,
+        # An actor asks once a cycle, and once a version.
+        "link": max(own_s + service.insert_s + copy_s, a_call_s) / copy_s,
     }
