@@ -117,9 +117,15 @@ bench-cluster: install  ## cells a minute over Ray nodes on this machine, and wh
 scale: install  ## 1 to 10,000 nodes, simulated from service times measured here: table and plot; OUT=folder
 	$(BIN)/python -P -m harness.benchmarks.scale --out $(or $(OUT),results/scale)
 
-.PHONY: fpga-replay
-fpga-replay: install  ## cycles of the replay pipeline beside MAP's formulas, and its cells on UltraScale+
-	$(BIN)/python -P -m harness.benchmarks.replay_cycles --cells
+.PHONY: fpga-differences fpga-replay fpga-resources
+fpga-differences: install  ## cycles of every hardware block beside the papers' formulas, with reasons; JSON=1
+	@$(BIN)/python -P -m harness.benchmarks.fpga_tables differences $(if $(JSON),--json)
+
+fpga-replay: install  ## the same for the replay pipeline alone
+	@$(BIN)/python -P -m harness.benchmarks.fpga_tables replay $(if $(JSON),--json)
+
+fpga-resources: install  ## cells of the blocks beside the papers' tables; JSON=1; COUNT=1 counts with Yosys what changed
+	@$(BIN)/python -P -m harness.benchmarks.fpga_tables resources $(if $(JSON),--json) $(if $(COUNT),--count)
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

@@ -18,6 +18,7 @@ from harness import (
     profiling,
     relaxed_training,
     roofs,
+    simulated_array,
     simulated_profile,
     training_run,
     workload,
@@ -35,7 +36,9 @@ from harness.training_run import Extent
 from harness.workload import Workload
 
 ROOFS_S = 12.0  # set-up of the buffers included
-SIMULATED_S = 30.0  # what new sizes may take to simulate; ones that were seen before take a second
+SIMULATED_DEVICE = "fpga:u200"  # MAP's
+SIMULATED_S = 3.0  # of one cell whose simulations are built
+BUILD_S = 15.0  # what building them adds, once a workload
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,18 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated_profile.profile(item, batch_size, device, report)
 
-    key = f"profile/{item.name}/{batch_size}/{device}"
-    return Cell(key, SIMULATED_S, measure, provenance=Provenance.SIMULATED)
+    build_s = 0 if simulated_profile.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_S
+    key = f"simulated/{item.name}/{batch_size}/{device}"
+    return Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED)
+
+
+def simulated_array_cell() -> Cell:
+    """FIX's accelerator over batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return simulated_array.measure(report)
+
+    return Cell(f"claim/{simulated_array.EXPERIMENT}", 2, measure, provenance=Provenance.SIMULATED)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -219,11 +232,12 @@ def plan(tier: Tier) -> list[Cell]:
         sizes |= {item.training.batch_size, *(item.training.batch_sizes if tier.own_batch_sizes else ())}
         for batch_size in sorted(sizes):
             cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
+            cells.append(simulated_cell(item, batch_size, SIMULATED_DEVICE))
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         cells += [compare_cell(item, baseline, tier) for baseline in tier.baselines]
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    cells += [*fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
+    cells += [simulated_array_cell(), *fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
     if tier.validate_s:
         from harness import validate  # which makes cells itself
 

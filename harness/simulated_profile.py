@@ -1,10 +1,15 @@
 """The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock.
 
 They are rows of suite `simulated_profile`, beside the ones that were timed on this machine (`profile`): no strategy
-chooses a device that is not there unless it is asked to.
+chooses a device that is not there unless it is asked to. A row's details have the cycles, the paper's formula for
+them (`formula_cycles`, modelled), the difference by reason, and the clock, which is assumed: the papers' designs ran at
+it, this one was never placed on the device.
+
+The learner stands there twice: `learner.step` runs on one systolic core (PPO), which executes any step graph;
+`learner.pipeline_step` is MAP's own design, for the algorithms that MAP has it for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
 
@@ -20,14 +25,19 @@ from harness.measurement import Measurement
 from harness.platform_model import Link, Number, Platform
 from harness.progress import Report
 from harness.provenance import Provenance
+from harness.runtime.compose import algorithm_of
 from harness.workload import Workload
 from primitives import learner, sum_tree
+from primitives.fpga import cache, devices
+from primitives.fpga.cycles import replay
+from primitives.learner import fpga_backend, fpga_pipeline
 from primitives.learner.fpga_backend import DEFAULT_SIDE, FpgaExecutable
 from primitives.learner.fpga_jobs import LANES
 from primitives.learner.graph_learner import GraphLearner
 
 SUITE = "simulated_profile"
 PREDICTIONS = "simulated_prediction"
+PIPELINE = "learner.pipeline_step"
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,11 @@ def checked_device(name: str) -> str:
         if status.name == "fpga" and not status.available:
             raise UserError("command line", "--device", f"{name!r}: {status.reason}", "what is available")
     return name
+
+
+def is_built() -> bool:
+    """Whether the cache has simulations: a first run builds them, which takes a minute."""
+    return next((cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
 def clock(device: str) -> Number:
@@ -115,15 +130,20 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
         report: called with the progress.
 
     Returns:
-        Rows in seconds a call; what fails its check raises, and is stored as a failed cell.
+        Rows in seconds a call; what fails its check raises, and is stored as a failed cell. Where the hardware cannot
+        be simulated, rows that are not run and say what is missing.
     """
+    if missing := fpga_backend.unavailable_reason():
+        return [_not_run(workload, batch_size, device, name, missing) for name in ("learner.step", PIPELINE)]
     rows = []
     if workload.replay.prioritized and workload.algorithm.name != "ppo":
-        report(0, 2, f"replay on {device}")
+        report(0, 3, f"replay on {device}")
         rows += _tree_rows(workload, batch_size, device)
-    report(1, 2, f"learner on {device}")
+    report(1, 3, f"learner on {device}, systolic core")
     rows.append(_learner_row(workload, batch_size, device))
-    report(2, 2, "done")
+    report(2, 3, f"learner on {device}, pipeline")
+    rows.append(_pipeline_row(workload, batch_size, device))
+    report(3, 3, "done")
     return [*rows, *_roof_rows(workload, device)]
 
 
@@ -179,10 +199,29 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         item.case.check(tree)
         item.case.call(tree, item.case.inputs(tree, np.random.default_rng(3)))
         assert item.work is not None
+        # A node is read in one cycle, so that samples cost what MAP charges for updates: B / S.
+        formula = replay.map_update_cycles(item.batch_size, banks=tree.banks)
+        terms = replay.difference_terms(
+            tree.last_call_cycles, [item.batch_size], levels=tree.levels, interval=1
+        )
+        details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
         rows.append(
-            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), {})
+            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), details)
         )
     return rows
+
+
+def _compared(
+    cycles: int, formula_cycles: int, formula: str, reasons: Mapping[str, float]
+) -> dict[str, object]:
+    """Details of a row that has a formula beside it."""
+    named = {name: value for name, value in reasons.items() if value}
+    return {
+        "formula": formula,
+        "formula_cycles": formula_cycles,
+        "difference_cycles": cycles - formula_cycles,
+        "difference_reasons": named,
+    }
 
 
 def _learner_row(workload: Workload, batch_size: int, device: str) -> Measurement:
@@ -201,6 +240,30 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
     }
     work, cycles = step_work(workload, batch_size), sum(units.values())
     return _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})
+
+
+def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measurement:
+    algorithm = algorithm_of(workload)
+    if reason := fpga_pipeline.refusal(algorithm):
+        return _not_run(workload, batch_size, device, PIPELINE, reason)
+    step = fpga_pipeline.gradient_step(algorithm, batch_size, devices.device(Target.parse(device).location))
+    design = step.design
+    details = {
+        **_compared(step.cycles, design.formula_cycles, "T_pipeline + T_WU (MAP VI-A2)", step.reasons),
+        "pass_cycles": step.pass_cycles,
+        "pipelines": design.pipelines,
+        "samples_per_pipeline": design.samples,
+        "lanes": {name: [layer.lanes for layer in layers] for name, layers in design.networks.items()},
+        "dsps": design.dsps,
+        "checked": "cycles, with their closed form; numbers by the tests of the pipeline's RTL",
+    }
+    work = step_work(workload, batch_size)
+    return _row(workload, batch_size, device, PIPELINE, step.cycles, work, details)
+
+
+def _not_run(workload: Workload, batch_size: int, device: str, primitive: str, needs: str) -> Measurement:
+    row = _row(workload, batch_size, device, primitive, 0, step_work(workload, batch_size), {})
+    return replace(row, value=None, status="not_run", reason=f"needs {needs}", details={"target": device})
 
 
 def _row(
@@ -230,6 +293,7 @@ def _row(
             "cycles": cycles,
             "work": asdict(work),
             "clock_mhz": stated.value,
+            "clock_assumed": True,
             "clock_provenance": str(stated.provenance),
             "clock_source": f"{stated.source}. {DEVICES[device].note}",
             **details,

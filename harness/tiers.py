@@ -44,7 +44,7 @@ BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 TIERS = {
     tier.name: tier
     for tier in (
-        Tier("quick", SLICE, (32, 256, 2048), profile_s=10, run_s=25, compare_s=45, seeds=1),
+        Tier("quick", SLICE, (32, 256, 2048), profile_s=10, run_s=25, compare_s=36, seeds=1),
         Tier(
             "standard",
             SLICE,

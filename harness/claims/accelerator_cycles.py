@@ -1,4 +1,4 @@
-"""Checks of PPO's Fig. 12 to 15 and FIX's Fig. 10 over the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
+"""Checks of PPO's Fig. 12 to 15 over the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
 
 The models' closed forms hold for the RTL to the cycle (`tests/primitives/fpga`); the papers' formulas stand beside
 them. Communication and the host are in neither.
@@ -13,7 +13,7 @@ from harness.accelerator_simulation import AGENTS, BASELINES, SPINNING_UP
 from harness.claims.base import Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
-from primitives.fpga.cycles import fixar, gains, gemm, networks, ppo
+from primitives.fpga.cycles import gains, gemm, networks, ppo
 
 MODELS: dict[str, Callable[..., int]] = {
     "Equation 5": gemm.ppo_cycles,
@@ -153,30 +153,3 @@ def balancing(_: pd.DataFrame) -> Finding:
     if reached:
         return Finding(Outcome.REPRODUCED, tuple(numbers), "The published gains lie within the range.")
     return Finding(Outcome.IN_KIND if ordered else Outcome.NOT_REPRODUCED, tuple(numbers), explanation)
-
-
-def fixar_throughput(_: pd.DataFrame) -> Finding:
-    """FIX Fig. 10: inferences a second of the array, at every batch size, and how full its blocks are."""
-    state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
-    numbers, rates = [], []
-    for batch in (64, 512):
-        for bits, halves in ((32, False), (16, True)):
-            rate = fixar.ddpg_samples_per_s(state, action, batch, fixar.ArrayModel(halves=halves))
-            rates += [] if halves else [rate]
-            title = f"HalfCheetah, batch {batch}, {bits}-bit activations: samples a second"
-            numbers.append(_modelled(title, rate, "IPS", "products alone, 2 cores of 16 x 16 at 164 MHz"))
-    full = 100 * fixar.block_utilisation(networks.mlp(state, *networks.FIX_HIDDEN, action), 16)
-    numbers.append(
-        _modelled("HalfCheetah's actor: weights over places in blocks of 16 x 16", full, "%", "FIX V-A")
-    )
-    published, published_full = from_text("FIX.accelerator_ips", "FIX.utilisation")
-    constant = max(rates) / min(rates) < 1.01
-    near = published.value <= min(rates) <= 1.25 * published.value
-    explanation = (
-        "Throughput is the same at every batch size, as published, and 32-bit products alone bound the published "
-        "figure closely from above: Adam, activations and control, of which the paper gives no cycles, come on top. "
-        f"The published utilisation, {published_full}, is the share of places in blocks that hold a weight. "
-        "With 16-bit activations the bound is twice as high; the paper does not say which it measured."
-    )
-    outcome = Outcome.IN_KIND if constant and near else Outcome.NOT_REPRODUCED
-    return Finding(outcome, tuple(numbers), explanation)

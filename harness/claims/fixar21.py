@@ -2,14 +2,17 @@
 
 import pandas as pd
 
-from harness.claims import accelerator_cycles
+from harness import simulated_array
+from harness.claims import fixar_array, fpga_cells
 from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.evidence import number
 from harness.claims.fixar21_training import (
     ACCELERATOR,
     NEEDS_CURVES,
     NEEDS_STEPS,
     accelerator,
     breakdown,
+    joined_platform,
     platform,
     reward,
 )
@@ -31,14 +34,18 @@ def speedup_range(_: pd.DataFrame) -> Finding:
     return Finding(Outcome.INCONSISTENT, (low, high), explanation)
 
 
-def peak(_: pd.DataFrame) -> Finding:
+def peak(frame: pd.DataFrame) -> Finding:
     """FIX VI-C against Table II: throughput at every batch size against the peak."""
+    rows = fixar_array.simulated_rates(frame)[simulated_array.BACKENDS[32]]
+    ours = tuple(number(row, f"the array simulated, batch size {size}") for size, row in sorted(rows.items()))
     steady = from_text("FIX.accelerator_ips")[0]
     table_peak = from_cell("fix_table_2", "peak performance", "FIXAR")
     if steady.value <= table_peak.value:
         return Finding(Outcome.NOT_RUN, (table_peak,), needs=ACCELERATOR)
     explanation = "The throughput that holds at every batch size is above the peak of the comparison table."
-    return Finding(Outcome.INCONSISTENT, (table_peak,), explanation)
+    if ours:
+        explanation += " The array here, of as many elements at the same clock, is nearer to the former."
+    return Finding(Outcome.INCONSISTENT, (table_peak, *ours), explanation)
 
 
 def hopper_actions(_: pd.DataFrame) -> Finding:
@@ -176,7 +183,16 @@ CLAIMS = (
         from_text("FIX.platform_ips"),
         f"{ACCELERATOR} and a CUDA device",
         platform,
-        reads=("claim/FIX-F8",),
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
+    ),
+    Claim(
+        "FIX-F8-host",
+        "VI-C, Fig. 8, 9",
+        "Throughput of the platform grows with the batch, and the accelerator becomes its bottleneck",
+        from_text("FIX.platform_ips"),
+        f"{NEEDS_STEPS}, {ACCELERATOR}",
+        joined_platform,
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
     ),
     Claim(
         "FIX-F8-range",
@@ -207,7 +223,7 @@ CLAIMS = (
         ),
         f"{ACCELERATOR}, a CUDA device, watts of both",
         accelerator,
-        reads=("claim/FIX-F8",),
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
     ),
     Claim(
         "FIX-F10-rate",
@@ -215,14 +231,19 @@ CLAIMS = (
         "The accelerator's throughput is the same at every batch size, its elements nearly all in use",
         from_text("FIX.accelerator_ips", "FIX.utilisation"),
         "nothing",
-        accelerator_cycles.fixar_throughput,
+        fixar_array.fixar_throughput,
+        reads=("claim/FIX-F10",),
     ),
     Claim(
         "FIX-T1",
         "VI-A, Table I",
         "FPGA resources of the accelerator",
-        tuple(from_cell("fix_table_1", "Total", name) for name in ("LUT", "FF", "BRAM", "URAM", "DSP")),
-        "FPGA resources from synthesis",
+        tuple(
+            from_cell("fix_table_1", row, name) for row in ("PEs", "Total") for name in ("LUT", "FF", "DSP")
+        ),
+        "nothing",
+        fpga_cells.check("FIX-T1"),
+        reads=(),
     ),
     Claim(
         "FIX-T2",
@@ -280,6 +301,7 @@ CLAIMS = (
         from_text("FIX.accelerator_ips"),
         "nothing",
         peak,
+        reads=("claim/FIX-F10",),
     ),
     Claim(
         "FIX-VI-B",

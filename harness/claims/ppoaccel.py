@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from harness.claims import ppo_simulated, ppo_tables, published
+from harness.claims import fpga_cells, ppo_simulated, ppo_tables, published
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
@@ -54,6 +54,18 @@ CLAIMS = (
         ),
         "FPGA resources from synthesis",
         table_1,
+    ),
+    Claim(
+        "PPO-T1-cells",
+        "5.2, Table 1",
+        "FPGA resources of two arrays of 16 x 16 for MuJoCo",
+        tuple(
+            from_cell("ppo_table_1", "Hopper and Humanoid", column)
+            for column in ("DSP", "logic", "flip-flop")
+        ),
+        "nothing",
+        fpga_cells.check("PPO-T1-cells"),
+        reads=(),
     ),
     Claim(
         "PPO-T2",

@@ -1,5 +1,8 @@
 """`placerl profile`."""
 
+import typer
+from rich.table import Table
+
 from harness import simulated_profile, tiers
 from harness.cli.app import app
 from harness.cli.common import (
@@ -12,10 +15,12 @@ from harness.cli.common import (
     WorkloadArgument,
     begin,
     loaded,
+    out,
     print_rows,
     profiled,
     simulated,
 )
+from harness.measurement import Measurement
 
 
 @app.command(epilog="Example: `placerl profile hopper-ddpg --batch-size 256`")
@@ -33,5 +38,33 @@ def profile(
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     run = begin(results, tier)
-    rows = profiled(run, item, size, tier) if device is None else simulated(run, item, size, device)
-    print_rows(rows, f"{item.name}, batch size {size}", as_json)
+    title = f"{item.name}, batch size {size}"
+    if device is None:
+        print_rows(profiled(run, item, size, tier), title, as_json)
+        return
+    rows = simulated(run, item, size, device)
+    print_rows(rows, title, as_json)
+    if not as_json:
+        _print_cycles(rows)
+
+
+def _print_cycles(rows: list[Measurement]) -> None:
+    """Simulated cycles beside the papers' formulas."""
+    table = Table(title="Clock cycles, simulated, beside the papers' formulas, modelled")
+    for column in ("primitive", "cycles", "formula", "cycles by it", "difference", "because"):
+        table.add_column(column)
+    counted = [row for row in rows if row.value is not None]
+    for row in counted:
+        details = row.details
+        if "formula" in details:
+            reasons = [f"{name} {value:+,.10g}" for name, value in details["difference_reasons"].items()]
+            difference = f"{details['difference_cycles']:+,}"
+            beside = (details["formula"], f"{details['formula_cycles']:,}", difference, ", ".join(reasons))
+        else:
+            parts = ", ".join(f"{unit} {cycles:,}" for unit, cycles in details["unit_cycles"].items())
+            beside = ("none for a whole step", "", "", f"of which {parts}")
+        table.add_row(row.primitive, f"{details['cycles']:,}", *beside)
+    out.print(table)
+    for row in counted[:1]:
+        clock, source = row.details["clock_mhz"], row.details["clock_source"]
+        typer.echo(f"At a clock of {clock:g} MHz, assumed: {source}.")

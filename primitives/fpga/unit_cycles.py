@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from primitives.fpga import cache
+from primitives.fpga.cycles.fixar import ArrayModel, Product
 from primitives.fpga.cycles.gemm import best_dataflow
+from primitives.fpga.cycles.learner import Pass
 from primitives.fpga.gemm_plan import GemmShape, blocks
 
 # The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
 _GEMM_SOURCES = ("gemm_plan", "gemm_timer", "gemm_control", "matrix_buffer", "processing_element")
 _SEQUENCER_SOURCES = ("stream_sequencer",)
+_ARRAY_SOURCES = ("adaptive_timer", "adaptive_array")
 _LAYOUT_SOURCES = ("layout_transform", "cycles.convolution")
+_PIPELINE_SOURCES = ("learner_pipeline.timer", "learner_pipeline.layer", "learner_pipeline.pipeline")
 
 
 @remember
@@ -172,3 +176,58 @@ def sequence_cycles(words: int, latency: int) -> int:
         return int(run.output_cycles["done"][0] - run.input_cycles["commands"][0])
 
     return _kept(_SEQUENCER_SOURCES, (words, latency), simulate)
+
+
+@remember
+def _pipeline_timer(topology: Any) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.learner_pipeline.timer import PipelineTimer
+
+    return simulation.compiled(PipelineTimer(topology))
+
+
+def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
+    """Simulated cycles of a pass through a learner pipeline: `samples` in each pipeline, then the update's cycles."""
+    from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
+
+    fields = command_fields(work, samples=samples, update=update)
+
+    def simulate() -> int:
+        commands = {name: np.array([value]) for name, value in fields.items()}
+        run = _pipeline_timer(topology_of(work)).run({"commands": commands}, {"cycles": 1})
+        return int(run.outputs["cycles"][0])
+
+    return _kept(_PIPELINE_SOURCES, (fields,), simulate)
+
+
+@remember
+def _array_timer(side: int) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.adaptive_timer import AdaptiveTimer
+
+    return simulation.compiled(AdaptiveTimer(side=side))
+
+
+def array_cycles(products: Sequence[Product], array: ArrayModel) -> int:
+    """Simulated cycles of products on FIX's adaptive array, one after the other."""
+    from primitives.fpga.adaptive_timer import command_fields
+
+    layers = [
+        command_fields(
+            product.outputs,
+            product.inputs,
+            product.vectors,
+            cores=array.cores,
+            side=array.side,
+            inference=product.inference,
+            halves=array.halves,
+        )
+        for product in products
+    ]
+
+    def simulate() -> int:
+        commands = {name: np.array([layer[name] for layer in layers]) for name in layers[0]}
+        run = _array_timer(array.side).run({"commands": commands}, {"cycles": len(layers)})
+        return int(run.outputs["cycles"].sum())
+
+    return _kept(_ARRAY_SOURCES, (array.side, layers), simulate)

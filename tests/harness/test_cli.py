@@ -392,6 +392,19 @@ def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
     assert "fanout=2 levels=2 leaf_bits=4" in text.splitlines()[0]
 
 
+def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verilog = pytest.importorskip("primitives.fpga.verilog")
+    monkeypatch.setattr(verilog, "export", lambda *_: pytest.fail("exported"))
+    (tmp_path / "file").write_text("in the way")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        refused(
+            placerl("rtl", "layout-transform", "-o", str(folder)), str(folder), "a folder that can be written"
+        )
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

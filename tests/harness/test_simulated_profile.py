@@ -77,12 +77,26 @@ def test_rows_are_checked_and_simulated() -> None:
         "sum_tree.update",
         "sum_tree.insert",
         "learner.step",
+        simulated_profile.PIPELINE,
     ]
     for found in rows:
         assert found.provenance == Provenance.SIMULATED
+        assert found.details["clock_assumed"]
         assert found.value == pytest.approx(found.details["cycles"] / 285e6)
         assert found.details["work"]["flops"] > 0
+        if "formula" in found.details:
+            difference = found.details["cycles"] - found.details["formula_cycles"]
+            assert difference == found.details["difference_cycles"]
+            assert difference == pytest.approx(sum(found.details["difference_reasons"].values()))
     modelled = {(r.details["primitives"], r.quantity): r for r in every if r.suite == roofs.SUITE}
     assert len(modelled) == len(every) - len(rows) == 4
     assert modelled["learner", "peak"].value == pytest.approx(2 * 16**2 * 285e6)
     assert all(r.provenance == Provenance.MODELLED for r in modelled.values())
+
+
+def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fpga_backend, "unavailable_reason", lambda: "not installed: verilator")
+    rows = simulated_profile.profile(workload.load("hopper-ddpg"), 256, "fpga:u200", silent)
+    assert [row.primitive for row in rows] == ["learner.step", simulated_profile.PIPELINE]
+    for row in rows:
+        assert (row.status, row.reason, row.value) == ("not_run", "needs not installed: verilator", None)

@@ -1,26 +1,38 @@
-"""The table of the papers' formulas beside simulated cycles, with the reasons between, for the blocks of PPO and FIX.
+"""The table of the papers' formulas beside simulated cycles, with the reasons between, for the blocks of every paper.
 
-    python -m primitives.fpga.cycles.difference_table     # simulates small cases, prints Markdown
-
-Sizes are multiples of P, one off them, and below P: formulas in multiples of P hide differences.
+`make fpga-differences` prints it (`python -m harness.benchmarks.fpga_tables differences --json` for a script). Sizes
+are multiples of P, one off them, and below P: formulas in multiples of P hide differences.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cycles import fixar, gemm, layout
+from primitives.fpga.cycles import fixar, gemm, layout, learner, replay
 from primitives.fpga.cycles.convolution import Band, band_shape
 from primitives.fpga.cycles.convolution import difference_terms as convolution_terms
 from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.layer_shape import LayerShape
 from primitives.fpga.layout_transform import Convolution
 
 SIDE = 4
 SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape(1, 12, 1))
 CONVOLUTIONS = ((Convolution(2, 8, 8, (3, 3), 1, 1, 2), 8), (Convolution(3, 9, 9, (4, 4), 2, 0, 2), 3))
+
+ReplayTree = tuple[int, int, int]
+"""Fanout, capacity, banks."""
+# Depths 4 to 8, fanouts that are no power of two, capacities that fill no level.
+TREES: tuple[ReplayTree, ...] = ((4, 4**8, 1), (16, 10_000, 1), (3, 1000, 1), (4, 4**5, 4), (5, 2000, 3))
+BATCH_SIZES = (32, 1000)
+
+# MAP's networks: CartPole's critic alone, and Hopper's with the target networks before its loss.
+_CARTPOLE = (LayerShape(5, 8, 8), LayerShape(8, 8, 8), LayerShape(8, 1, 1))
+_ACTOR = (LayerShape(11, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 3, 1))
+_CRITIC = (LayerShape(14, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 1, 1))
+PASSES = (learner.Pass(_CARTPOLE), learner.Pass(_CRITIC, target=(*_ACTOR, *_CRITIC)))
+PIPELINES = ((1, 32), (2, 128))
 
 
 @dataclass(frozen=True)
@@ -35,18 +47,33 @@ class Difference:
 
     block: str
     case: str
-    formula_cycles: int
+    formula_cycles: float
     simulated_cycles: int
-    reasons: dict[str, int]
+    reasons: Mapping[str, float]
 
     @property
-    def difference_cycles(self) -> int:
+    def difference_cycles(self) -> float:
+        """Simulated beyond the formula."""
         return self.simulated_cycles - self.formula_cycles
 
     @property
     def explained(self) -> bool:
         """Whether the reasons add up to the difference."""
-        return sum(self.reasons.values()) == self.difference_cycles
+        return abs(sum(self.reasons.values()) - self.difference_cycles) < 1e-6
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; formula and simulation each with their provenance."""
+        return {
+            "block": self.block,
+            "case": self.case,
+            "formula_cycles": self.formula_cycles,
+            "formula_provenance": "modelled",
+            "simulated_cycles": self.simulated_cycles,
+            "simulated_provenance": "simulated",
+            "difference_cycles": self.difference_cycles,
+            "reasons": {name: value for name, value in self.reasons.items() if value},
+            "explained": self.explained,
+        }
 
 
 def _size(shape: GemmShape) -> str:
@@ -162,23 +189,90 @@ def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int 
             )
 
 
+def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) -> Iterator[Difference]:
+    """MAP's B / S x cycles a request (VI-A2) and the replay pipeline: both forms, samples and updates."""
+    from primitives.sum_tree import fpga_backend
+
+    for form in fpga_backend.FORMS:
+        for fanout, capacity, banks in trees:
+            tree = fpga_backend.create(capacity, fanout, form=form, banks=banks)
+            assert isinstance(tree, fpga_backend.FpgaSumTree)
+            tree.update(np.arange(capacity), np.ones(capacity))
+            for batch_size in batch_sizes:
+                rng = np.random.default_rng(batch_size)
+                for call in ("sample", "update"):
+                    yield _replay_difference(tree, form, call, batch_size, rng)
+
+
+def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: Any) -> Difference:
+    narrow_samples = form == "narrow" and call == "sample"
+    interval = replay.interval_cycles(fanout=tree.fanout, narrow_samples=narrow_samples)
+    if call == "sample":
+        leaves = tree.sample(batch_size, rng)
+    else:
+        leaves = rng.integers(0, tree.capacity, batch_size)
+        tree.update(leaves, np.ones(batch_size))
+    loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
+    # Reads and writes take turns here, so that each batch changes the phase.
+    terms = replay.difference_terms(
+        tree.last_call_cycles, loads, levels=tree.levels, interval=interval, phase_changed=True
+    )
+    return Difference(
+        f"replay pipeline, {form}, {call}",
+        f"B = {batch_size}, K = {tree.fanout}, depth {tree.levels}, S = {tree.banks}",
+        batch_size / tree.banks * interval,
+        tree.last_call_cycles,
+        terms,
+    )
+
+
+def learner_differences(
+    passes: Iterable[learner.Pass], cases: Sequence[tuple[int, int]]
+) -> Iterator[Difference]:
+    """MAP's T_pipeline + T_WU (VI-A2) and the learner pipeline, by (DP, PI)."""
+    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+    from primitives.fpga.unit_cycles import pass_cycles
+
+    for work in passes:
+        sizes = " x ".join(str(layer.inputs) for layer in work.layers)
+        lanes = ", ".join(str(layer.lanes) for layer in work.layers)
+        for pipelines, samples in cases:
+            latency = adam_latency(pipelines * samples)
+            update = learner.update_cycles(work, adam_latency=latency)
+            yield Difference(
+                "learner pipeline" + (", targets by networks" if work.target else ""),
+                f"{sizes} x {work.layers[-1].outputs}, lanes {lanes}, DP = {pipelines}, PI = {samples}",
+                learner.map_cycles(work, samples=samples, pipelines=pipelines),
+                pass_cycles(work, samples=samples, update=update),
+                learner.difference_terms(work, samples=samples, pipelines=pipelines, adam_latency=latency),
+            )
+
+
 def markdown(differences: Iterable[Difference]) -> str:
     """The table; a difference that its reasons do not add up to is marked."""
     lines = [
-        "| block | a x b x c | formula | simulated | difference | reasons |",
+        "| block | case | formula | simulated | difference | reasons |",
         "|---|---|---|---|---|---|",
     ]
     for row in differences:
-        reasons = ", ".join(f"{name} {cycles:+d}" for name, cycles in row.reasons.items() if cycles)
+        reasons = ", ".join(f"{name} {cycles:+.10g}" for name, cycles in row.reasons.items() if cycles)
         mark = "" if row.explained else " **not explained**"
         lines.append(
-            f"| {row.block} | {row.case} | {row.formula_cycles} | {row.simulated_cycles} "
-            f"| {row.difference_cycles:+d} | {reasons}{mark} |"
+            f"| {row.block} | {row.case} | {row.formula_cycles:.10g} | {row.simulated_cycles} "
+            f"| {row.difference_cycles:+.10g} | {reasons}{mark} |"
         )
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    print(f"P = {SIDE}; formula: `modelled`, simulated: `simulated`, both in cycles\n")
-    found = (core_differences(SHAPES), layout_differences(SHAPES), array_differences(SHAPES))
-    print(markdown([*chain(*found), *convolution_differences(CONVOLUTIONS)]))
+def small_cases() -> Iterator[Difference]:
+    """The blocks of PPO and FIX, in Amaranth's own simulator."""
+    yield from core_differences(SHAPES)
+    yield from layout_differences(SHAPES)
+    yield from array_differences(SHAPES)
+    yield from convolution_differences(CONVOLUTIONS)
+
+
+def large_cases() -> Iterator[Difference]:
+    """The blocks of MAP, built by Verilator, which takes a minute where the cache has none of them."""
+    yield from replay_differences(TREES, BATCH_SIZES)
+    yield from learner_differences(PASSES, PIPELINES)

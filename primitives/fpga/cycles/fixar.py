@@ -92,6 +92,53 @@ def gradient_cycles(layers: Sequence[Layer], batch: int, array: ArrayModel) -> i
     )
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product of the array: (outputs, inputs) of a matrix by (inputs, vectors).
+
+    Attributes:
+        inference: a layer split over the cores; otherwise its vectors are.
+    """
+
+    outputs: int
+    inputs: int
+    vectors: int
+    inference: bool
+
+
+def ddpg_products(state: int, action: int, batch: int) -> list[Product]:
+    """The products of one DDPG update, in turn: each needs the one before, and runs alone on the array.
+
+    The gradient of a layer's weights is errors by activations: the batch is what is added over.
+    """
+    actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
+
+    def forward(layers: Sequence[Layer]) -> list[Product]:
+        return [Product(layer.outputs, layer.inputs, batch, True) for layer in layers]
+
+    def backward(layers: Sequence[Layer]) -> list[Product]:
+        return [Product(layer.inputs, layer.outputs, batch, False) for layer in layers]
+
+    def gradient(layers: Sequence[Layer]) -> list[Product]:
+        return [Product(layer.outputs, batch, layer.inputs, False) for layer in layers]
+
+    update_critic = [*forward(critic), *backward(critic[1:]), *gradient(critic)]
+    update_actor = [
+        *forward(actor),
+        *forward(critic),
+        *backward(critic),
+        *backward(actor[1:]),
+        *gradient(actor),
+    ]
+    return [*forward(actor), *forward(critic), *update_critic, *update_actor]
+
+
+def ddpg_weights(state: int, action: int) -> int:
+    """Weights and biases that an update of actor and critic changes."""
+    actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
+    return sum(layer.weights + layer.outputs for layer in (*actor, *critic))
+
+
 def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> int:
     """Cycles of the products of one DDPG update: target actor and critic, critic, actor through critic; FIX III, VI-B.
 

@@ -1,55 +1,113 @@
-"""Cycles of one batch on the learner pipeline: MAP's formula (VI-A2), and `fpga.learner_pipeline`.
+"""Cycles of a pass through the learner pipeline: MAP's formula (VI-A2), and `fpga.learner_pipeline`.
 
-Where the two differ (`pipeline_cycles`, to the cycle where the tests compare):
+MAP takes (PI + n - 1) T_max for PI samples through n stages, and the sum of DP size(W) / lanes over the layers for
+the update. Where the hardware differs (`difference_terms`):
 
-- **A stage's last sample**: a sample passes a stage in that stage's own time, where MAP gives every stage the slowest
-  one's: (n - 1) T_max against the sum of the times along the longest path.
-- **Handing over**: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the
-  memory's answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has none.
-- **Weight update**: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
-  updated at once; MAP adds the DP sums one after the other, layer by layer. The update's own pipeline (Adam) comes on
-  top once: `update_unit.update_latency`.
+- own times: a sample passes a stage in that stage's own time, where MAP gives every stage the slowest one's, and
+  only the stages on the longest way follow each other: of the n, gradients work beside the way back.
+- handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the memory's
+  answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has none.
+- update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
+  updated beside each other; MAP adds the DP sums one after the other, layer by layer.
+- Adam's latency: from the last word of sums to the last new weight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from primitives.fpga.learner_pipeline.layer import LayerShape
+from primitives.fpga.layer_shape import LayerShape
 
 HANDOVER_CYCLES = 4
 LAST_CYCLES = 6
 
 
-def stage_cycles(layers: Sequence[LayerShape]) -> dict[str, list[int]]:
-    """Cycles of a sample in each stage: FW and WA of each layer, BW of each but the first, and the loss."""
+@dataclass(frozen=True)
+class Pass:
+    """Samples that go through layers, to a loss, and back, and train the first layers.
+
+    Attributes:
+        layers: from the samples to the loss.
+        trained: how many of them, from the samples on; all when left out.
+        target: layers that make the targets; none: they come with the samples.
+    """
+
+    layers: tuple[LayerShape, ...]
+    trained: int = 0
+    target: tuple[LayerShape, ...] = ()
+
+    @property
+    def trained_layers(self) -> tuple[LayerShape, ...]:
+        """Those that are updated."""
+        return self.layers[: self.trained or len(self.layers)]
+
+
+def _forward(layers: Sequence[LayerShape]) -> list[int]:
+    return [layer.words for layer in layers]
+
+
+def stage_cycles(work: Pass) -> dict[str, list[int]]:
+    """Cycles of a sample in each stage: the targets' FW, FW, the loss, BW of each layer but the first, and WA."""
     return {
-        "FW": [layer.words for layer in layers],
-        "LOSS": [1],
-        "BW": [layer.blocks * layer.inputs for layer in layers[1:]],
-        "WA": [layer.words for layer in layers],
+        "target": _forward(work.target),
+        "forward": _forward(work.layers),
+        "loss": [1],
+        "backward": [layer.blocks * layer.inputs for layer in work.layers[1:]],
+        "gradient": _forward(work.trained_layers),
     }
 
 
-def pipeline_cycles(layers: Sequence[LayerShape], *, samples: int) -> int:
+def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
+    """Every way of a sample to a gradient: the cycles of its stages, and those of handing it over."""
+    times = stage_cycles(work)
+    for begin in (times["forward"], times["target"]) if work.target else (times["forward"],):
+        for number, gradient in enumerate(times["gradient"]):
+            back = times["backward"][number:]
+            way = [*begin, *times["loss"], *back, gradient]
+            yield way, HANDOVER_CYCLES * (len(begin) + len(back)) + LAST_CYCLES
+
+
+def pipeline_cycles(work: Pass, *, samples: int) -> int:
     """Cycles of the hardware from the first sample taken to the start of the update, in closed form.
 
-    A sample's way ends in every layer's gradient; each way takes its stages' times once, and its slowest stage's for
-    every further sample. The longest decides.
+    Each way takes its stages' times once, and its slowest stage's for every further sample. The longest decides.
     """
-    times, cycles = stage_cycles(layers), 0
-    for number in range(len(layers)):
-        back = times["BW"][number:]
-        way = [*times["FW"], *times["LOSS"], *back, times["WA"][number]]
-        handover = HANDOVER_CYCLES * (len(layers) + len(back)) + LAST_CYCLES
-        cycles = max(cycles, sum(way) + handover + (samples - 1) * max(way))
-    return cycles
+    return max(sum(way) + handover + (samples - 1) * max(way) for way, handover in _ways(work))
 
 
-def map_pipeline_cycles(layers: Sequence[LayerShape], *, samples: int) -> int:
-    """T_pipeline = (PI + n - 1) T_max with n = 3 L (MAP VI-A2); `modelled`."""
-    slowest = max(max(times, default=0) for times in stage_cycles(layers).values())
-    return (samples + 3 * len(layers) - 1) * slowest
+def update_cycles(work: Pass, *, adam_latency: int) -> int:
+    """Cycles of the hardware's update: a word a cycle, all layers at once, and the unit's latency."""
+    return max(layer.words for layer in work.trained_layers) + adam_latency
 
 
-def map_update_cycles(layers: Sequence[LayerShape], *, pipelines: int) -> int:
+def stage_count(work: Pass) -> int:
+    """n, MAP's 3 L where every layer is trained and the targets come with the samples."""
+    return sum(map(len, stage_cycles(work).values()))
+
+
+def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
+    """T_pipeline = (PI + n - 1) T_max (MAP VI-A2); `modelled`."""
+    slowest = max(max(times, default=0) for times in stage_cycles(work).values())
+    return (samples + stage_count(work) - 1) * slowest
+
+
+def map_update_cycles(work: Pass, *, pipelines: int) -> int:
     """T_WU = sum over layers of DP size(W) / lanes (MAP VI-A2, its r_WU f being a layer's lanes); `modelled`."""
-    return sum(pipelines * layer.words for layer in layers)
+    return sum(pipelines * layer.words for layer in work.trained_layers)
+
+
+def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
+    """T_learner = T_pipeline + T_WU of one pass (MAP VI-A2); `modelled`."""
+    return map_pipeline_cycles(work, samples=samples) + map_update_cycles(work, pipelines=pipelines)
+
+
+def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: int) -> dict[str, int]:
+    """Cycles of the hardware beyond MAP's by reason."""
+    way, handover = max(_ways(work), key=lambda item: sum(item[0]) + item[1] + (samples - 1) * max(item[0]))
+    own = sum(way) + (samples - 1) * max(way)
+    words = max(layer.words for layer in work.trained_layers)
+    return {
+        "own times": own - map_pipeline_cycles(work, samples=samples),
+        "handing over": handover,
+        "update at once": words - map_update_cycles(work, pipelines=pipelines),
+        "Adam's latency": adam_latency,
+    }

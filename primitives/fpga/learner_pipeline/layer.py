@@ -1,58 +1,13 @@
-"""A layer's sizes and formats, and the hardware that several units share."""
-
-from dataclasses import dataclass
+"""The hardware that several units of a layer share."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from primitives.quantization import Q
+from primitives.fpga.layer_shape import FORMAT, LayerShape
 
-FORMAT = Q(32, 16)  # of activations, weights and errors
 SUM_BITS = 64
 Number = signed(FORMAT.bits)
-
-
-@dataclass(frozen=True)
-class LayerShape:
-    """A layer and the lanes of its units.
-
-    Weights lie in words of `lanes` outputs: word `block * (inputs + 1) + k` holds the weights from input k, and of
-    k = inputs the biases, to outputs `block * lanes` and on.
-
-    Attributes:
-        inputs, outputs: neurons.
-        lanes: multipliers of each of the layer's units, 1 to `outputs`.
-    """
-
-    inputs: int
-    outputs: int
-    lanes: int
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a size out of range."""
-        for name, value, highest in (
-            ("inputs", self.inputs, 4096),
-            ("outputs", self.outputs, 4096),
-            ("lanes", self.lanes, self.outputs),
-        ):
-            if not 1 <= value <= highest:
-                raise ValueError(f"{name}: found {value}; allowed: 1 to {highest}")
-
-    @property
-    def blocks(self) -> int:
-        """Words of weights from one input."""
-        return -(-self.outputs // self.lanes)
-
-    @property
-    def words(self) -> int:
-        """Words of all weights and biases."""
-        return self.blocks * (self.inputs + 1)
-
-    @property
-    def word_bits(self) -> int:
-        """Of a word of weights."""
-        return self.lanes * FORMAT.bits
 
 
 def vector(size: int) -> data.ArrayLayout:
@@ -83,15 +38,19 @@ def word_write(layer: LayerShape) -> wiring.Signature:
     )
 
 
+def _counter(size: int | Value) -> Signal:
+    return Signal(range(size) if isinstance(size, int) else size.shape())
+
+
 class Issue:
     """Counts the words of one item: what the tensor units read, in which order, and when.
 
     An item comes in while the one before reads its last word, so that words follow without a gap. The last word waits
-    until the place of the result is free.
+    until the place of the result is free. `outer` and `inner` are how many words: numbers, or values of the hardware.
     """
 
-    def __init__(self, m: Module, *, outer: int, inner: int, start: Value, may_end: Value):
-        self.busy, self.outer, self.inner = Signal(), Signal(range(outer)), Signal(range(inner))
+    def __init__(self, m: Module, *, outer: int | Value, inner: int | Value, start: Value, may_end: Value):
+        self.busy, self.outer, self.inner = Signal(), _counter(outer), _counter(inner)
         self.inner_last = self.inner == inner - 1
         self.last = self.inner_last & (self.outer == outer - 1)
         self.go = Signal()

@@ -9,7 +9,8 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import LayerShape, vector
+from primitives.fpga.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.layer import vector
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
@@ -92,7 +93,7 @@ class LearnerPipeline(wiring.Component):
                 m.d.sync += finished[number].eq(1)
         running = Signal()  # an update is under way
         complete = Signal()
-        m.d.comb += complete.eq(_all(all_added))
+        m.d.comb += complete.eq(all_of(all_added))
         m.d.comb += start.eq(complete & ~running)
         with m.If(start):
             m.d.sync += running.eq(1)
@@ -107,7 +108,7 @@ class LearnerPipeline(wiring.Component):
     def _pipeline(self, m: Module, p: int) -> list[GradientUnit]:
         """One pipeline's units, joined; returns the gradient units, by layer."""
         layers, samples = self.layers, getattr(self, f"samples_{p}")
-        bypass_depth = 3 * self.stage_count
+        depth = bypass_depth(self.stage_count)
         forward = [ForwardUnit(layer, relu=layer is not layers[-1]) for layer in layers]
         backward = [BackwardUnit(layer) for layer in layers[1:]]
         gradient = [GradientUnit(layer) for layer in layers]
@@ -137,7 +138,7 @@ class LearnerPipeline(wiring.Component):
                     queue.w_data.eq(source.payload.as_value()),
                     queue.w_en.eq(source.valid & source.ready),
                 ]
-            m.d.comb += source.ready.eq(_all([queue.w_rdy for queue in queues]))
+            m.d.comb += source.ready.eq(all_of([queue.w_rdy for queue in queues]))
 
         accepted = Signal(range(self.samples + 1), name=f"accepted_{p}")
         self._accepted = [*getattr(self, "_accepted", []), accepted]
@@ -151,15 +152,15 @@ class LearnerPipeline(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += accepted.eq(accepted + 1)
-        joined("x", x, (forward[0].inputs, CHAIN_DEPTH), (gradient[0].inputs, bypass_depth))
-        joined("y", y, (loss.targets, bypass_depth))
+        joined("x", x, (forward[0].inputs, CHAIN_DEPTH), (gradient[0].inputs, depth))
+        joined("y", y, (loss.targets, depth))
         for number, unit in enumerate(forward[:-1]):
             joined(
                 f"forward{number}",
                 unit.outputs,
                 (forward[number + 1].inputs, CHAIN_DEPTH),
-                (gradient[number + 1].inputs, bypass_depth),
-                (backward[number].inputs, bypass_depth),
+                (gradient[number + 1].inputs, depth),
+                (backward[number].inputs, depth),
             )
         joined("outputs", forward[-1].outputs, (loss.outputs, CHAIN_DEPTH))
         sources = [*(unit.back for unit in backward), loss.errors]  # of the errors behind each layer
@@ -171,7 +172,13 @@ class LearnerPipeline(wiring.Component):
         return gradient
 
 
-def _all(conditions: Sequence[Value]) -> Value:
+def bypass_depth(stage_count: int) -> int:
+    """Samples in a FIFO around other stages: more than those can hold."""
+    return 3 * stage_count
+
+
+def all_of(conditions: Sequence[Value]) -> Value:
+    """Whether every condition holds; of one or more."""
     result = conditions[0]
     for condition in conditions[1:]:
         result = result & condition

@@ -8,11 +8,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import registered
+from primitives.fpga.layer_shape import FORMAT, LayerShape
 from primitives.fpga.learner_pipeline.layer import (
-    FORMAT,
     SUM_BITS,
     Issue,
-    LayerShape,
     Number,
     saturated,
     stored,

@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 from primitives.fpga.floating_point.convert import FromFixed, ToFixed
 from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
-from primitives.fpga.learner_pipeline.layer import FORMAT, SUM_BITS, LayerShape, word_write
+from primitives.fpga.layer_shape import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.layer import SUM_BITS, word_write
 from primitives.fpga.ram import Ram
 from primitives.fpga.stream_unit import StreamLane
 
@@ -40,10 +41,14 @@ def corrections(learning_rate: float, step: int) -> tuple[float, float]:
     return learning_rate / (1 - BETA1**step), math.sqrt(1 - BETA2**step)
 
 
+def adam_latency(batch_size: int) -> int:
+    """Cycles from the last word of sums that an update reads to the last new weights that it writes."""
+    return 2 + FromFixed.latency + adam_program(batch_size).latency + ToFixed.latency
+
+
 def update_latency(layer: LayerShape, batch_size: int) -> int:
     """Cycles from the start of an update to its last word."""
-    program = adam_program(batch_size)
-    return layer.words + 2 + FromFixed.latency + program.latency + ToFixed.latency
+    return layer.words + adam_latency(batch_size)
 
 
 class UpdateUnit(wiring.Component):

@@ -48,7 +48,13 @@ def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
             models = ("PPO-F12", "PPO-F13", "PPO-F15", "FIX-F10-rate")
             counts = ("MAP-IV-C4", "FIX-T2-size", "FIX-III", "PPO-3.1", "PPO-5.3.1-shared")
             tables = ("PPO-T2-bases", "PPO-T2-trajectory", "FIX-T2-normalised", "FIX-F10-efficiency")
-            kinds = {"modelled": (*models, *counts), "published": tables, "measured": ("PRL-T4",)}
+            cells = ("PPO-T1-cells", "FIX-T1")
+            kinds = {
+                "modelled": (*models, *counts),
+                "published": tables,
+                "measured": ("PRL-T4",),
+                "simulated": cells,
+            }
             assert found.key in kinds[found.provenance]
         assert bool(found.needs) == (outcome is Outcome.NOT_RUN)
         assert found.rows == ()

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
-from primitives.fpga.cycles.learner import map_pipeline_cycles, map_update_cycles, pipeline_cycles
+from primitives.fpga.cycles.learner import Pass, map_pipeline_cycles, map_update_cycles, pipeline_cycles
 from primitives.fpga.learner_pipeline import FORMAT, LayerShape, LearnerPipeline
 from primitives.fpga.learner_pipeline import golden as model
 from primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
@@ -60,7 +60,7 @@ def test_two_batches_leave_the_golden_models_weights(layers: tuple[LayerShape, .
             {f"updated_{number}": layer.words for number, layer in enumerate(layers)},
         )
         begin = min(int(run.input_cycles[f"samples_{p}"][0]) for p in range(pipelines))
-        expected_start = begin + pipeline_cycles(layers, samples=samples)
+        expected_start = begin + pipeline_cycles(Pass(layers), samples=samples)
         for number, layer in enumerate(layers):
             end = expected_start + update_latency(layer, pipelines * samples)
             assert run.output_cycles[f"updated_{number}"][-1] == end
@@ -75,10 +75,10 @@ def test_two_batches_leave_the_golden_models_weights(layers: tuple[LayerShape, .
 
 def test_maps_formula_is_its_own() -> None:
     # PI + n - 1 samples' times of the slowest stage, n = 3 L; DP times the words of all layers.
-    assert map_pipeline_cycles(THREE_LAYERS, samples=5) == (5 + 9 - 1) * 12
-    assert map_update_cycles(THREE_LAYERS, pipelines=2) == 2 * (12 + 12 + 10)
+    assert map_pipeline_cycles(Pass(THREE_LAYERS), samples=5) == (5 + 9 - 1) * 12
+    assert map_update_cycles(Pass(THREE_LAYERS), pipelines=2) == 2 * (12 + 12 + 10)
 
 
 def test_the_hardware_hides_the_fast_stages_that_maps_formula_charges_in_full() -> None:
     uneven = (LayerShape(64, 64, 4), LayerShape(64, 2, 2))
-    assert pipeline_cycles(uneven, samples=32) < map_pipeline_cycles(uneven, samples=32)
+    assert pipeline_cycles(Pass(uneven), samples=32) < map_pipeline_cycles(Pass(uneven), samples=32)

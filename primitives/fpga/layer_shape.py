@@ -1,0 +1,49 @@
+"""A layer of the learner pipeline: its sizes, its format, and the lanes of its units. Needs no hardware tools."""
+
+from dataclasses import dataclass
+
+from primitives.quantization import Q
+
+FORMAT = Q(32, 16)  # of activations, weights and errors
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """A layer and the lanes of its units.
+
+    Weights lie in words of `lanes` outputs: word `block * (inputs + 1) + k` holds the weights from input k, and of
+    k = inputs the biases, to outputs `block * lanes` and on.
+
+    Attributes:
+        inputs, outputs: neurons.
+        lanes: multipliers of each of the layer's units, 1 to `outputs`.
+    """
+
+    inputs: int
+    outputs: int
+    lanes: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a size out of range."""
+        for name, value, highest in (
+            ("inputs", self.inputs, 4096),
+            ("outputs", self.outputs, 4096),
+            ("lanes", self.lanes, self.outputs),
+        ):
+            if not 1 <= value <= highest:
+                raise ValueError(f"{name}: found {value}; allowed: 1 to {highest}")
+
+    @property
+    def blocks(self) -> int:
+        """Words of weights from one input."""
+        return -(-self.outputs // self.lanes)
+
+    @property
+    def words(self) -> int:
+        """Words of all weights and biases."""
+        return self.blocks * (self.inputs + 1)
+
+    @property
+    def word_bits(self) -> int:
+        """Of a word of weights."""
+        return self.lanes * FORMAT.bits
