@@ -154,8 +154,9 @@ class PrioritizedReplay(Replay):
         n = len(next(iter(arrays.values())))
         priorities = np.full(n, self.max_priority) if td_errors is None else self._priorities(td_errors, n)
         # The tree first: it may refuse a priority beyond its float's range, and then nothing is written.
-        self._set_priorities(self.storage.next_rows(n), priorities)
-        return self.storage.insert(arrays)
+        rows = self.storage.next_rows(n)
+        self._set_priorities(rows, priorities)
+        return self.storage.write(arrays, rows)
 
     def sample(
         self,

@@ -65,7 +65,12 @@ def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
         raise TypeError(f"indices: found dtype {array.dtype}; allowed: integers")
     if array.ndim != 1:
         raise ValueError(f"indices: found shape {array.shape}; allowed: (B,)")
-    if array.size and (array.min() < 0 or array.max() >= limit):
+    if array.dtype == np.int64 and array.flags.c_contiguous:
+        # Read as unsigned, a negative one is the largest: one pass, and what replays sample comes this way.
+        inside = not array.size or array.view(np.uint64).max() < limit
+    else:
+        inside = not array.size or (array.min() >= 0 and array.max() < limit)
+    if not inside:
         raise ValueError(f"indices: found {array.min()} to {array.max()}; allowed: 0 to {limit - 1}")
     return np.ascontiguousarray(array, np.int64)
 
@@ -143,14 +148,16 @@ class Storage:
             raise ValueError(f"batch: found {n} items; allowed: 1 to {self.capacity} in arrays (n, ...)")
         for name, array in arrays.items():
             column = self.columns[name]
-            if array.shape != (n, *column.shape[1:]):
-                allowed = (n, *column.shape[1:])
+            allowed = (n, *column.shape[1:])
+            if array.shape != allowed:
                 raise ValueError(f"batch[{name!r}]: found shape {array.shape}; allowed: {allowed}")
+            if array.dtype == column.dtype:
+                continue
             if not np.can_cast(array.dtype, column.dtype, "same_kind"):
                 raise TypeError(
                     f"batch[{name!r}]: found dtype {array.dtype}; allowed: what casts to {column.dtype}"
                 )
-            arrays[name] = array.astype(column.dtype, copy=False)
+            arrays[name] = array.astype(column.dtype)
         return arrays
 
     def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
@@ -183,16 +190,28 @@ class Storage:
             TypeError, ValueError: as `checked`; nothing is written.
         """
         arrays = self.checked(batch)
-        n = len(next(iter(arrays.values())))
-        until_end = min(n, self.capacity - self.cursor)
+        return self.write(arrays, self.next_rows(len(next(iter(arrays.values())))))
+
+    def write(self, arrays: Mapping[str, npt.NDArray], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """`insert` of what `checked` gave, to the rows that `next_rows` gave: what is checked once is enough.
+
+        Args:
+            arrays: for each column an array (n, *shape) of its dtype.
+            rows: (n,), the next rows.
+
+        Returns:
+            The rows.
+        """
+        n, cursor = len(rows), self.cursor
+        until_end = min(n, self.capacity - cursor)
         for name, array in arrays.items():
             column = self.columns[name]
-            column[self.cursor : self.cursor + until_end] = array[:until_end]
-            column[: n - until_end] = array[until_end:]
-        indices = self.next_rows(n)
-        self.cursor = (self.cursor + n) % self.capacity
+            column[cursor : cursor + until_end] = array[:until_end]
+            if until_end < n:
+                column[: n - until_end] = array[until_end:]
+        self.cursor = (cursor + n) % self.capacity
         self.size = min(self.capacity, self.size + n)
-        return indices
+        return rows
 
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
@@ -217,8 +236,8 @@ class Storage:
         else:
             self.check_out(out, len(rows))
         for name, column in self.columns.items():
-            # The range is checked already; any other mode makes np.take buffer the whole output.
-            np.take(column, rows, axis=0, out=out[name], mode="clip")
+            # The range is checked already; any other mode makes `take` buffer the whole output.
+            column.take(rows, axis=0, out=out[name], mode="clip")
         return dict(out)
 
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
