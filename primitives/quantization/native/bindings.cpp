@@ -111,8 +111,8 @@ void bind_quantization(nb::module_ &parent) {
             int64_t saturated = 0;
             for (long i = 0; i < rows; ++i)
                 saturated += k->add_rectify(reinterpret_cast<int32_t *>(y) + i * columns,
-                                            reinterpret_cast<const int32_t *>(x) + i * columns, rounded.data(),
-                                            columns, highest);
+                                            reinterpret_cast<const int32_t *>(x) + i * columns,
+                                            rounded.data(), columns, highest);
             return saturated;
         },
         "y"_a, "x"_a, "bias"_a, "rows"_a, "columns"_a, "places"_a, "highest"_a, "simd"_a,
