@@ -21,6 +21,9 @@ OWN_TREE = Path(__file__).parent.parent / "timed_tree.py"
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
 WARM_UP_CALLS = 3
+"""What a first call does beside (summing what was filled) says nothing about how long a block must be."""
+COLD_CALL_S = 0.1
+"""From which on a call is slow by itself, and needs no other to make a block."""
 FILL_LIMIT_S = 120.0
 CELL_LIMIT_S = 3.0
 """What one tree may take for the samples of one cell, so that a slow one does not hold up all others."""
@@ -163,12 +166,11 @@ def cell_samples(
         return row.block(operations[row.name], batch_size, count, int(rng.integers(2**32)))
 
     for row in rows:
-        count = 1
-        for _ in range(
-            WARM_UP_CALLS
-        ):  # a first call may sum what was filled: its length says nothing about others
-            block(row, count)
+        count, cold = 1, WARM_UP_CALLS
         while (seconds := block(row, count)) is not None:  # warms up, and finds the length of a block
+            if cold and seconds < COLD_CALL_S:
+                cold -= 1
+                continue
             if seconds * count >= BLOCK_S or count == LARGEST_BLOCK:
                 calls[row.name], turns[row.name] = count, min(rounds, int(limit_s / (seconds * count)))
                 break
