@@ -8,6 +8,7 @@ import stable_baselines3
 import torch
 from stable_baselines3 import DDPG, DQN
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.logger import Logger
 
 from primitives.replay.adapters.sb3_adapter import PrioritizedDDPG, PrioritizedDQN
 
@@ -35,6 +36,7 @@ class Training:
         if algorithm == "dqn":
             settings |= {"target_update_interval": 250, "learning_rate": 1e-3, "exploration_fraction": 0.3}
         self.model = (ours_kind if ours else own_kind)("MlpPolicy", self.environment, **settings)
+        self.model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
 
     def advance(self, environment_steps: int) -> int:
         before = self.model._n_updates
