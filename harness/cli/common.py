@@ -159,6 +159,13 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
     out.print(table)
 
 
+def _in_short(values: str, most: int = 4) -> str:
+    """The first of the values that a claim's check found: a terminal is narrow, and the report has them all."""
+    parts = values.split("; ")
+    rest = len(parts) - most
+    return values if rest <= 1 else "; ".join([*parts[:most], f"and {rest} more"])
+
+
 def write_report(results: Path, as_json: bool) -> None:
     """Write the report, then print where it is and the verdicts."""
     page, verdicts = site.write(store_path(results), results / "report")
@@ -170,7 +177,7 @@ def write_report(results: Path, as_json: bool) -> None:
         table.add_column(column)
     for verdict in verdicts:
         if not verdict.needs:
-            values = (verdict.key, verdict.statement, verdict.published, verdict.ours)
+            values = (verdict.key, verdict.statement, verdict.published, _in_short(verdict.ours))
             table.add_row(*values, verdict.verdict, verdict.provenance)
     out.print(table)
     if waiting := [verdict.key for verdict in verdicts if verdict.needs]:
