@@ -19,10 +19,13 @@ from harness.runtime.unit import UnitError
 pytestmark = pytest.mark.timeout(900)
 NATIVE = Mapping.parse("native-native-cpu")
 PROGRAM = """
+import signal
+
 from harness import workload
 from harness.mapping import Mapping
 from harness.runtime.training import Training
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
 training = Training(item, Mapping.parse("torch-native-cpu"), processes=2, overlap=8)
 try:
