@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
+
 from harness import comparison, workers
 from harness.benchmarks import command
 from harness.benchmarks.learner.cells import CELLS, RLTOOLS, SB3, Cell
@@ -145,6 +147,8 @@ class Result:
 
 def run_cell(cell: Cell, threads: int, rounds: int, *, compiled: bool, peak_gflops: float) -> Result:
     """Time one cell."""
+    # What other cells compiled counts against PyTorch's limit of compilations, beyond which it refuses.
+    torch.compiler.reset()
     # Random batches are made outside the clock, but they take time too: few, for long steps.
     protocol = Protocol(
         rounds=rounds, threads=threads, block_s=5e-3, largest_block=64, budget_s=CELL_BUDGET_S
