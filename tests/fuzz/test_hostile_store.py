@@ -13,23 +13,24 @@ from harness.store import Measurement, Store
 from tests.harness.report import sample
 
 MARKUP = "<img src=x onerror=alert(1)>"
-HOSTILE = ("../../../outside", "/tmp/placerl-outside", "..", ".hidden", MARKUP, f"\\\"'`${{}}{MARKUP}")
+HOSTILE = ("../../../outside", "..", ".hidden", MARKUP, f"\\\"'`${{}}{MARKUP}")
 TEXTS = ("workload", "primitive", "backend", "device", "quantity", "unit")
 
 
-def spoil(path: Path) -> None:
-    """Puts strangers' texts wherever a store holds text that no word of ours is expected in."""
+def spoil(path: Path, outside: Path) -> None:
+    """Puts strangers' texts, an absolute path among them, wherever a store holds text that need be no word of ours."""
+    hostile = (*HOSTILE, str(outside))
     database = sqlite3.connect(path)
     chosen = "CASE id % {} {} END".format(
-        len(HOSTILE), " ".join(f"WHEN {number} THEN ?{number + 1}" for number in range(len(HOSTILE)))
+        len(hostile), " ".join(f"WHEN {number} THEN ?{number + 1}" for number in range(len(hostile)))
     )
     with database:
         for column in ("fingerprint", "revision", "tier"):
-            database.execute(f"UPDATE run SET {column} = {chosen} || id", HOSTILE)
+            database.execute(f"UPDATE run SET {column} = {chosen} || id", hostile)
         for column in TEXTS:
-            database.execute(f"UPDATE measurement SET {column} = {chosen} WHERE id % 5 = 0", HOSTILE)
-        database.execute(f"UPDATE cell SET name = {chosen} || id", HOSTILE)
-        database.execute(f"UPDATE measurement SET reason = {chosen} WHERE reason != ''", HOSTILE)
+            database.execute(f"UPDATE measurement SET {column} = {chosen} WHERE id % 5 = 0", hostile)
+        database.execute(f"UPDATE cell SET name = {chosen} || id", hostile)
+        database.execute(f"UPDATE measurement SET reason = {chosen} WHERE reason != ''", hostile)
     database.close()
 
 
@@ -38,11 +39,11 @@ def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Pat
     results = tmp_path / "deep" / "results"
     path = sample.write(results / "placerl.sqlite")
     with Store.open(path) as store:
-        for number in range(len(HOSTILE)):
+        for number in range(len(HOSTILE) + 1):
             machine = {"fingerprint": f"machine {number}", "cpu": {"model": MARKUP}}
             run = store.begin_run("quick", "r", machine)
             run.finish("a", list(sample.rows())[:20])
-    spoil(path)
+    spoil(path, tmp_path / "elsewhere" / "placerl-outside")
     with suppress(UserError):  # it may be refused
         site.write(path, results / "report")
         export.write(path, results / "export", tuple(export.FORMATS))
@@ -52,7 +53,7 @@ def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Pat
         if each.is_file() and results not in each.parents and each != results
     }
     assert outside == set()
-    assert not Path("/tmp/placerl-outside").exists()
+    assert not (tmp_path / "elsewhere").exists()
     for page in results.rglob("*.html"):
         assert MARKUP not in page.read_text(encoding="utf-8")
 
