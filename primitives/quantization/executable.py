@@ -8,7 +8,7 @@ the last bit.
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -66,10 +66,8 @@ class FixedPointExecutable(Executable, CapturedRanges):
         self._steps: dict[str, list[Step]] = {}
         for variant, graph in graphs.items():
             self._buffers[variant] = [
-                self._state[buffer.name]
-                if buffer.kind == "state"
-                else self._located(self._empty(buffer.size, self._dtype(variant, i)), variant, i)
-                for i, buffer in enumerate(graph.buffers)
+                self._state[buffer.name] if buffer.kind == "state" else self._located(array, variant, i)
+                for i, (buffer, array) in enumerate(zip(graph.buffers, self._memory(variant), strict=True))
             ]
             for i, buffer in graph.of_kind("constant"):
                 self._write(self._buffers[variant][i], np.asarray(buffer.values))
@@ -80,6 +78,13 @@ class FixedPointExecutable(Executable, CapturedRanges):
     @abstractmethod
     def _empty(self, size: int, dtype: str) -> Any:
         """A flat array of zeros."""
+
+    def _memory(self, variant: str) -> list[Any]:
+        """A flat array of zeros for each buffer of a graph; those of the state are not used."""
+        return [
+            self._empty(0 if buffer.kind == "state" else buffer.size, self._dtype(variant, i))
+            for i, buffer in enumerate(self.graphs[variant].buffers)
+        ]
 
     @abstractmethod
     def _view(self, array: Any, view: View) -> Any:
@@ -138,7 +143,7 @@ class FixedPointExecutable(Executable, CapturedRanges):
         buffers = self._buffers[variant]
         for position, value in self.checked_inputs(variant, inputs):
             self._write(buffers[position], value.ravel())
-        for run in self._steps[variant]:
+        for run in self._runs(variant):
             run()
         graph = self.graphs[variant]
         outputs = {}
@@ -147,6 +152,10 @@ class FixedPointExecutable(Executable, CapturedRanges):
             value = self._real(self._numpy(place.array), place.storage)
             outputs[name] = np.array(value, graph.buffers[view.buffer].dtype)
         return outputs
+
+    def _runs(self, variant: str) -> Sequence[Step]:
+        """What a gradient step calls, one after another."""
+        return self._steps[variant]
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
         """Where a step's time goes: steps on the inputs of the last one, which go on changing the state.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from primitives.learner.graph import Node
 from primitives.quantization.fixed_point import Array, Q
 from primitives.quantization.places import Located
+from primitives.quantization.roles import Plain
 
 
 class SlotProgram:
@@ -91,6 +92,91 @@ class Mask:
     bias: Located | None
     g: Located
     places: int
+
+
+@dataclass(frozen=True)
+class AdamStep:
+    """Adam, and Polyak averaging where there is a target, as `primitives.algorithms.updates` has them; all dense.
+
+    Attributes:
+        constants: mean and square, kept and taken; epsilon; tau.
+    """
+
+    parameter: Located
+    target: Located | None
+    gradient: Located
+    mean: Located
+    square: Located
+    rate: Located
+    root_correction: Located
+    constants: tuple[float, float, float, float, float, float]
+
+
+def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located]) -> AdamStep | None:
+    """A program as one update by Adam that gives the same bits; None where it is another, or its formats are."""
+    if len(outputs) not in (3, 4):
+        return None
+    found = [_expression(node, len(inputs), result) for result in node.results]
+    tau, target = 0.0, None
+    match found:
+        case [
+            ("add", ("mul", int(m), float(mean_kept)), ("mul", int(g), float(mean_taken))) as mean,
+            (
+                "add",
+                ("mul", int(v), float(square_kept)),
+                ("mul", ("mul", _, float(square_taken)), _),
+            ) as square,
+            ("sub", int(p), ("mul", int(rate), ("div", mean_again, denominator))) as parameter,
+            *averaged,
+        ]:
+            pass
+        case _:
+            return None
+    match denominator:
+        case ("add", ("div", ("sqrt", square_again), int(root)), float(epsilon)):
+            pass
+        case _:
+            return None
+    squared = ("add", ("mul", v, square_kept), ("mul", ("mul", g, square_taken), g))
+    if mean_again != mean or square_again != square or square != squared:
+        return None
+    if averaged:
+        match averaged[0]:
+            case ("add", int(t), ("mul", ("sub", new, old), float(tau))) if new == parameter and t == old:
+                target = inputs[t]
+            case _:
+                return None
+    step = AdamStep(
+        parameter=inputs[p],
+        target=target,
+        gradient=inputs[g],
+        mean=inputs[m],
+        square=inputs[v],
+        rate=inputs[rate],
+        root_correction=inputs[root],
+        constants=(mean_kept, mean_taken, square_kept, square_taken, epsilon, tau),
+    )
+    written = [step.mean, step.square, step.parameter, *([target] if target else [])]
+    in_place = all(_same(place, y) for place, y in zip(written, outputs, strict=True))
+    return step if in_place and _fits(step) else None
+
+
+def _fits(step: AdamStep) -> bool:
+    """Whether the extension has an update of such places."""
+    fixed = [step.parameter, step.gradient, *([step.target] if step.target else [])]
+    floats, numbers = (step.mean, step.square), (step.rate, step.root_correction)
+    return (
+        all(isinstance(place.storage, Q) for place in fixed)
+        and (step.target is None or step.target.storage == step.parameter.storage)
+        and all(place.storage is Plain.BINARY32 for place in floats)
+        and all(place.storage is Plain.BINARY64 and not any(place.array.strides) for place in numbers)
+        and all(place.array.flags.c_contiguous for place in (*fixed, *floats))
+    )
+
+
+def _same(a: Located, b: Located) -> bool:
+    """Whether two places are one."""
+    return bool(a.array.__array_interface__ == b.array.__array_interface__)
 
 
 def integer_operations(

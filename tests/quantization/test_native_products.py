@@ -38,16 +38,25 @@ def address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def side(array: np.ndarray) -> tuple[int, ...]:
+def side(array: np.ndarray, fresh: bool = True) -> tuple[Any, ...]:
     steps = (step // 4 if size > 1 else 0 for step, size in zip(array.strides, array.shape, strict=True))
-    return (address(array), *array.shape, *steps)
+    return (address(array), *array.shape, *steps, fresh)
+
+
+def product(
+    simd: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, places: int, out: Q, readings: Any = None
+) -> Any:
+    sources = [NATIVE.Source(simd, side(array)) for array in (a, b)]
+    made = NATIVE.Product(simd, sources[0], side(a), sources[1], side(b), side(c), out.lowest, out.highest)
+    made.read(*(readings or (AS_THEY_ARE, AS_THEY_ARE)), True, False, places, 2.0**-places)
+    return made
 
 
 def multiply(simd: str, a: np.ndarray, b: np.ndarray, places: int, out: Q) -> tuple[np.ndarray, Any]:
     c = np.zeros((a.shape[0], b.shape[1]), np.int32)
-    product = NATIVE.Product(simd, side(a), side(b), side(c), out.lowest, out.highest)
-    assert product.run(AS_THEY_ARE, AS_THEY_ARE, False, places, 2.0**-places)
-    return c, product
+    made = product(simd, a, b, c, places, out)
+    assert made.run()
+    return c, made
 
 
 LAYOUTS = st.sampled_from(("rows", "columns", "part"))
@@ -75,11 +84,11 @@ def test_products_are_exact_rounded_once_and_their_saturations_counted(
     a = matrix(rng, rows, depth, *ranges[0], layouts[0])
     b = matrix(rng, depth, columns, *ranges[1], layouts[1])
     fmt = Q(out, 0)
-    found, product = multiply(simd, a, b, places, fmt)
+    found, made = multiply(simd, a, b, places, fmt)
     expected = fmt.store(shifted(exact_matmul(a, b), places))
     np.testing.assert_array_equal(found, expected.raw)
-    assert product.saturated == (0, 0, expected.saturated)
-    assert product.extremes == ((a.min(), a.max()), (b.min(), b.max()))
+    assert made.saturated == [0, 0, expected.saturated]
+    assert made.extremes == ((a.min(), a.max()), (b.min(), b.max()))
 
 
 @pytest.mark.parametrize("simd", instruction_sets())
@@ -99,16 +108,97 @@ def test_operands_are_cut_into_as_few_digits_as_they_need(
     rng = np.random.default_rng(1)
     a, b = matrix(rng, 30, 400, *a_range, "rows"), matrix(rng, 400, 50, *b_range, "columns")
     a[0, :2], b[:2, 0] = a_range, b_range
-    found, product = multiply(simd, a, b, 30, Q(32, 0))
-    assert product.digits == digits
+    found, made = multiply(simd, a, b, 30, Q(32, 0))
+    assert made.digits == digits
     np.testing.assert_array_equal(found, Q(32, 0).store(shifted(exact_matmul(a, b), 30)).raw)
 
 
 def test_sums_that_64_bits_might_not_hold_are_left_to_the_definition() -> None:
     a = np.full((1, 4), 2**31 - 1, np.int32)
     c = np.zeros((1, 1), np.int32)
-    product = NATIVE.Product("", side(a), side(a.T), side(c), -(2**31), 2**31 - 1)
-    assert not product.run(AS_THEY_ARE, AS_THEY_ARE, False, 0, 1.0)
+    assert not product("", a, a.T, c, 0, Q(32, 0)).run()
+
+
+@pytest.mark.parametrize("simd", instruction_sets())
+@pytest.mark.parametrize("layouts", [("rows", "columns"), ("columns", "rows")])
+def test_blocks_hold_even_where_every_number_is_as_large_as_its_rule_allows(
+    simd: str, layouts: tuple[str, str]
+) -> None:
+    rng = np.random.default_rng(2)
+    a, b = matrix(rng, 33, 700, 0, 65535, layouts[0]), matrix(rng, 700, 35, -2048, 2047, layouts[1])
+    a[5:], b[:, :20] = 65535, -2048
+    a[1], b[:, 33] = 0, 2047
+    for one, other in ((a, b), (b.T, a.T)):
+        found, made = multiply(simd, one, other, 9, Q(32, 0))
+        assert made.digits == (1, 1)
+        np.testing.assert_array_equal(found, Q(32, 0).store(shifted(exact_matmul(one, other), 9)).raw)
+
+
+@pytest.mark.parametrize("simd", instruction_sets())
+@pytest.mark.parametrize("bits", [10, 15, 30])  # of A: one digit, more of them, 32-bit multipliers
+@settings(deadline=None, max_examples=15)
+@given(
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(1, 40)),
+    out=st.integers(12, 32),
+    bias_bits=st.integers(4, 31),
+    places=st.integers(0, 12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_what_follows_a_product_is_what_the_operations_alone_give(
+    simd: str, bits: int, sizes: Any, out: int, bias_bits: int, places: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows, depth, columns = sizes
+    a, b = (
+        matrix(rng, rows, depth, -(2**bits), 2**bits, "rows"),
+        matrix(rng, depth, columns, -999, 999, "columns"),
+    )
+    bias = rng.integers(-(2**bias_bits), 2**bias_bits, columns).astype(np.int32)
+    other = rng.integers(-9, 9, (rows, columns)).astype(np.int32)
+    fmt = Q(out, 0)
+    x = fmt.store(shifted(exact_matmul(a, b), 8))
+    rounded = (bias >> places) + (bias >> (places - 1) & 1) if places else bias
+    expected = fmt.store(np.maximum(x.raw.astype(np.int64) + rounded, 0))
+    found = np.zeros((rows, columns), np.int32)
+    rectifies, masks = (product(simd, a, b, found, 8, fmt) for _ in range(2))
+    rectifies.then_rectify(address(bias), places)
+    assert rectifies.run()
+    np.testing.assert_array_equal(found, expected.raw)
+    assert rectifies.saturated == [0, 0, x.saturated + expected.saturated]
+    masks.then_mask(address(other))
+    assert masks.run()
+    np.testing.assert_array_equal(found, np.where(other > 0, x.raw, 0))
+
+
+@pytest.mark.parametrize("simd", instruction_sets())
+def test_products_share_what_they_read_until_it_changes(simd: str) -> None:
+    rng = np.random.default_rng(3)
+    x = matrix(rng, 30, 50, -(2**20), 2**20, "rows")
+    weights = matrix(rng, 50, 20, -100, 100, "rows")
+    errors = matrix(rng, 30, 7, -100, 100, "rows")
+    coded = (True, 2.0**-6, -9000.0, 9000.0)
+    source = NATIVE.Source(simd, side(x))
+    results = [np.zeros((30, 20), np.int32), np.zeros((7, 50), np.int32)]
+    forward = NATIVE.Product(
+        simd, source, side(x), NATIVE.Source(simd, side(weights)), side(weights), side(results[0]), -(2**31), 2**31 - 1
+    )  # fmt: skip
+    backward = NATIVE.Product(
+        simd, NATIVE.Source(simd, side(errors.T)), side(errors.T), source, side(x, fresh=False), side(results[1]),
+        -(2**31), 2**31 - 1,
+    )  # fmt: skip
+    forward.read(coded, AS_THEY_ARE, True, False, 0, 1.0)
+    backward.read(AS_THEY_ARE, coded, True, False, 0, 1.0)
+    for _ in range(2):
+        assert forward.run()
+        assert backward.run()
+        codes = np.floor(x * 2.0**-6)
+        clipped = np.clip(codes, -9000, 9000).astype(np.int64)
+        np.testing.assert_array_equal(results[0], clipped @ weights)
+        np.testing.assert_array_equal(results[1], errors.T @ clipped)
+        count = int((clipped != codes).sum())
+        assert count > 0
+        assert (forward.saturated, backward.saturated) == ([count, 0, 0], [0, count, 0])
+        x[...] = matrix(rng, 30, 50, -(2**20), 2**20, "rows")
 
 
 @pytest.mark.parametrize("simd", instruction_sets())
@@ -125,29 +215,59 @@ def test_bias_and_rectifier_are_those_of_whole_numbers(
     g = rng.integers(-9, 9, (3, columns)).astype(np.int32)
     y, masked = np.zeros_like(x), np.zeros_like(x)
     fmt = Q(bits, 0)
-    count = NATIVE.add_rectify(address(y), address(x), address(bias), 3, columns, places, fmt.highest, simd)
+    rectifies = NATIVE.AddRectify(
+        simd, address(y), address(x), address(bias), 3, columns, places, fmt.highest
+    )
+    rectifies.run()
     sums = x.astype(object) * 2**places + bias.astype(object)
     expected = fmt.store(shifted(np.maximum(sums, 0), places))
     np.testing.assert_array_equal(y, expected.raw)
-    assert count == expected.saturated
-    NATIVE.mask(address(masked), address(x), address(bias), address(g), 3, columns, places, simd)
+    assert rectifies.saturated == [expected.saturated]
+    NATIVE.Mask(simd, address(masked), address(x), address(bias), address(g), 3, columns, places).run()
     np.testing.assert_array_equal(masked, np.where(sums > 0, g, 0))
 
 
+def total(values: list[float]) -> float | None:
+    array, found = np.array(values), np.zeros(())
+    return float(found) if NATIVE.SumExactly(address(found), address(array), array.size).run() else None
+
+
 @settings(deadline=None)
-@given(st.lists(st.floats(-1e300, 1e300), max_size=50), st.randoms())
-def test_a_sum_is_correctly_rounded_in_any_order(values: list[float], random: Any) -> None:
+@given(
+    st.one_of(st.lists(st.floats(-1e300, 1e300), max_size=50), st.lists(st.floats(-1e9, 1e9), max_size=50)),
+    st.integers(0, 60),
+    st.randoms(),
+)
+def test_a_sum_is_correctly_rounded_in_any_order(values: list[float], places: int, random: Any) -> None:
+    # Neighbours in size too, which are summed as integers; and pairs that leave only their last bits.
+    values = [*values, *(-math.nextafter(value, 0) for value in values[:5]), 2.0**-places]
     random.shuffle(values)
-    array = np.array(values)
     try:
         expected = math.fsum(values)
     except OverflowError:
         return
-    found = NATIVE.sum_exactly(address(array), array.size)
-    assert found == expected or not math.isfinite(found)
+    found = total(values)
+    assert found is None or found == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=300), st.integers(0, 40))
+def test_a_sum_of_numbers_of_like_size_is_correctly_rounded(values: list[int], spread: int) -> None:
+    numbers = [math.ldexp(value, -(i % (spread + 1))) for i, value in enumerate(values)]
+    assert total(numbers) == math.fsum(numbers)
 
 
 def test_a_sum_that_is_not_finite_is_none() -> None:
     for values in ([1.0, math.inf], [math.nan], [1e308, 1e308]):
-        array = np.array(values)
-        assert math.isnan(NATIVE.sum_exactly(address(array), array.size))
+        assert total(values) is None
+
+
+@pytest.mark.parametrize("simd", instruction_sets())
+def test_floats_are_stored_as_the_format_stores_them(simd: str) -> None:
+    values = np.float32([0.5, -0.5, 1.5, 2.5e-5, 3e38, -np.inf, np.nan, -1e-30, 32767.49, 7.0, -7.25])
+    fmt, raw = Q(16, 3), np.zeros(11, np.int32)
+    scale, low, high = 2.0**fmt.fraction_bits, float(fmt.lowest), float(fmt.highest)
+    saturated = NATIVE.write_floats(address(raw), address(values), 11, scale, low, high, simd)
+    expected = fmt.from_float(values)
+    np.testing.assert_array_equal(raw, expected.raw)
+    assert saturated == expected.saturated

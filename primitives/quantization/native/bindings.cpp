@@ -9,7 +9,7 @@
 
 #include "quantization/native/bindings.hpp"
 #include "quantization/native/elementwise.hpp"
-#include "quantization/native/exact_sum.hpp"
+#include "quantization/native/layer_operations.hpp"
 #include "quantization/native/product.hpp"
 
 namespace nb = nanobind;
@@ -19,9 +19,12 @@ namespace placerl::quantization {
 namespace {
 
 using Address = uintptr_t;
-using MatrixArguments = std::tuple<Address, int, int, long, long>;   // address, rows, columns, strides
+using SideArguments =
+    std::tuple<Address, int, int, long, long, bool>;                 // address, rows, columns, strides, fresh
 using TargetArguments = std::tuple<Address, long, int64_t, int64_t>; // address, stride, lowest, highest
 using ReadingArguments = std::tuple<bool, double, double, double>;   // coded, factor, lowest, highest
+
+int32_t *raw(Address address) { return reinterpret_cast<int32_t *>(address); }
 
 const Kernels *kernels(const std::string &simd) {
 #if defined(__x86_64__)
@@ -34,9 +37,15 @@ const Kernels *kernels(const std::string &simd) {
     throw nb::value_error(("simd: found '" + simd + "', which this processor or build lacks").c_str());
 }
 
-Matrix matrix(const MatrixArguments &m) {
-    return {reinterpret_cast<const int32_t *>(std::get<0>(m)), std::get<1>(m), std::get<2>(m), std::get<3>(m),
-            std::get<4>(m)};
+// Whether a matrix's source has its rows as lines, not its columns.
+bool by_rows(const SideArguments &m) {
+    const auto &[address, rows, columns, row, column, fresh] = m;
+    return column == 1 || (columns == 1 && row != 1);
+}
+
+Matrix matrix(Source *source, const SideArguments &m) {
+    const auto &[address, rows, columns, row, column, fresh] = m;
+    return {raw(address), rows, columns, row, column, by_rows(m), source, fresh};
 }
 
 Reading reading(const ReadingArguments &r) {
@@ -81,80 +90,120 @@ void bind_quantization(nb::module_ &parent) {
     m.def("peak_gmacs", &peak_gmacs, "narrow"_a, "seconds"_a = 0.2, "simd"_a = "",
           nb::call_guard<nb::gil_scoped_release>(),
           "What one core does at most, 16 or 32 bits, in 10^9 a second.");
-    m.def("sum_exactly", &sum_exactly, "x"_a, "n"_a,
-          "The correctly rounded sum of n binary64 numbers at an address; NaN where it is not finite.");
     m.def(
-        "sum_rows",
-        [](Address x, long row, long rows, long columns, const TargetArguments &y, int places,
+        "write_floats",
+        [](Address target, Address values, long n, double scale, double lowest, double highest,
            const std::string &simd) {
-            const Rounding r{reinterpret_cast<int32_t *>(std::get<0>(y)),
-                             0,
-                             std::get<1>(y),
-                             false,
-                             places,
-                             0,
-                             std::get<2>(y),
-                             std::get<3>(y)};
-            return kernels(simd)->sum_rows(reinterpret_cast<const int32_t *>(x), row, rows, columns, r);
+            return kernels(simd)->store_from_floats(raw(target), reinterpret_cast<const float *>(values), n,
+                                                    scale, lowest, highest);
         },
-        "x"_a, "row"_a, "rows"_a, "columns"_a, "y"_a, "places"_a, "simd"_a,
-        "Sums over the rows, over 2^places, rounded; returns how many saturated.");
-    m.def(
-        "add_rectify",
-        [](Address y, Address x, Address bias, long rows, long columns, int places, int32_t highest,
-           const std::string &simd) {
-            const Kernels *k = kernels(simd);
-            const auto *from = reinterpret_cast<const int32_t *>(bias);
-            std::vector<int32_t> rounded(static_cast<size_t>(columns)); // x has no places for the rest
-            for (size_t i = 0; i < rounded.size(); ++i)
-                rounded[i] = places ? (from[i] >> places) + (from[i] >> (places - 1) & 1) : from[i];
-            int64_t saturated = 0;
-            for (long i = 0; i < rows; ++i)
-                saturated += k->add_rectify(reinterpret_cast<int32_t *>(y) + i * columns,
-                                            reinterpret_cast<const int32_t *>(x) + i * columns,
-                                            rounded.data(), columns, highest);
-            return saturated;
-        },
-        "y"_a, "x"_a, "bias"_a, "rows"_a, "columns"_a, "places"_a, "highest"_a, "simd"_a,
-        "Bias and ReLU of dense rows; returns how many saturated.");
-    m.def(
-        "mask",
-        [](Address y, Address x, Address bias, Address g, long rows, long columns, int places,
-           const std::string &simd) {
-            const Kernels *k = kernels(simd);
-            const long step = bias ? columns : rows * columns; // without a bias, one row of all
-            for (long i = 0; i < rows * columns; i += step)
-                k->mask(reinterpret_cast<int32_t *>(y) + i, reinterpret_cast<const int32_t *>(x) + i,
-                        reinterpret_cast<const int32_t *>(bias), reinterpret_cast<const int32_t *>(g) + i,
-                        step, places);
-            return 0;
-        },
-        "y"_a, "x"_a, "bias"_a, "g"_a, "rows"_a, "columns"_a, "places"_a, "simd"_a,
-        "ReLU's derivative of dense rows: g where x + bias is positive, else 0; nothing saturates.");
-    nb::class_<Product>(m, "Product")
+        "target"_a, "values"_a, "n"_a, "scale"_a, "lowest"_a, "highest"_a, "simd"_a,
+        "Floats x scale, rounded into dense fixed-point numbers; returns how many saturated.");
+    m.def("by_rows", &by_rows, "side"_a,
+          "Whether the source of a matrix has its rows as lines, not its columns.");
+    nb::class_<Sequence>(m, "Sequence")
+        .def(nb::init<int>(), "labels"_a)
+        .def("add", &Sequence::add, "operation"_a, "labels"_a, nb::keep_alive<1, 2>())
+        .def("run", &Sequence::run, "first"_a = 0, nb::call_guard<nb::gil_scoped_release>())
+        .def_rw("counts", &Sequence::counts);
+    nb::class_<Operation>(m, "Operation")
+        .def("run", &Operation::run, nb::call_guard<nb::gil_scoped_release>())
+        .def_ro("saturated", &Operation::saturated);
+    nb::class_<AddRectify, Operation>(m, "AddRectify")
         .def(
             "__init__",
-            [](Product *self, const std::string &simd, const MatrixArguments &a, const MatrixArguments &b,
-               const MatrixArguments &c, int64_t lowest, int64_t highest) {
-                Rounding r{reinterpret_cast<int32_t *>(std::get<0>(c)),
-                           std::get<3>(c),
-                           std::get<4>(c),
-                           false,
-                           0,
-                           0,
-                           lowest,
-                           highest};
-                new (self) Product(kernels(simd), matrix(a), matrix(b), r);
+            [](AddRectify *self, const std::string &simd, Address y, Address x, Address bias, long rows,
+               long columns, int places, int32_t highest) {
+                new (self)
+                    AddRectify(kernels(simd), raw(y), raw(x), raw(bias), rows, columns, places, highest);
             },
-            "simd"_a, "a"_a, "b"_a, "c"_a, "lowest"_a, "highest"_a)
+            "simd"_a, "y"_a, "x"_a, "bias"_a, "rows"_a, "columns"_a, "places"_a, "highest"_a);
+    nb::class_<Mask, Operation>(m, "Mask").def(
+        "__init__",
+        [](Mask *self, const std::string &simd, Address y, Address x, Address bias, Address g, long rows,
+           long columns, int places) {
+            new (self) Mask(kernels(simd), raw(y), raw(x), raw(bias), raw(g), rows, columns, places);
+        },
+        "simd"_a, "y"_a, "x"_a, "bias"_a, "g"_a, "rows"_a, "columns"_a, "places"_a);
+    nb::class_<SumRows, Operation>(m, "SumRows")
         .def(
-            "run",
-            [](Product &self, const ReadingArguments &a, const ReadingArguments &b, bool scaled, int places,
-               double factor) {
-                nb::gil_scoped_release release;
-                return self.run(reading(a), reading(b), scaled, places, factor);
+            "__init__",
+            [](SumRows *self, const std::string &simd, Address x, long row, long rows, long columns,
+               const TargetArguments &y, int places) {
+                const auto &[address, stride, lowest, highest] = y;
+                new (self) SumRows(kernels(simd), raw(x), row, rows, columns,
+                                   {raw(address), 0, stride, false, places, 0, lowest, highest});
             },
-            "a"_a, "b"_a, "scaled"_a, "places"_a, "factor"_a)
+            "simd"_a, "x"_a, "row"_a, "rows"_a, "columns"_a, "y"_a, "places"_a);
+    nb::class_<SumWhole, Operation>(m, "SumWhole")
+        .def(
+            "__init__",
+            [](SumWhole *self, Address y, Address x, long n, double step) {
+                new (self) SumWhole(reinterpret_cast<double *>(y), raw(x), n, step);
+            },
+            "y"_a, "x"_a, "n"_a, "step"_a);
+    nb::class_<SumExactly, Operation>(m, "SumExactly")
+        .def(
+            "__init__",
+            [](SumExactly *self, Address y, Address x, long n) {
+                new (self) SumExactly(reinterpret_cast<double *>(y), reinterpret_cast<const double *>(x), n);
+            },
+            "y"_a, "x"_a, "n"_a);
+    nb::class_<Adam, Operation>(m, "Adam").def(
+        "__init__",
+        [](Adam *self, const std::string &simd, const std::vector<Address> &places, long n,
+           const std::vector<double> &formats, const std::vector<double> &constants) {
+            if (places.size() != 7 || formats.size() != 5 || constants.size() != 6)
+                throw nb::value_error("Adam: found another number of arguments");
+            const auto number = [&](size_t i) { return reinterpret_cast<const double *>(places[i]); };
+            const auto floats = [&](size_t i) { return reinterpret_cast<float *>(places[i]); };
+            const AdamUpdate update{
+                raw(places[0]), raw(places[1]), raw(places[2]), floats(3),    floats(4),    number(5),
+                number(6),      formats[0],     formats[1],     formats[2],   formats[3],   formats[4],
+                constants[0],   constants[1],   constants[2],   constants[3], constants[4], constants[5]};
+            new (self) Adam(kernels(simd), update, n);
+        },
+        "simd"_a, "places"_a, "n"_a, "formats"_a, "constants"_a,
+        "places: parameter, target or 0, gradient, mean, square, rate, root correction. formats: step of "
+        "weights, "
+        "of gradients, scale of weights, their lowest and highest. constants: mean and square, kept and "
+        "taken, "
+        "epsilon, tau.");
+    nb::class_<Source>(m, "Source")
+        .def(
+            "__init__",
+            [](Source *self, const std::string &simd, const SideArguments &m) {
+                const auto &[address, rows, columns, row, column, fresh] = m;
+                if (by_rows(m))
+                    new (self) Source(kernels(simd), raw(address), rows, columns, row, column);
+                else
+                    new (self) Source(kernels(simd), raw(address), columns, rows, column, row);
+            },
+            "simd"_a, "side"_a);
+    nb::class_<Product, Operation>(m, "Product")
+        .def(
+            "__init__",
+            [](Product *self, const std::string &simd, Source *a_source, const SideArguments &a,
+               Source *b_source, const SideArguments &b, const SideArguments &c, int64_t lowest,
+               int64_t highest) {
+                const auto &[address, rows, columns, row, column, fresh] = c;
+                const Rounding r{raw(address), row, column, false, 0, 0, lowest, highest};
+                new (self) Product(kernels(simd), matrix(a_source, a), matrix(b_source, b), r);
+            },
+            "simd"_a, "a_source"_a, "a"_a, "b_source"_a, "b"_a, "c"_a, "lowest"_a, "highest"_a,
+            nb::keep_alive<1, 3>(), nb::keep_alive<1, 5>())
+        .def(
+            "read",
+            [](Product &self, const ReadingArguments &a, const ReadingArguments &b, bool possible,
+               bool scaled, int places,
+               double factor) { self.read(reading(a), reading(b), possible, scaled, places, factor); },
+            "a"_a, "b"_a, "possible"_a, "scaled"_a, "places"_a, "factor"_a)
+        .def(
+            "then_rectify",
+            [](Product &self, Address bias, int places) { self.then_rectify(raw(bias), places); }, "bias"_a,
+            "places"_a)
+        .def(
+            "then_mask", [](Product &self, Address mask) { self.then_mask(raw(mask)); }, "mask"_a)
         .def_prop_ro("digits", [](const Product &self) { return std::make_tuple(self.plan.a, self.plan.b); })
         .def_prop_ro("extremes",
                      [](const Product &self) {
@@ -162,10 +211,11 @@ void bind_quantization(nb::module_ &parent) {
                          return std::make_tuple(std::make_tuple(a.low, a.high),
                                                 std::make_tuple(b.low, b.high));
                      })
-        .def_prop_ro("saturated", [](const Product &self) {
-            return std::make_tuple(self.saturated[0], self.saturated[1], self.saturated[2]);
-        });
-    nb::class_<Elementwise>(m, "Elementwise")
+        .def_ro("narrow_products", &Product::narrow_products)
+        .def_ro("wide_products", &Product::wide_products)
+        .def_ro("narrow_multiply_accumulates", &Product::narrow_multiply_accumulates)
+        .def_ro("wide_multiply_accumulates", &Product::wide_multiply_accumulates);
+    nb::class_<Elementwise, Operation>(m, "Elementwise")
         .def(
             "__init__",
             [](Elementwise *self, const std::string &simd, std::vector<long> shape, int slots) {
@@ -178,13 +228,10 @@ void bind_quantization(nb::module_ &parent) {
                 int slot) { self.add_input(place(address, kind, scale, 0, 0, std::move(strides), slot)); })
         .def("add_instruction", [](Elementwise &self, int op, int target, int a, int b,
                                    int c) { self.add_instruction({static_cast<Op>(op), target, a, b, c}); })
-        .def("add_output",
-             [](Elementwise &self, Address address, int kind, double scale, double lowest, double highest,
-                std::vector<long> strides, int slot) {
-                 self.add_output(place(address, kind, scale, lowest, highest, std::move(strides), slot));
-             })
-        .def("run", &Elementwise::run, nb::call_guard<nb::gil_scoped_release>())
-        .def_ro("saturated", &Elementwise::saturated);
+        .def("add_output", [](Elementwise &self, Address address, int kind, double scale, double lowest,
+                              double highest, std::vector<long> strides, int slot) {
+            self.add_output(place(address, kind, scale, lowest, highest, std::move(strides), slot));
+        });
 }
 
 } // namespace placerl::quantization

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "quantization/native/kernels.hpp"
 
@@ -33,10 +34,10 @@ struct Extremes {
         const int each = (width + count - 1) / count;
         return each >= 2 && digit(count, each, count - 1) <= 32767 ? each : 0;
     }
-    // The largest magnitude of digit i.
+    // The largest magnitude of digit i, offset included.
     int64_t digit(int count, int bits, int i) const {
         if (count == 1)
-            return std::max(std::abs(int64_t(low) - offset()), std::abs(int64_t(high) - offset()));
+            return magnitude();
         return i + 1 < count ? int64_t(1) << (bits - 1) : (magnitude() >> (bits * i)) + 1;
     }
 };
@@ -44,17 +45,21 @@ struct Extremes {
 struct DigitPlan {
     int a = 0, b = 0; // digits; 0 where multipliers of 32 bits do it
     int a_bits = 0, b_bits = 0;
-    int block[Digits::MOST][Digits::MOST] = {};
+    // Of digit i of A and j of B: so many products always fit the sums.
+    int64_t block[Digits::MOST][Digits::MOST] = {};
 };
+
+// What a block's sums may reach: lower halves that stay behind take up to 2^16 of 32 bits.
+constexpr int64_t LARGEST_BLOCK_SUM = 0x7ffeffff;
 
 // The cheapest way, counted in 16-bit multiply-adds of a pair: multipliers of 32 bits take as long as WIDE of
 // them (8 of their products a cycle with an addition each, against 32), moving the upper half of a sum as
-// long as MOVE.
+// long as MOVE, adding it up in the end as END.
 inline DigitPlan plan_digits(const Extremes &a, const Extremes &b, int depth) {
-    constexpr double WIDE = 4.5, MOVE = 2.0;
-    constexpr int LEAST_BLOCK = 4, MOST_DEPTH = 1 << 15;
+    constexpr double WIDE = 4.5, MOVE = 2.5, END = 6;
+    constexpr int LEAST_BLOCK = 2, MOST_DEPTH = 1 << 15;
     DigitPlan best;
-    // The carriers of sums hold 53 bits exactly; offsets and rounding take up to two of them.
+    // The carriers of sums hold 53 bits exactly; rounding takes up to two of them.
     if (depth > MOST_DEPTH ||
         double(a.magnitude()) * double(b.magnitude()) * depth > double(int64_t(1) << 51))
         return best;
@@ -70,18 +75,38 @@ inline DigitPlan plan_digits(const Extremes &a, const Extremes &b, int depth) {
                 for (int j = 0; j < n; ++j) {
                     const int64_t widest =
                         std::max<int64_t>(1, a.digit(m, plan.a_bits, i) * b.digit(n, plan.b_bits, j));
-                    // Lower halves that stay behind take up to 2^16 of a sum.
-                    const int64_t block = std::min<int64_t>(0x7ffeffff / widest, 1 << 20) & ~int64_t(1);
-                    plan.block[i][j] = static_cast<int>(block);
+                    const int64_t block = LARGEST_BLOCK_SUM / widest;
+                    plan.block[i][j] = block;
                     if (block < LEAST_BLOCK)
                         cost = least + 1;
                     else
-                        cost += pairs + (block / 2 < pairs ? MOVE * (pairs / (block / 2) + 1) : 0);
+                        cost += pairs + (block < depth ? MOVE * (depth / block) + END : 0);
                 }
             if (cost < least)
                 best = plan, least = cost;
         }
     return best;
+}
+
+// Where blocks of pairs end, `block` products always fitting one. `sums`, where there are any, hold the
+// largest sum of magnitudes of one operand over each SPAN of the depth, and `other` the largest magnitude of
+// the other's: what is there bounds a block more closely than what could be.
+inline void plan_blocks(std::vector<int> &ends, int depth, int64_t block, const std::vector<int64_t> &sums,
+                        int64_t other) {
+    const int pairs = (depth + 1) / 2;
+    ends.clear();
+    for (int start = 0; start < pairs;) {
+        int end = start + static_cast<int>(std::min<int64_t>(block / 2, pairs));
+        int64_t total = 0;
+        for (size_t span = static_cast<size_t>(start) / (SPAN / 2); span < sums.size(); ++span) {
+            total += sums[span] * other;
+            if (total > LARGEST_BLOCK_SUM)
+                break;
+            end = std::max(end, static_cast<int>(span + 1) * (SPAN / 2));
+        }
+        start = std::min(end, pairs);
+        ends.push_back(start);
+    }
 }
 
 } // namespace placerl::quantization

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quantization/native/kernels.hpp"
+#include "quantization/native/operation.hpp"
 
 namespace placerl::quantization {
 
@@ -29,10 +30,11 @@ struct Instruction {
 };
 
 // A program run block by block on slots of binary64.
-class Elementwise {
+class Elementwise : public Operation {
   public:
     Elementwise(const Kernels *kernels, std::vector<long> shape, int slots)
-        : kernels_(kernels), shape_(std::move(shape)), slots_(static_cast<size_t>(slots) * BLOCK) {}
+        : Operation(0), kernels_(kernels), shape_(std::move(shape)),
+          slots_(static_cast<size_t>(slots) * BLOCK) {}
 
     void add_constant(int slot, double value) { std::fill_n(at(slot), BLOCK, value); }
     void add_input(Place place) { inputs_.push_back(std::move(place)); }
@@ -42,8 +44,7 @@ class Elementwise {
         saturated.push_back(0);
     }
 
-    // Returns how many results saturated; by output in `saturated`.
-    int64_t run() {
+    bool run() override {
         std::fill(saturated.begin(), saturated.end(), 0);
         for (const Place &place : inputs_)
             if (is_one_number(place))
@@ -56,13 +57,8 @@ class Elementwise {
         for (long number = 0; number < lines; ++number)
             for (long start = 0; start < inner; start += BLOCK)
                 block(number, start, std::min<long>(BLOCK, inner - start));
-        int64_t total = 0;
-        for (int64_t one : saturated)
-            total += one;
-        return total;
+        return true;
     }
-
-    std::vector<int64_t> saturated;
 
   private:
     static constexpr long BLOCK = 128; // some 20 slots of it stay in the first-level cache

@@ -28,6 +28,8 @@ namespace {
 
 #include "quantization/native/rounding.hpp"
 
+#include "quantization/native/adam.hpp"
+
 #include "quantization/native/words.hpp"
 
 #include "quantization/native/digits.hpp"
@@ -38,12 +40,16 @@ namespace {
 
 #define PLACERL_FUNCTION(name) &op_##name,
 constexpr Kernels KERNELS = {
-    PLACERL_SIMD,   &multiply_wide, &multiply_digits,
-    &make_codes,    &short_codes,   &split_digits,
-    &find_extremes, &sum_rows,      {PLACERL_COMMON_OPERATIONS(PLACERL_FUNCTION)},
-    &load_raw,      &load_floats,   &store_floats,
-    &store_raw,     &add_rectify,   &mask_positive,
-    &wide_block,    &narrow_block,
+    PLACERL_SIMD,       &multiply_wide,
+    &multiply_digits,   &magnitude_sums,
+    &make_codes,        &short_codes,
+    &split_digits,      &find_extremes,
+    &sum_rows,          {PLACERL_COMMON_OPERATIONS(PLACERL_FUNCTION)},
+    &load_raw,          &load_floats,
+    &store_floats,      &store_raw,
+    &store_from_floats, &update_adam,
+    &add_rectify,       &mask_positive,
+    &wide_block,        &narrow_block,
 };
 #undef PLACERL_FUNCTION
 

@@ -216,3 +216,15 @@ inline int64_t sum_rows(const int32_t *x, long row, long rows, long columns, con
 }
 
 #endif
+
+inline int64_t store_from_floats(int32_t *raw, const float *x, long n, double scale, double lowest,
+                                 double highest) {
+    double block[128];
+    int64_t saturated = 0;
+    for (long i = 0; i < n; i += 128) {
+        const long count = std::min(128L, n - i);
+        load_floats(block, x + i, count);
+        saturated += store_raw(raw + i, block, count, scale, lowest, highest);
+    }
+    return saturated;
+}

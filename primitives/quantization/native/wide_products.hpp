@@ -103,7 +103,18 @@ inline int tile_rows(int left, int most) {
     return (left + tiles - 1) / tiles;
 }
 
-inline int64_t multiply_wide(const MatrixProduct &p, const Rounding &r, int32_t *panel) {
+// What follows a product, on a line of C.
+inline int64_t finish_line(const Rounding &r, const Epilogue &then, long row, long column, int columns) {
+    int32_t *c = r.c + row * r.c_row + column;
+    if (then.bias)
+        return add_rectify(c, c, then.bias + column, columns, static_cast<int32_t>(r.highest));
+    if (then.mask)
+        mask_positive(c, then.mask + row * r.c_row + column, nullptr, c, columns, 0);
+    return 0;
+}
+
+inline int64_t multiply_wide(const MatrixProduct &p, const Rounding &r, const Epilogue &then,
+                             int32_t *panel) {
     constexpr auto TILES = wide_tiles(std::make_integer_sequence<int, WIDE_ROWS>{});
     int64_t saturated = 0;
     alignas(64) int64_t sums[WIDE_ROWS * PANEL];
@@ -114,6 +125,8 @@ inline int64_t multiply_wide(const MatrixProduct &p, const Rounding &r, int32_t 
             const int rows = tile_rows(p.rows - row, WIDE_ROWS);
             TILES[rows - 1](p, row, panel, sums);
             saturated += round_tile(r, sums, rows, columns, PANEL, row, column);
+            for (int i = 0; then && i < rows; ++i)
+                saturated += finish_line(r, then, row + i, column, columns);
             row += rows;
         }
     }

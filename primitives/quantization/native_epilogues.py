@@ -1,0 +1,59 @@
+"""Products that take along what follows on their result: bias and ReLU, or ReLU's derivative."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from primitives.learner.graph import Graph, Node
+
+
+def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
+    """The graph with each element-wise node that alone reads a matrix product right behind it, where it may be.
+
+    Returns:
+        The graph, and the positions of the products that are followed so.
+    """
+    nodes, followed = list(graph.nodes), set()
+    position = 0
+    while position < len(nodes):
+        follower = _follower(graph, nodes, position)
+        if follower is not None:
+            followed.add(position)
+            nodes.insert(position + 1, nodes.pop(follower))
+        position += 1
+    return replace(graph, nodes=tuple(nodes)), frozenset(followed)
+
+
+def joined(graph: Graph, followed: frozenset[int]) -> Graph:
+    """The graph with the outputs of products and of their followers alive together, for placing buffers."""
+    nodes = list(graph.nodes)
+    for position in followed:
+        product, follower = nodes[position : position + 2]
+        nodes[position] = replace(product, outputs=(*product.outputs, *follower.outputs))
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _follower(graph: Graph, nodes: Sequence[Node], position: int) -> int | None:
+    product = nodes[position]
+    if product.kind != "matmul":
+        return None
+    result = product.outputs[0].buffer
+    if graph.buffers[result].kind != "temporary" or any(v.buffer == result for v in graph.outputs.values()):
+        return None
+    readers: dict[int, set[int]] = defaultdict(set)
+    for i, node in enumerate(nodes):
+        for view in node.inputs:
+            readers[view.buffer].add(i)
+    if len(readers[result]) != 1:
+        return None
+    (reader,) = readers[result]
+    group = nodes[reader]
+    if reader < position or group.kind != "elementwise":
+        return None
+    reads, writes = ({view.buffer for view in side} for side in (group.inputs, group.outputs))
+    for node in nodes[position + 1 : reader]:
+        if any(view.buffer in reads | writes for view in node.outputs):
+            return None
+        if any(view.buffer in writes for view in node.inputs):
+            return None
+    return reader if not any(view.buffer in writes for view in product.inputs) else None
