@@ -23,9 +23,13 @@ class Agent(ABC):
         gradient_steps, environment_steps: so far; a subclass counts them.
         episode_returns: of the episodes that ended in this job; a subclass appends to them.
         notes: in what the system departs from the workload, and its own settings.
+        alone: whether learner and replay work alone, without environment steps; only where a subclass
+            `learns_alone`.
     """
 
     packages: tuple[str, ...] = ()
+    learns_alone = False
+    alone = False
 
     def __init__(self) -> None:
         self.gradient_steps = self.environment_steps = 0
@@ -36,10 +40,20 @@ class Agent(ABC):
     def iterate(self) -> None:
         """Train one round."""
 
+    def learn(self, gradient_steps: int) -> None:
+        """Take some gradient steps, at most as many as asked for, on what the replay holds."""
+        raise NotImplementedError
+
     def warm_up(self) -> None:
         """Train until nothing is done for the first time any more."""
-        while self.gradient_steps < WARM_UP_GRADIENT_STEPS:
-            self.iterate()
+        self._train_until(WARM_UP_GRADIENT_STEPS)
+
+    def _train_until(self, gradient_steps: int) -> None:
+        while self.gradient_steps < gradient_steps:
+            if self.alone:
+                self.learn(gradient_steps - self.gradient_steps)
+            else:
+                self.iterate()
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
         """Train on for at least `gradient_steps`, and say what that took."""
@@ -47,8 +61,7 @@ class Agent(ABC):
         self.episode_returns.clear()
         before = self.gradient_steps, self.environment_steps
         start_s = time.perf_counter()
-        while self.gradient_steps < before[0] + gradient_steps:
-            self.iterate()
+        self._train_until(before[0] + gradient_steps)
         wall_s = time.perf_counter() - start_s
         return {
             "gradient_steps": self.gradient_steps - before[0],

@@ -35,6 +35,8 @@ def _answers(make):
         job = json.loads(line)
         gradient_steps = job.pop("gradient_steps")
         try:
+            if not job.get("environment", True):
+                _check_alone(job["workload"]["algorithm"]["name"], make)
             if agent is None or job != key:
                 agent, key = make(job), job
             yield agent.advance(gradient_steps)
@@ -42,12 +44,21 @@ def _answers(make):
             yield {"error": str(error)}
 
 
+def _check_alone(algorithm, make):
+    """Raises `UnsupportedError` where learner and replay cannot work alone."""
+    if algorithm == "ppo":
+        raise UnsupportedError("PPO has no replay to learn from alone")
+    if not getattr(make, "learns_alone", False):
+        raise UnsupportedError("learner and replay alone are not mapped to it")
+
+
 def serve(make):
     """Answer jobs until standard input ends.
 
     Args:
         make: the agent for a job without its `gradient_steps`; the same agent answers as long as the rest of the
-            job stays. Its `advance(gradient_steps)` trains on and returns the fields of a result.
+            job stays. Its `advance(gradient_steps)` trains on and returns the fields of a result. With an attribute
+            `learns_alone` that is true it takes jobs without an environment, too.
     """
     # Answers own the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")

@@ -4,10 +4,14 @@ Each system trains in a process and an environment of its own (`harness.workers`
 steps it took in how many seconds, measured inside. In every round each system does one job, this project
 two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
 alone makes. Every other round runs backwards, so that drift favours no one.
+
+What is compared is the whole training, or a part of it: learner and replay without environment steps, or replays alone.
+The baseline's name in the rows says so, as it does where only this project has its environments from EnvPool.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -31,6 +35,20 @@ NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup":
 """Systems of PPO Tables 1 and 2 that are gone, by the baseline that stands in for them."""
 LATE_FACTOR = 20  # a job that takes so many times its expected seconds hangs
 LEAST_LIMIT_S = 30.0
+
+
+class Part(StrEnum):
+    """What is compared: the primitive of the rows."""
+
+    TRAINING = "training"
+    LEARNER_AND_REPLAY = "learner and replay"
+    REPLAY = "replay"
+
+
+def label(baseline: str, part: Part = Part.TRAINING, envpool: bool = False) -> str:
+    """The baseline's name in the rows of a comparison with it."""
+    alone = "" if part is Part.TRAINING else f", {part} alone"
+    return f"{baseline}{alone}" + (", this project with EnvPool" if envpool else "")
 
 
 @dataclass
@@ -84,6 +102,8 @@ def compare(
     seed: int = 0,
     threads: int = 1,
     rounds: int = comparison.PAIRS,
+    environment: bool = True,
+    envpool: bool = False,
 ) -> list[Measurement]:
     """Time this project and baselines on one workload.
 
@@ -98,6 +118,8 @@ def compare(
         seed: of every system.
         threads: that each system may compute with.
         rounds: at most; fewer when the budget does not hold them.
+        environment: False: learner and replay alone, on what the replay holds when learning may start.
+        envpool: step this project's environments with EnvPool; a baseline keeps its own.
 
     Returns:
         Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
@@ -117,14 +139,22 @@ def compare(
         seed=seed,
         threads=threads,
         gradient_steps=FIRST_JOB_STEPS,
+        environment=environment,
     )
     kinds = {workers.replay_alone(name) for name in baselines}
     if len(kinds) > 1:
         raise ValueError(
             f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
         )
-    alone = kinds == {True}
-    start = workers.own_replay_worker if alone else partial(workers.own_worker, str(mapping))
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    if kinds == {True}:
+        part = Part.REPLAY
+
+    def start() -> Worker:
+        if part is Part.REPLAY:
+            return workers.own_replay_worker()
+        return workers.own_worker(str(mapping), envpool=envpool)
+
     ours = _System(OURS, start, job)
     theirs = [_System(name, partial(workers.baseline_worker, name), job) for name in baselines]
     for outcome in workers.build_baselines(baselines).items():
@@ -146,14 +176,16 @@ def compare(
         for worker in at_work:
             worker.close()
     shared = {
-        "mapping": "" if alone else str(mapping),
+        "mapping": "" if part is Part.REPLAY else str(mapping),
         "seed": seed,
         "threads": threads,
         "conditions": conditions(),
     }
     rows: list[Measurement] = []
     for system in theirs:
-        rows += _Rows(workload.name, size, ours, system, shared, alone).all()
+        rows += _Rows(
+            workload.name, size, ours, system, shared, part, label(system.name, part, envpool)
+        ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)
 
 
@@ -225,13 +257,13 @@ class _Rows:
         ours: _System,
         theirs: _System,
         shared: dict[str, Any],
-        replay_alone: bool,
+        part: Part,
+        name: str,
     ) -> None:
         self._workload, self._batch_size = workload, batch_size
         self._ours, self._theirs = ours, theirs
-        self._primitive = "replay" if replay_alone else "training"
-        self._rate = "replay_cycles_per_s" if replay_alone else "gradient_steps_per_s"
-        name = f"{theirs.name}, replay alone" if replay_alone else theirs.name
+        self._part = part
+        self._rate = "replay_cycles_per_s" if part is Part.REPLAY else "gradient_steps_per_s"
         self._details = {"baseline": name} | shared
 
     def all(self) -> list[Measurement]:
@@ -249,7 +281,7 @@ class _Rows:
         return Measurement(
             suite="compare",
             workload=self._workload,
-            primitive=self._primitive,
+            primitive=str(self._part),
             backend=backend,
             device="cpu",
             batch_size=self._batch_size,
@@ -284,17 +316,18 @@ class _Rows:
             self._sampled(system.name, self._rate, "1/s", details, [
                 result.gradient_steps / result.wall_s for result in results
             ]),
-            self._sampled(
+        ]  # fmt: skip
+        if self._part is not Part.LEARNER_AND_REPLAY:
+            rows.append(self._sampled(
                 system.name, "environment_steps_per_s", "1/s", {**details, "part": f"{part}, environment"}, [
                 result.environment_steps / result.wall_s for result in results
-            ]),
-        ]  # fmt: skip
+            ]))  # fmt: skip
         rows += [
             self._sampled(system.name, f"{name}s_per_s", "1/s", {**details, "part": f"{part}, {name}s"}, [
                 (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
                 for result in results
             ])
-            for name in (first.terms_s if self._primitive == "replay" else ())
+            for name in (first.terms_s if self._part is Part.REPLAY else ())
         ]  # fmt: skip
         returns = [value for result in results for value in result.episode_returns]
         if returns:

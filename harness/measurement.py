@@ -100,3 +100,15 @@ class Measurement:
             "samples": list(self.samples),
             "details": dict(self.details),
         }
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while something was measured: what had been measured until then is kept.
+
+    Args:
+        rows: of that.
+    """
+
+    def __init__(self, rows: list[Measurement]) -> None:
+        super().__init__()
+        self.rows = rows

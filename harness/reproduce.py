@@ -25,8 +25,10 @@ from harness import (
 )
 from harness.claims.base import Claim
 from harness.claims.experiments import EXPERIMENTS, MODELLED
+from harness.compare import Part, label
 from harness.in_hand import MOST_DEATHS, in_hand
 from harness.mapping import Mapping
+from harness.measurement import Interrupted
 from harness.progress import Report, part
 from harness.provenance import Provenance
 from harness.runtime.options import STRICT, Options
@@ -37,6 +39,8 @@ from harness.workload import Workload
 
 ROOFS_S = 12.0  # set-up of the buffers included
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
+ALONE = {"cartpole-dqn": "rllib"}
+"""Where learner and replay are compared without environment steps, too (MAP Fig. 14): workload and baseline."""
 SIMULATED_S = 3.0  # of one cell whose simulations are built
 BUILD_S = 15.0  # what building them adds, once a workload
 
@@ -132,7 +136,7 @@ def run_cell(
 ) -> Cell:
     """Training under a mapping; under the one that the default strategy chose when none is given.
 
-    A run that a unit's death cut short keeps what it measured, and is due again.
+    A run that a unit's death or Ctrl-C cut short keeps what it measured, and is due again.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -149,14 +153,41 @@ def run_cell(
     return cell
 
 
-def compare_cell(item: Workload, baseline: str, tier: Tier) -> Cell:
-    """This project beside one baseline on the same workload, in interleaved rounds."""
+def compare_cell(
+    item: Workload,
+    baseline: str,
+    tier: Tier,
+    batch_size: int | None = None,
+    *,
+    environment: bool = True,
+    envpool: bool = False,
+) -> Cell:
+    """This project beside one baseline on the same workload, in interleaved rounds.
+
+    Args:
+        item, baseline: what is compared.
+        tier: says how long.
+        batch_size: another than the workload's own.
+        environment, envpool: see `compare.compare`.
+    """
+    size = batch_size or item.training.batch_size
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        mapping = chosen_mapping(run, item, item.training.batch_size)
-        return compare.compare(item, mapping, [baseline], budget_s=tier.compare_s, progress=report)
+        mapping = chosen_mapping(run, item, size)
+        return compare.compare(
+            item,
+            mapping,
+            [baseline],
+            budget_s=tier.compare_s,
+            progress=report,
+            batch_size=size,
+            environment=environment,
+            envpool=envpool,
+        )
 
-    return Cell(f"compare/{item.name}/{baseline}", tier.compare_s, measure, item.name, (baseline,))
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
+    return Cell(key, tier.compare_s, measure, item.name, (baseline,))
 
 
 def claim_cell(key: str, tier: Tier) -> Cell:
@@ -236,6 +267,12 @@ def plan(tier: Tier) -> list[Cell]:
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         cells += [compare_cell(item, baseline, tier) for baseline in tier.baselines]
+        cells += [
+            compare_cell(item, baseline, tier, batch_size, environment=False)
+            for baseline in tier.baselines
+            if ALONE.get(item.name) == baseline
+            for batch_size in item.training.batch_sizes
+        ]
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
     cells += [simulated_array_cell(), *fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
     if tier.validate_s:
@@ -278,7 +315,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
                 try:
                     if deaths >= MOST_DEATHS:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
-                    rows = cell.measure(run, inner)
+                    rows = _measured(run, cell, inner)
                 except Exception as error:  # one broken cell must not cost the others; it is stored and shown
                     rows = [failure(cell, error)]
                 store_rows(run, cell, rows)
@@ -286,10 +323,24 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """Measure a cell, whether or not the run holds it, and store it; errors are the caller's."""
-    rows = cell.measure(run, report)
+    """Measure a cell, whether or not the run holds it, and store it; errors are the caller's.
+
+    Raises:
+        Interrupted: what the cell had measured until then is stored.
+    """
+    rows = _measured(run, cell, report)
     store_rows(run, cell, rows)
     return rows
+
+
+def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+    """A cell's rows; where it is interrupted, those that it has are stored first."""
+    try:
+        return cell.measure(run, report)
+    except Interrupted as stop:
+        if stop.rows:
+            store_rows(run, cell, stop.rows)
+        raise
 
 
 def store_rows(run: Run, cell: Cell, rows: list[Measurement]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from harness import comparison
 from harness.conditions import conditions
 from harness.mapping import Mapping
-from harness.measurement import Measurement
+from harness.measurement import Interrupted, Measurement
 from harness.progress import Report
 from harness.provenance import Provenance
 from harness.runtime.compose import Fusion
@@ -74,9 +74,9 @@ class _Run:
         made = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
         return [row for row in (*made, self._returns()) if row]
 
-    def failure(self, error: Exception) -> Measurement:
+    def failure(self, error: BaseException) -> Measurement:
         """The row that says how the run ended."""
-        reason = f"{type(error).__name__}: {error}"
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         return self._row(quantity="failure", unit="1", status="failed", reason=reason)
 
     def _row(self, **values: Any) -> Measurement:
@@ -158,6 +158,7 @@ def train(
 
     Raises:
         UserError: something does not fit together, or is not installed.
+        Interrupted: by Ctrl-C, with the rows of the stretches that had ended, and a row that says so.
     """
     training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
     return measured(training, workload, mapping, batch_size, seed, extent, report, options)
@@ -194,6 +195,8 @@ def measured(
         _stretches(training, run, extent, report)
     except Exception as error:  # whatever a unit died of: what was measured before is kept
         return [*run.rows(), run.failure(error)]
+    except KeyboardInterrupt as error:
+        raise Interrupted([*run.rows(), run.failure(error)] if run.stretches else []) from error
     finally:
         training.close()
     return run.rows()

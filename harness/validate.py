@@ -93,7 +93,9 @@ def cell(item: Workload, batch_size: int, budget_s: float) -> Cell:
     """One workload at one batch size."""
 
     def measured(run: StoredRun, report: Report) -> list[Measurement]:
-        compared = run.measurements(suite="compare", workload=item.name, batch_size=batch_size)
+        compared = run.measurements(
+            suite="compare", workload=item.name, primitive="training", batch_size=batch_size
+        )
         baselines = {
             row.backend: row.value
             for row in compared

@@ -82,6 +82,8 @@ class Job(BaseModel):
         threads: that the system may compute with.
         gradient_steps: to take and time in this job. What comes before the first gradient step
             (imports, compilation, `learning_starts`) is outside the time.
+        environment: False: learner and replay alone. Each gradient step is a sample, the step and, where the replay
+            is prioritised, the update of the priorities, on what the replay held when learning could start.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,6 +93,7 @@ class Job(BaseModel):
     seed: int = Field(ge=0)
     threads: int = Field(default=1, ge=1)
     gradient_steps: int = Field(ge=1)
+    environment: bool = True
 
 
 class Result(BaseModel):
@@ -483,9 +486,16 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
     return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
 
 
-def own_worker(mapping: str, cpus: Sequence[int] | None = None) -> Worker:
-    """Start this project's runtime on a mapping as a worker of the same protocol."""
-    return Worker([sys.executable, "-P", "-m", "harness.runtime.worker", mapping], cpus=cpus)
+def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
+    """Start this project's runtime on a mapping as a worker of the same protocol.
+
+    Args:
+        mapping: what runs where.
+        cpus: the processors that it may use; all by default.
+        envpool: step the environments with EnvPool.
+    """
+    command = [sys.executable, "-P", "-m", "harness.runtime.worker", mapping]
+    return Worker([*command, "--envpool"] if envpool else command, cpus=cpus)
 
 
 def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:

@@ -21,6 +21,7 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
+from rllib_alone import Cadence
 
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
 
@@ -36,9 +37,11 @@ class Training(Agent):
     """
 
     packages = ("ray",)
+    learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
+        self.alone = not job.get("environment", True)
         workload = job["workload"]
         self.episode_returns = RETURNS
         self.batch_size = job["batch_size"]
@@ -52,8 +55,12 @@ class Training(Agent):
             logging_level=logging.ERROR,
         )
         self.algorithm: Algorithm = config.build_algo()
+        if self.alone:
+            self._cadence = Cadence()
         while self.environment_steps < workload["training"]["learning_starts"]:
             self.iterate()
+        if self.alone:
+            self._cadence.store = 0
         self.warm_up()
 
     def _config(self, job: dict[str, Any]) -> Any:
@@ -82,7 +89,7 @@ class Training(Agent):
             .debugging(seed=job["seed"], log_level="ERROR")
             .reporting(
                 min_time_s_per_iteration=0,
-                min_sample_timesteps_per_iteration=ITERATION_STEPS if off_policy else 0,
+                min_sample_timesteps_per_iteration=ITERATION_STEPS if off_policy and not self.alone else 0,
             )
         )
 
@@ -163,10 +170,15 @@ class Training(Agent):
     def iterate(self) -> None:
         """One `train()`."""
         result = self.algorithm.train()
-        self.environment_steps = int(result["num_env_steps_sampled_lifetime"])
+        self.environment_steps = int(result.get("num_env_steps_sampled_lifetime", self.environment_steps))
         if learners := result.get("learners"):
             trained = learners["__all_modules__"]["num_module_steps_trained_lifetime"]
             self.gradient_steps = int(trained // self.batch_size)
+
+    def learn(self, gradient_steps: int) -> None:
+        """One `train()` that stores nothing."""
+        self._cadence.train = min(gradient_steps, ITERATION_STEPS)
+        self.iterate()
 
 
 def registered(environment: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from ray.rllib.algorithms.ddpg import DDPGConfig
 from ray.rllib.algorithms.td3 import TD3Config
 from ray.tune.logger import NoopLogger
 from ray.tune.registry import register_env
+from rllib_alone import Cadence
 
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
 
@@ -52,9 +53,11 @@ class Training(Agent):
     """
 
     packages = ("ray",)
+    learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
+        self.alone = not job.get("environment", True)
         self.episode_returns = EPISODE_RETURNS
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])
@@ -68,8 +71,12 @@ class Training(Agent):
             logging_level=logging.ERROR,
         )
         self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
+        if self.alone:
+            self._cadence = Cadence()
         while self.environment_steps < job["workload"]["training"]["learning_starts"]:
             self.iterate()
+        if self.alone:
+            self._cadence.store = 0
         self.warm_up()
 
     def _config(self, job: dict[str, Any]) -> DDPGConfig:
@@ -137,7 +144,10 @@ class Training(Agent):
             )
             .callbacks(Returns)
             .debugging(seed=job["seed"], log_level="ERROR")
-            .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=ITERATION_STEPS)
+            .reporting(
+                min_time_s_per_iteration=0,
+                min_sample_timesteps_per_iteration=0 if self.alone else ITERATION_STEPS,
+            )
         )
 
     def iterate(self) -> None:
@@ -145,6 +155,11 @@ class Training(Agent):
         result = self.algorithm.train()
         self.environment_steps = int(result["num_env_steps_sampled"])
         self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
+
+    def learn(self, gradient_steps: int) -> None:
+        """One `train()` that stores nothing."""
+        self._cadence.train = min(gradient_steps, ITERATION_STEPS)
+        self.iterate()
 
 
 def rescaled(environment: dict[str, Any]) -> gymnasium.Env:

@@ -88,8 +88,11 @@ class Agent:
         UnsupportedError: SB3 has no such algorithm or network.
     """
 
+    learns_alone = True
+
     def __init__(self, job: dict[str, Any]) -> None:
         workload = job["workload"]
+        self.alone, self.batch_size = not job.get("environment", True), job["batch_size"]
         training = workload["training"]
         self.notes = {"replay": "uniform: Stable-Baselines3 has no prioritised replay"}
         if not workload["replay"]["prioritized"]:
@@ -273,6 +276,8 @@ class Agent:
     def advance(self, gradient_steps: int) -> dict[str, Any]:
         """Train on for at least `gradient_steps`, and say what that took."""
         gc.collect()
+        if self.alone:
+            return self._learnt(gradient_steps)
         before = self.steps_taken, self.model.num_timesteps
         timers = [self._train(self._steps_for(gradient_steps))]
         # PPO's early stop leaves out steps of an iteration.
@@ -283,6 +288,19 @@ class Agent:
             "environment_steps": self.model.num_timesteps - before[1],
             "wall_s": sum(timer.wall_s for timer in timers),
             "episode_returns": [value for timer in timers for value in timer.episode_returns],
+            "versions": versions("stable-baselines3"),
+            "notes": self.notes,
+        }
+
+    def _learnt(self, gradient_steps: int) -> dict[str, Any]:
+        """Gradient steps alone, in one call of its own `train`; DQN's target network stays as it is meanwhile."""
+        start_s = time.perf_counter()
+        self.model.train(gradient_steps, self.batch_size)
+        return {
+            "gradient_steps": gradient_steps,
+            "environment_steps": 0,
+            "wall_s": time.perf_counter() - start_s,
+            "episode_returns": [],
             "versions": versions("stable-baselines3"),
             "notes": self.notes,
         }

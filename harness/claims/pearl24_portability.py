@@ -123,7 +123,7 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
     Args:
         everywhere: the last rows of every machine, not of one alone.
     """
-    rows = select(everywhere, suite="compare", quantity="gradient_steps_per_s")
+    rows = select(everywhere, suite="compare", primitive="training", quantity="gradient_steps_per_s")
     best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
     for row in records(rows):
         part = detail(row, "part")

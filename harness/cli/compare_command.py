@@ -11,6 +11,7 @@ from harness import reproduce, tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
+    BatchSizeOption,
     JsonOption,
     ResultsOption,
     TierOption,
@@ -22,8 +23,12 @@ from harness.cli.common import (
     predicted,
     print_json,
 )
+from harness.errors import UserError
 from harness.progress import bar
+from harness.runtime.compose import check_envpool
+from harness.runtime.options import is_on_policy
 from harness.store import Measurement
+from harness.workload import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:
@@ -63,18 +68,31 @@ def departures(rows: Sequence[Measurement]) -> list[str]:
 def compare(
     name: WorkloadArgument,
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
+    batch_size: BatchSizeOption = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Learner and replay alone: no environment steps on either side.")
+    ] = False,
+    envpool: Annotated[
+        bool,
+        typer.Option(
+            "--envpool", help="Step this project's environments, and not the baseline's, with EnvPool."
+        ),
+    ] = False,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Run a workload here and in other libraries, interleaved, and print the ratio of their throughput."""
-    item, tier = loaded(name, None), tiers.tier(tier_name)
+    item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
+    _check(item, alone, envpool)
     opened = begin(results, tier)
     predicted(opened, item, item.training.batch_size, tier)
     rows: list[Measurement] = []
     for baseline in names:
-        cell = reproduce.compare_cell(item, baseline, tier)
+        cell = reproduce.compare_cell(
+            item, baseline, tier, batch_size, environment=not alone, envpool=envpool
+        )
         with bar(cell.key) as report:
             rows += reproduce.measure_now(opened, cell, report)
     if as_json:
@@ -85,3 +103,13 @@ def compare(
             typer.echo(line)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+def _check(item: Workload, alone: bool, envpool: bool) -> None:
+    """UserError for what cannot be asked together, or is not there, before anything is measured."""
+    if alone and is_on_policy(item):
+        raise UserError("command line", "--alone", item.name, "a workload that learns from a replay")
+    if alone and envpool:
+        raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
+    if envpool:
+        check_envpool(item)

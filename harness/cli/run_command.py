@@ -21,6 +21,7 @@ from harness.cli.common import (
 )
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.measurement import Interrupted
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.runtime.compose import Fusion
@@ -95,7 +96,7 @@ def run(
     """Train under a mapping: gradient steps and environment steps per second, and episode returns.
 
     What the machine or the workload cannot give is refused before anything starts. Where a unit dies on the way, what
-    was measured until then is stored, and the exit status is 1.
+    was measured until then is stored, and the exit status is 1; so it is after Ctrl-C, where the status is 130.
     """
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
@@ -125,10 +126,16 @@ def run(
     if chosen is None or cell is None:
         chosen = predicting.chosen_mapping(predicted(opened, item, size, tier))
         cell = checked(chosen)
-    with bar(cell.key) as report:
-        rows = reproduce.measure_now(opened, cell, report)
     under = f"{chosen}, {options}" if str(options) else str(chosen)
-    print_rows(rows, f"{item.name}, batch size {size}, {under}", as_json)
+    title = f"{item.name}, batch size {size}, {under}"
+    try:
+        with bar(cell.key) as report:
+            rows = reproduce.measure_now(opened, cell, report)
+    except Interrupted as stop:
+        if stop.rows:
+            print_rows(stop.rows, title, as_json)
+        raise
+    print_rows(rows, title, as_json)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 

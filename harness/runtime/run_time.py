@@ -126,7 +126,7 @@ class VirtualTime(RealTime):
         device = self._devices.get(unit)
         if device is None and unit != ACTORS:
             self.wait(after_s)
-            return super().call(unit, term, work)
+            return Made(super().call(unit, term, work).value, self.now_s())
         made_s, start_s = self.now_s(), perf_counter()
         before_s = device.simulated_s() if device else 0.0
         value = work()

@@ -265,6 +265,18 @@ class Training:
         self.take(gradient_steps)
         return self._progress(before)
 
+    def learn(self, gradient_steps: int) -> Progress:
+        """Take gradient steps alone, without environment steps, on what the replay holds: replay and learner by
+        themselves. Arguments as `advance`.
+        """
+        if gradient_steps < 1:
+            raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
+        if not self.gradient_steps:
+            self.warm_up()
+        before = self._counts()
+        self._gradient_steps(gradient_steps)
+        return self._progress(before)
+
     def close(self) -> None:
         """End the actors' thread or processes, where there are some, and close the environments."""
         self._acting.close()
@@ -280,11 +292,11 @@ class Training:
             else:
                 self._publish()
                 self._collect(self._vector_steps)
-                self._gradient_steps()
+                self._gradient_steps(self._gradient_steps_a_round)
 
     def _overlapped_iteration(self) -> None:
         self._acting.submit(self._vector_steps)
-        self._gradient_steps()
+        self._gradient_steps(self._gradient_steps_a_round)
         self._publish()
         self._insert(self._acting.result())
         if self.balance:
@@ -312,11 +324,11 @@ class Training:
         self._time.call(RMM, "insert", lambda: self.replay.insert(transitions))
         self._inserted += len(transitions["reward"])
 
-    def _gradient_steps(self) -> None:
+    def _gradient_steps(self, number: int) -> None:
         if self._fused is not None:
-            self._fused_steps(self._fused)
+            self._fused_steps(self._fused, number)
             return
-        for _ in range(self._gradient_steps_a_round):
+        for _ in range(number):
             self._gradient_step()
 
     def _gradient_step(self) -> None:
@@ -347,8 +359,7 @@ class Training:
         self._losses = learnt.value.losses
         self.gradient_steps += 1
 
-    def _fused_steps(self, fused: FusedSteps) -> None:
-        steps = self._gradient_steps_a_round
+    def _fused_steps(self, fused: FusedSteps, steps: int) -> None:
         start_s = perf_counter()  # what is fused is on the host, and so short that a call more would show
         self._losses = fused.run(steps, self._rng)
         self._time.terms_s["step"] += perf_counter() - start_s

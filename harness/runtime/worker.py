@@ -1,4 +1,4 @@
-"""This project's runtime as a worker (`harness.workers`): `python -m harness.runtime.worker MAPPING`."""
+"""This project's runtime as a worker (`harness.workers`): `python -m harness.runtime.worker MAPPING [--envpool]`."""
 
 import gc
 import json
@@ -25,7 +25,12 @@ _VERSIONS = {
 
 def _train(training: Training | OnPolicyTraining, job: Job, mapping: str) -> dict[str, Any]:
     gc.collect()  # as the baselines' workers do, so that no one's garbage is collected in another's time
-    progress = training.advance(job.gradient_steps)
+    if job.environment:
+        progress = training.advance(job.gradient_steps)
+    elif isinstance(training, Training):
+        progress = training.learn(job.gradient_steps)
+    else:
+        raise UserError("job", "environment", "false for PPO", "true: it learns from its own latest samples")
     return Result(
         gradient_steps=progress.gradient_steps,
         environment_steps=progress.environment_steps,
@@ -37,7 +42,7 @@ def _train(training: Training | OnPolicyTraining, job: Job, mapping: str) -> dic
     ).model_dump()
 
 
-def answers(mapping: str) -> Iterator[dict[str, Any]]:
+def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
     """The answer to each job of standard input."""
     training: Training | OnPolicyTraining | None = None
     key = None
@@ -53,7 +58,7 @@ def answers(mapping: str) -> Iterator[dict[str, Any]]:
                     Mapping.parse(mapping),
                     batch_size=job.batch_size,
                     seed=job.seed,
-                    options=Options(threads=job.threads),
+                    options=Options(threads=job.threads, envpool=envpool),
                 )
                 training.warm_up()
                 key = asked
@@ -67,7 +72,7 @@ def main() -> None:
     # Answers own the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for answer in answers(sys.argv[1]):
+    for answer in answers(sys.argv[1], "--envpool" in sys.argv[2:]):
         print(json.dumps(answer), file=output, flush=True)
 
 

@@ -82,3 +82,31 @@ def test_a_result_counts_what_its_own_job_did(agent):
     assert (first["gradient_steps"], first["environment_steps"], len(first["episode_returns"])) == (9, 18, 3)
     assert (second["gradient_steps"], second["episode_returns"]) == (3, [1.0])
     workers.Result.model_validate(json.loads(json.dumps(second)))
+
+
+def test_learner_and_replay_alone_take_no_round(agent):
+    class Alone(agent.Agent):
+        learns_alone = True
+
+        def iterate(self):
+            raise AssertionError("no environment step is taken")
+
+        def learn(self, gradient_steps):
+            self.gradient_steps += min(4, gradient_steps)
+
+    alone = Alone()
+    alone.alone = True
+    alone.warm_up()
+    assert alone.gradient_steps == agent.WARM_UP_GRADIENT_STEPS
+    result = alone.advance(7)
+    assert (result["gradient_steps"], result["environment_steps"]) == (7, 0)
+
+
+@pytest.mark.parametrize(("name", "said"), [("cartpole-dqn", "not mapped"), ("cartpole-ppo", "no replay")])
+def test_who_cannot_learn_alone_says_so(agent, monkeypatch, name, said):
+    import job_loop
+
+    job = {"workload": workload.load(name).tables(), "gradient_steps": 3, "environment": False}
+    monkeypatch.setattr("sys.stdin", [json.dumps(job)])
+    (answer,) = job_loop._answers(lambda _: pytest.fail("nothing is made"))
+    assert said in answer["error"]

@@ -9,10 +9,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 LIMIT_S = 600.0
 
 
-def job(name, gradient_steps, **training):
+def job(name, gradient_steps, environment=True, **training):
     tables = workload.load(name).tables()
     tables["training"] |= {"learning_starts": 200} | training
-    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+    steps = {"gradient_steps": gradient_steps, "environment": environment}
+    return Job(workload=tables, batch_size=32, seed=0, **steps)
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def test_it_trains_our_workloads_at_their_update_interval(rllib, name):
     assert second.environment_steps == second.gradient_steps
     assert second.versions["ray"] == "2.60.0"
     assert first.episode_returns + second.episode_returns
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "pendulum-sac"])
+def test_its_learner_and_replay_work_alone(rllib, name):
+    result = rllib.ask(job(name, 70, environment=False), LIMIT_S)
+    assert (result.gradient_steps, result.environment_steps) == (70, 0)
 
 
 def test_what_it_cannot_do_is_refused_with_its_reason(rllib):

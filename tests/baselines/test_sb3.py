@@ -9,10 +9,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 LIMIT_S = 300.0
 
 
-def job(name, gradient_steps=20, **training):
+def job(name, gradient_steps=20, environment=True, **training):
     tables = workload.load(name).tables()
     tables["training"] |= {"learning_starts": 300} | training
-    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+    steps = {"gradient_steps": gradient_steps, "environment": environment}
+    return Job(workload=tables, batch_size=32, seed=0, **steps)
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def test_it_trains_our_workloads(sb3, name):
     assert second.versions["stable-baselines3"] == "2.9.2"
     assert "uniform" in second.notes["replay"]
     assert first.episode_returns + second.episode_returns
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
+def test_its_learner_and_replay_work_alone(sb3, name):
+    result = sb3.ask(job(name, 70, environment=False), LIMIT_S)
+    assert (result.gradient_steps, result.environment_steps) == (70, 0)
 
 
 @pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])

@@ -255,6 +255,21 @@ def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> Non
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("cartpole-ppo", "--alone"), ("--alone", "learns from a replay")),
+        (("cartpole-dqn", "--alone", "--envpool"), ("--envpool", "no environment")),
+        (("cartpole-ddpg", "--envpool"), ("envpool", "allowed")),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_first(
+    placerl: Placerl, tmp_path: Path, asked: tuple[str, ...], said: tuple[str, str]
+) -> None:
+    refused(placerl("compare", *asked, "--results", str(tmp_path / "results")), *said)
+    assert not (tmp_path / "results").exists()
+
+
 def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placerl, tmp_path: Path) -> None:
     arguments = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path), "--json")
     first, second = placerl(*arguments), placerl(*arguments)

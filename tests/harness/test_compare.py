@@ -35,7 +35,7 @@ def systems(monkeypatch):
             for name in names
         }
 
-    monkeypatch.setattr(workers, "own_worker", lambda mapping: start("placerl"))
+    monkeypatch.setattr(workers, "own_worker", lambda mapping, **_: start("placerl"))
     monkeypatch.setattr(workers, "baseline_worker", start)
     monkeypatch.setattr(workers, "build_baselines", build)
     return commands
@@ -128,6 +128,26 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     assert theirs["samples_per_s"] == theirs["updates_per_s"] == pytest.approx(4000)
     with pytest.raises(ValueError, match="replays alone"):
         compared(["replay", "trains"])
+
+
+def test_learner_and_replay_alone_are_told_apart_from_training(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"], environment=False)
+    ratio = rows["slow, learner and replay alone", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(2, rel=0.05)
+    assert {row.primitive for row in rows.values()} == {"learner and replay"}
+    assert not any(quantity == "environment_steps_per_s" for _, _, quantity in rows)
+
+
+def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
+    own, asked = workers.own_worker, []
+    monkeypatch.setattr(
+        workers, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
+    )
+    rows = compared(["slow"], envpool=True)
+    assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
+    assert asked == [{"envpool": True}]
 
 
 def test_the_table_has_a_line_for_each_baseline(systems):

@@ -1,13 +1,16 @@
 """A training run as rows: throughput, returns, and what is kept where a unit dies on the way."""
 
+from pathlib import Path
+
 import pytest
 
-from harness import training_run, workload
+from harness import reproduce, training_run, workload
 from harness.mapping import Mapping
 from harness.progress import silent
 from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.runtime.unit import UnitError
+from harness.store import Store
 from harness.training_run import Extent
 
 TORCH = Mapping.parse("torch-native-cpu")
@@ -64,3 +67,44 @@ def test_a_run_that_dies_before_the_first_stretch_has_no_rate(monkeypatch: pytes
 
     monkeypatch.setattr(Training, "warm_up", dies)
     assert set(train(Extent(steps=10))) == {"failure"}
+
+
+def interrupted_in(call: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has Ctrl-C come in one of a training's stretches; the gradient steps asked for so far."""
+    advance, calls = Training.advance, []
+
+    def stops(self: Training, gradient_steps: int) -> object:
+        calls.append(gradient_steps)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", stops)
+    return calls
+
+
+def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = interrupted_in(3, monkeypatch)
+    cell = reproduce.run_cell(workload.load("cartpole-dqn"), 32, 0, Extent(steps=10**9), TORCH)
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
+        with pytest.raises(KeyboardInterrupt):
+            reproduce.execute(run, [cell], silent)
+        rows = {row.quantity: row for row in run.measurements(suite="run")}
+        assert rows["failure"].reason == "interrupted"
+        assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
+        assert cell.stale(run)
+
+
+def test_ctrl_c_before_the_first_stretch_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    interrupted_in(1, monkeypatch)
+    cell = reproduce.run_cell(workload.load("cartpole-dqn"), 32, 0, Extent(steps=10), TORCH)
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
+        with pytest.raises(KeyboardInterrupt):
+            reproduce.measure_now(run, cell, silent)
+        assert not run.measurements()

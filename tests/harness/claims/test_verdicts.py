@@ -356,6 +356,27 @@ def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_p
     assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
 
 
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [
+        (((300.0, "faster"), (1200.0, "faster")), Outcome.REPRODUCED),
+        (((300.0, "faster"), (900.0, "faster")), Outcome.IN_KIND),
+        (((0.9, "slower"), (1200.0, "faster")), Outcome.NOT_REPRODUCED),
+        (((1.1, "no verdict"),), Outcome.NO_VERDICT),
+        ((), Outcome.NOT_RUN),
+    ],
+)
+def test_the_largest_gain_over_rllib_is_that_of_learner_and_replay_alone(
+    ratios: tuple[tuple[float, str], ...], outcome: Outcome, tmp_path: Path
+) -> None:
+    alone = [
+        compared(*one, "rllib, learner and replay alone", batch_size=32 + n) for n, one in enumerate(ratios)
+    ]
+    found = verdict("MAP-F14-CartPole", tmp_path, *alone, compared(5000.0, "faster", "rllib")).finding
+    assert found.outcome is outcome
+    assert [n.value for n in found.ours] == [ratio for ratio, _ in ratios]
+
+
 def test_learner_order_over_devices(tmp_path: Path) -> None:
     def steps(gpu_small_s: float) -> list[Measurement]:
         times = {("cpu", 32): 9e-4, ("cuda:0", 32): gpu_small_s, ("fpga", 32): 1e-4}

@@ -9,6 +9,7 @@ import pytest
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.provenance import Provenance
+from harness.runtime import run_time
 from harness.runtime.compose import Fusion, compose
 from harness.runtime.run_time import LEARNER, Device, VirtualTime, simulated_s
 from harness.runtime.training import Training
@@ -70,6 +71,34 @@ def test_batches_sampled_ahead_hide_the_replay_behind_the_learner(short, ahead, 
     assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=3e-3)  # and the last update
     assert progress.terms_s["learner"] == pytest.approx(40 * LEARN_S)
     assert progress.terms_s["sample"] == pytest.approx(40 * SAMPLE_S)
+    made.close()
+
+
+@pytest.mark.parametrize(("learner", "rmm"), [(True, True), (True, False), (False, True)])
+def test_what_simulating_takes_is_no_part_of_the_time(short, monkeypatch, learner, rmm):
+    """On a clock that only the simulation moves, for units on the host beside simulated ones too."""
+    clock_s = 0.0
+
+    def read():
+        return clock_s
+
+    monkeypatch.setattr(run_time, "perf_counter", read)
+    made = training(short("cartpole-dqn"), learner=learner, rmm=rmm)
+    told_s = learner * LEARN_S + rmm * (INSERT_S + SAMPLE_S + UPDATE_S)
+    names = ["step"] * learner, ["insert", "sample", "update_priorities"] * rmm
+    for part, methods in ((made.learner, names[0]), (made.replay, names[1])):
+        for name in methods:
+            work = getattr(part, name)
+
+            def simulated(*arguments, work=work, **options):
+                nonlocal clock_s
+                clock_s += 1e9
+                return work(*arguments, **options)
+
+            setattr(part, name, simulated)
+    made.warm_up()
+    progress = made.advance(40)
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(told_s)
     made.close()
 
 

@@ -26,6 +26,13 @@ def test_it_answers_jobs_and_keeps_its_agent():
         assert sum(second.terms_s.values()) <= second.wall_s
 
 
+@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
+def test_learner_and_replay_work_alone(mapping):
+    with workers.own_worker(mapping) as worker:
+        result = worker.ask(job(40, environment=False), LIMIT_S)
+    assert (result.gradient_steps, result.environment_steps, result.episode_returns) == (40, 0, [])
+
+
 def test_what_it_cannot_do_is_a_refusal_with_its_reason():
     with workers.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
         worker.ask(job(), LIMIT_S)
