@@ -2,8 +2,8 @@
 
 A run is a workload, a curve (one of `CURVES`) and a seed; its row holds the mean return of each evaluation: greedy
 episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from the same
-network and draw from the same streams. FIX leaves the delay open; here it is a share of the run, and `sweep` tries
-others.
+network and draw from the same streams. FIX leaves the delay and the split of integer and fraction bits open; here the
+delay is a share of the run, and `sweep` tries others of both.
 """
 
 import re
@@ -62,11 +62,11 @@ class Task:
 
 _MUJOCO = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
 TASKS: dict[str, tuple[Task, ...]] = {
-    "quick": (Task("pendulum-ddpg", 8_000, 500, 2e-3),),
+    "quick": (Task("pendulum-ddpg", 8_000, 500, 1.2e-3),),
     "standard": (Task("halfcheetah-ddpg", 20_000, 1_000),),
     "full": tuple(Task(name, 1_000_000, 5_000) for name in _MUJOCO),
 }
-SWEPT = TASKS["quick"][0]
+SWEPT, SWEPT_SEED = TASKS["quick"][0], 0
 SEEDS = {"quick": 2, "standard": 3, "full": 5}
 
 Curve = Callable[[Task], Precision | None]
@@ -257,10 +257,9 @@ def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Meas
         for seed, (curve, formats_of) in interleaved(seeds, list(CURVES.items())):
             measure = partial(train, task, curve, formats_of(task), seed)
             yield _key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure
-    if tier != "quick":
-        for name, formats in sweep(SWEPT).items():
-            measure = partial(train, SWEPT, name, formats, 0, experiment=SWEEP)
-            yield _key(SWEEP, SWEPT, name, 0), SWEPT.steps * SWEPT.step_s, measure
+    for name, formats in sweep(SWEPT, tier).items():
+        measure = partial(train, SWEPT, name, formats, SWEPT_SEED, experiment=SWEEP)
+        yield _key(SWEEP, SWEPT, name, SWEPT_SEED), SWEPT.steps * SWEPT.step_s, measure
 
 
 def _key(experiment: str, task: Task, curve: str, seed: int) -> str:
@@ -268,14 +267,17 @@ def _key(experiment: str, task: Task, curve: str, seed: int) -> str:
     return f"{experiment}/{task.workload}/{name}/seed{seed}"
 
 
-def sweep(task: Task) -> dict[str, Precision]:
+def sweep(task: Task, tier: str) -> dict[str, Precision]:
     """What FIX does not give, tried: other delays, other splits of integer and fraction bits, and a fixed-point second
-    moment. By name."""
+    moment. By name.
+
+    The quick tier has the ends of each; others all, and what they are compared with, where no curve is that already.
+    """
     base = precision.fixed_32()
-    tried: dict[str, Precision] = {
-        f"dynamic, d = {share:.0%} of the run": precision.dynamic(max(1, int(task.steps * share)))
-        for share in (0.05, 0.25, 0.75)
-    }
+    quick = tier == "quick"
+    tried: dict[str, Precision] = {} if task in TASKS[tier] else {FIXED_32: base}
+    for share in (0.05, 0.75) if quick else (0.05, 0.25, 0.75):
+        tried[f"{DYNAMIC}, d = {share:.0%} of the run"] = precision.dynamic(max(1, int(task.steps * share)))
     fields = {
         "activations": (8, 12, 20),
         "weights": (16, 20, 30),
@@ -283,8 +285,10 @@ def sweep(task: Task) -> dict[str, Precision]:
         "mean": (24,),
         "square": (30,),
     }
+    if quick:
+        fields = {"activations": (8,), "weights": (16,), "gradients": (16,), "square": (30,)}
     for field, splits in fields.items():
         for fraction_bits in splits:
             formats = Q(32, fraction_bits)
-            tried[f"fixed 32, {field} {formats}"] = replace(base, **{field: formats})  # type: ignore[arg-type]
+            tried[f"{FIXED_32}, {field} {formats}"] = replace(base, **{field: formats})  # type: ignore[arg-type]
     return tried

@@ -10,13 +10,16 @@ from harness.claims.fixar21_training import (
     ACCELERATOR,
     NEEDS_CURVES,
     NEEDS_STEPS,
+    NEEDS_SWEEP,
     accelerator,
     breakdown,
     joined_platform,
     platform,
     reward,
+    sweep,
 )
 from harness.claims.number import Number, from_cell, from_text
+from harness.fixed_point_training import SWEPT, SWEPT_SEED
 from harness.provenance import Provenance
 
 
@@ -174,7 +177,17 @@ CLAIMS = (
         from_text("FIX.reward_level"),
         NEEDS_CURVES,
         reward,
-        reads=("claim/FIX-F7", "claim/FIX-F7-sweep"),
+        reads=("claim/FIX-F7",),
+    ),
+    Claim(
+        "FIX-F7-sweep",
+        "IV, Algorithm 1",
+        "Full precision during the delay makes up for 16-bit activations after it (neither d nor the split of integer "
+        "and fraction bits is given)",
+        (),
+        NEEDS_SWEEP,
+        sweep,
+        reads=("claim/FIX-F7-sweep", f"claim/FIX-F7/{SWEPT.workload}/fixed-32/seed{SWEPT_SEED}"),
     ),
     Claim(
         "FIX-F8",

@@ -20,6 +20,7 @@ from harness.provenance import Provenance
 ACCELERATOR = "the fixed-point accelerator (simulated)"
 NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
+NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
 TRAINS = 0.8
 """A curve trains when it gains at least this share of what floats gain over the untrained network."""
@@ -108,6 +109,37 @@ def _change(rows: dict[int, Any]) -> str:
     if was - dipped <= wiggle:
         return f"{text} a dip beyond the {wiggle:.3g} between any two evaluations is not seen."
     return f"{text} a dip, {'made good' if became >= dipped + (was - dipped) / 2 else 'not made good'}."
+
+
+def sweep(frame: pd.DataFrame) -> Finding:
+    """FIX IV, Algorithm 1: what the delay, and the formats that the paper leaves open, do to the reward."""
+    task = training.SWEPT
+    tried: dict[str, Any] = {}
+    for row in records(select(frame, suite="claim", quantity="evaluation_return", workload=task.workload)):
+        of_sweep = detail(row, "experiment") == training.SWEEP
+        alike = detail(row, "seed") == training.SWEPT_SEED and detail(row, "steps") == task.steps
+        if alike and (of_sweep or row.backend == FIXED_32):
+            tried[row.backend] = row
+    base = tried.pop(FIXED_32, None)
+    delays = [name for name in tried if name.startswith(DYNAMIC)]
+    if base is None or not delays:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
+    ours = tuple(
+        number(row, f"{name}: final return") for name, row in sorted({FIXED_32: base, **tried}.items())
+    )
+    start = base.samples[0]
+    gain = base.value - start
+    words = f"{task.workload}, {task.steps:,} steps, one seed:"
+    if gain < 2 * np.std(np.diff(base.samples[len(base.samples) // 2 :])):
+        explanation = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
+        return Finding(Outcome.NO_VERDICT, ours, explanation)
+    share = {name: (row.value - start) / gain for name, row in tried.items()}
+    shares = ", ".join(f"{name.removeprefix(f'{FIXED_32}, ')} {share[name]:.0%}" for name in tried)
+    explanation = f"{words} of what {FIXED_32} gains, {shares}. A seed alone moves a return by some percent."
+    worst = min(share[name] for name in delays)
+    if worst >= TRAINS:
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NOT_REPRODUCED if worst < FAILS else Outcome.NO_VERDICT, ours, explanation)
 
 
 def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:

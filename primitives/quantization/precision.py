@@ -13,7 +13,7 @@ class Precision:
     """The formats of a fixed-point gradient step, by what a number is.
 
     FIX names the widths alone. The split of integer and fraction bits, and the delay, are its reader's to choose:
-    `harness.quantization.sweep` shows how they matter.
+    `placerl reproduce --only FIX-F7-sweep` shows how they matter.
 
     Attributes:
         weights: parameters and target parameters, read by every product. Fine enough for a step of Adam and for

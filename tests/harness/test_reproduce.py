@@ -61,7 +61,7 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
         return [cell.key for cell in reproduce.needed(cells, claims.claims(only))]
 
     assert all(key.startswith("claim/FIX-") for key in keys("FIX"))
-    assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F7", "FIX-F8", "FIX-F10"}
+    assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F7", "FIX-F7-sweep", "FIX-F8", "FIX-F10"}
     assert keys("FIX-F9") == ["claim/FIX-F8"]
     assert keys("FIX-T1") == []
     assert {key.split("/")[1] for key in keys("MAP-F10")} == {"MAP-F10"}

@@ -7,7 +7,7 @@ import pytest
 
 from harness.claims import Finding, Outcome, fixar21_training
 from harness.fixed_point_throughput import TERMS
-from harness.fixed_point_training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from harness.fixed_point_training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from tests.harness.claims.rows import frame_of
@@ -124,3 +124,34 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
     if outcome is Outcome.IN_KIND:
         assert "environment at 64" in finding.explanation
         assert "learner at 512" in finding.explanation
+
+
+def swept(sweep: dict[str, list[float]], steps: int = SWEPT.steps) -> list[Measurement]:
+    rows = [run(name, returns, steps=steps) for name, returns in sweep.items()]
+    for row in rows:
+        row.details["experiment"] = SWEEP if row.backend != FIXED_32 else "FIX-F7"
+    return rows
+
+
+@pytest.mark.parametrize(("late", "outcome"), [(LEARNS, Outcome.IN_KIND), (FLAT, Outcome.NOT_REPRODUCED)])
+def test_the_sweep_over_the_delay_and_the_formats(
+    tmp_path: Path, late: list[float], outcome: Outcome
+) -> None:
+    early, split = f"{DYNAMIC}, d = 5% of the run", f"{FIXED_32}, weights Q(32, 16)"
+    rows = swept({FIXED_32: LEARNS, early: late, split: FLAT})
+    finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
+    assert finding.outcome is outcome
+    assert "weights Q(32, 16) 0%" in finding.explanation
+    assert len(finding.ours) == 3
+
+
+def test_a_sweep_without_its_base_or_of_another_length_is_none(tmp_path: Path) -> None:
+    early = f"{DYNAMIC}, d = 5% of the run"
+    for rows in (
+        swept({early: LEARNS}),
+        swept({FIXED_32: LEARNS}),
+        swept({FIXED_32: LEARNS, early: LEARNS}, 80),
+    ):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        assert fixar21_training.sweep(frame_of(folder, *rows)).outcome is Outcome.NOT_RUN
