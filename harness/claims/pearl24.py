@@ -48,7 +48,7 @@ CLAIMS = (
         (),
         "a CUDA device and FPGA primitives (simulated)",
         devices.growth,
-        commands=devices.commands("PRL-F6", "cartpole-dqn"),
+        devices.reads("cartpole-dqn"),
     ),
     Claim(
         "PRL-F7",
@@ -57,7 +57,7 @@ CLAIMS = (
         (),
         "a CUDA device and an FPGA learner (simulated)",
         devices.gpu_over_cpu,
-        commands=devices.commands("PRL-F7", "cartpole-dqn"),
+        devices.reads("cartpole-dqn"),
     ),
     Claim(
         "PRL-F8",

@@ -31,7 +31,10 @@ def rtl(
         raise UserError("command line", "BLOCK", name, ", ".join(BLOCKS))
     block = BLOCKS[name]
     if list_parameters:
-        print_json({"block": name, "description": block.description, "parameters": block.defaults})
+        described = {
+            key: {"default": value, "allowed": block.allowed[key]} for key, value in block.defaults.items()
+        }
+        print_json({"block": name, "description": block.description, "parameters": described})
         return
     given = {}
     for text in parameters or ():
@@ -45,6 +48,7 @@ def rtl(
         values = block.parameters(given)
         design = block.make(**values)
     except ValueError as error:
+        _forget_components()
         field, _, rest = str(error).partition(": found ")
         found, _, allowed = rest.partition("; allowed: ")
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
@@ -61,8 +65,13 @@ def rtl(
     try:
         write_atomically(path, export)
     except UserError:
-        from amaranth.hdl import UnusedElaboratable
-
-        warnings.simplefilter("ignore", UnusedElaboratable)  # what was refused need not be exported
+        _forget_components()
         raise
     typer.echo(str(path))
+
+
+def _forget_components() -> None:
+    """Lets Amaranth not warn of components that were made and never exported: what was refused need not be."""
+    from amaranth.hdl import UnusedElaboratable
+
+    warnings.simplefilter("ignore", UnusedElaboratable)

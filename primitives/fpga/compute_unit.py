@@ -21,6 +21,30 @@ LAYOUTS = {"blocked": BlockedBuffer, "plain": PlainBuffer}
 COUNT_BITS = 32
 
 
+def compute_unit(
+    *,
+    side: int,
+    width: int = 32,
+    accumulator_width: int = 64,
+    accumulator_depth: int = 1024,
+    operand_blocks: int = 1024,
+    result_blocks: int = 1024,
+    layout: str = "blocked",
+    configurable: bool = False,
+    block_load: bool = False,
+) -> "ComputeUnit":
+    """A unit with its core: arguments as `GemmCore` and `ComputeUnit` have them."""
+    core = GemmCore(
+        side=side,
+        width=width,
+        accumulator_width=accumulator_width,
+        accumulator_depth=accumulator_depth,
+        configurable=configurable,
+        block_load=block_load,
+    )
+    return ComputeUnit(core=core, operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout)
+
+
 class ComputeUnit(wiring.Component):
     """Takes rows of A and B, then commands; gives the cycles of each, and rows of C.
 

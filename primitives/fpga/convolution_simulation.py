@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga import simulation
-from primitives.fpga.compute_unit import ComputeUnit
+from primitives.fpga.compute_unit import compute_unit
 from primitives.fpga.convolution_unit import BANDS, ConvolutionUnit
 from primitives.fpga.cycles.convolution import Band, band_shape, bands
-from primitives.fpga.gemm_core import GemmCore
 from primitives.fpga.gemm_plan import Integers, blocks, checked_dataflow, checked_operand, padded, vectors
 from primitives.fpga.gemm_timer import command_fields
 from primitives.fpga.layout_transform import Convolution
@@ -53,41 +52,17 @@ class SimulatedConvolution:
     """A convolution unit, simulated.
 
     Args:
-        side: P, a power of two. width: bits of an operand. accumulator_width: bits of a sum, at most 64.
-        accumulator_depth: the most vectors of a stationary pass.
-        operand_blocks, result_blocks: how many P x P blocks the memories of A and B, and of C, hold.
         tensor_words: the words of the tensor's memory, a power of two.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        options: of `compute_unit`, but those of its layout and datapath; `side`, a power of two, has no default.
     """
 
-    def __init__(
-        self,
-        *,
-        side: int,
-        width: int = 32,
-        accumulator_width: int = 64,
-        accumulator_depth: int = 1024,
-        operand_blocks: int = 1024,
-        result_blocks: int = 1024,
-        tensor_words: int = 1 << 16,
-        engine: str = "compiled",
-    ):
-        engines = {"compiled": simulation.compiled, "interpreted": simulation.interpreted}
-        if engine not in engines:
-            raise ValueError(f"engine: found {engine!r}; allowed: {', '.join(engines)}")
-        self.core = GemmCore(
-            side=side,
-            width=width,
-            accumulator_width=accumulator_width,
-            accumulator_depth=accumulator_depth,
-            block_load=True,
-        )
-        unit = ComputeUnit(core=self.core, operand_blocks=operand_blocks, result_blocks=result_blocks)
-        self.unit, self.tensor_words = (
-            ConvolutionUnit(unit=unit, tensor_lines=tensor_words // side),
-            tensor_words,
-        )
-        self._simulation = engines[engine](self.unit)
+    def __init__(self, *, tensor_words: int = 1 << 16, engine: str = "compiled", **options: Any):
+        simulated = simulation.engine(engine)
+        unit = compute_unit(**options, block_load=True)
+        self.core, self.tensor_words = unit.core, tensor_words
+        self.unit = ConvolutionUnit(unit=unit, tensor_lines=tensor_words // self.core.side)
+        self._simulation = simulated(self.unit)
 
     def windows(
         self, convolution: Convolution, outputs: int, dataflow: str, *, transposed: bool = False

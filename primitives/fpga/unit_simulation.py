@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga import simulation
-from primitives.fpga.compute_unit import ComputeUnit
+from primitives.fpga.compute_unit import compute_unit
 from primitives.fpga.gemm_core import GemmCore
 from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks, vectors
 from primitives.fpga.gemm_simulation import command_fields
@@ -34,43 +34,15 @@ class SimulatedUnit:
     """A compute unit, simulated.
 
     Args:
-        side: P. width: bits of an operand. accumulator_width: bits of a sum, at most 64.
-        accumulator_depth: the most vectors of a stationary pass.
-        operand_blocks, result_blocks: how many P x P blocks the memories of A and B, and of C, hold.
-        layout: of the memory of A, `blocked` or `plain`.
-        configurable: allows `halves`. block_load: a stationary block comes in at once, not row by row.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        options: of `compute_unit`; `side` has no default. Sums have at most 64 bits here.
     """
 
-    def __init__(
-        self,
-        *,
-        side: int,
-        width: int = 32,
-        accumulator_width: int = 64,
-        accumulator_depth: int = 1024,
-        operand_blocks: int = 1024,
-        result_blocks: int = 1024,
-        layout: str = "blocked",
-        configurable: bool = False,
-        block_load: bool = False,
-        engine: str = "compiled",
-    ):
-        engines = {"compiled": simulation.compiled, "interpreted": simulation.interpreted}
-        if engine not in engines:
-            raise ValueError(f"engine: found {engine!r}; allowed: {', '.join(engines)}")
-        self.core = GemmCore(
-            side=side,
-            width=width,
-            accumulator_width=accumulator_width,
-            accumulator_depth=accumulator_depth,
-            configurable=configurable,
-            block_load=block_load,
-        )
-        self.unit = ComputeUnit(
-            core=self.core, operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
-        )
-        self._simulation = engines[engine](self.unit)
+    def __init__(self, *, engine: str = "compiled", **options: Any):
+        simulated = simulation.engine(engine)
+        self.unit = compute_unit(**options)
+        self.core = self.unit.core
+        self._simulation = simulated(self.unit)
 
     def multiply(
         self,

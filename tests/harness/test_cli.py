@@ -426,9 +426,14 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
         (["no-such-block"], ["BLOCK", "no-such-block", "replay-pipeline"]),
         (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
         (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
-        (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "a whole number"]),
-        (["replay-pipeline", "fanout=1"], ["fanout", "found 1", "2 to 256"]),
+        (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "2 to 256"]),
+        (["replay-pipeline", "fanout=1"], ["fanout", "found '1'", "2 to 256"]),
+        (["replay-pipeline", "fanout=256", "levels=5"], ["leaf_bits", "found 32", "at most 63 bits"]),
         (["replay-pipeline", "form=deep"], ["form", "'deep'", "wide, narrow"]),
+        (["gemm-core", "side=0"], ["side", "found '0'", "2 to 64"]),
+        (["gemm-core", "configurable=true", "width=7"], ["width", "found 7", "an even number of bits"]),
+        (["reduce-unit", "lanes=3"], ["lanes", "found 3", "a power of two"]),
+        (["learner-pipeline", "lanes=9"], ["lanes", "found 9", "1 to 8"]),
     ],
 )
 def test_rtl_refuses_wrong_parameters(

@@ -15,6 +15,7 @@ set and read by `write` and `read`. State stays from one `run` to the next; a ne
 Both give the same values in the same cycles.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from primitives.fpga.simulation.base import Run, Simulation, SimulationStalledError
@@ -40,6 +41,18 @@ def compiled(design: Any) -> Simulation:
     return built(design).start()
 
 
+def engine(name: str) -> Callable[[Any], Simulation]:
+    """`compiled` or `interpreted`, by its name.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    engines = {"compiled": compiled, "interpreted": interpreted}
+    if name not in engines:
+        raise ValueError(f"engine: found {name!r}; allowed: {', '.join(engines)}")
+    return engines[name]
+
+
 def built(design: Any) -> "Library":
     """`design` built by Verilator: `start()` gives a simulation of it, as often as one is needed.
 
@@ -57,6 +70,7 @@ __all__ = [
     "SimulationStalledError",
     "built",
     "compiled",
+    "engine",
     "interpreted",
     "unavailable_reason",
 ]

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from harness import claims, reproduce, simulated_profile, tiers, workload
 from harness.claims import Outcome
 from harness.measurement import Measurement
-from tests.harness.claims.rows import profiled
+from harness.store import Store
+from tests.harness.claims.rows import MACHINE, profiled
 from tests.harness.claims.test_verdicts import verdict
 
 SIZES = (32, 64, 512, 2048, 4096)
@@ -142,3 +144,44 @@ def test_the_fpga_is_linear(power: float, outcome: Outcome, tmp_path: Path) -> N
     found = verdict("MAP-F12-linear", tmp_path, *rows)
     assert found.finding.outcome is outcome
     assert found.provenance == "simulated"
+
+
+READERS = {
+    "MAP-F11": "hopper-ddpg",
+    "MAP-F11-CartPole": "cartpole-ddpg",
+    "MAP-F12-sampling": "hopper-ddpg",
+    "MAP-F12-update": "hopper-ddpg",
+    "MAP-F12-linear": "hopper-ddpg",
+    "PRL-F6": "cartpole-dqn",
+    "PRL-F7": "cartpole-dqn",
+}
+
+
+@pytest.mark.parametrize(("key", "name"), READERS.items())
+def test_the_small_tier_makes_what_each_claim_reads(key: str, name: str) -> None:
+    """A claim that asks for cells of another name than the plan's would find no rows and ask for none."""
+    (claim,) = claims.claims(key)[:1]
+    keys = [cell.key for cell in reproduce.needed(reproduce.plan(tiers.tier("quick")), [claim])]
+    simulated = [k for k in keys if k.startswith(f"{simulated_profile.CELL}/{name}/")]
+    assert len(simulated) >= 3
+    assert all(k in simulated or k.startswith(f"profile/{name}/") for k in keys)
+    assert bool(set(keys) - set(simulated)) == (key != "MAP-F12-linear")
+
+
+def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
+    """The simulated cells of the small tier are enough for the claim on the FPGA alone."""
+    store = Store.open(tmp_path / "store.sqlite")
+    run = store.begin_run("quick", "revision", MACHINE)
+    (claim,) = claims.claims("MAP-F12-linear")
+    sizes = []
+    for cell in reproduce.needed(reproduce.plan(tiers.tier("quick")), [claim]):
+        _, name, size, device, *_ = cell.key.split("/")
+        make = reproduce.simulated_replay_cell if cell.key.endswith("/replay") else reproduce.simulated_cell
+        assert cell.key == make(workload.load(name), int(size), device).key
+        rows = [on("fpga", f"sum_tree.{what}", int(size), 1e-9 * int(size)) for what in ("sample", "update")]
+        reproduce.store_rows(run, cell, rows)
+        sizes.append(int(size))
+    frame = store.frame()
+    assert max(sizes) == 16384
+    assert all(cell.startswith(f"{simulated_profile.CELL}/hopper-ddpg/") for cell in frame["cell"])
+    assert claim.evaluate(frame).finding.outcome is Outcome.REPRODUCED

@@ -56,6 +56,20 @@ def test_a_multiplier_and_a_memory_are_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+def test_modules_are_counted_as_often_as_they_stand_there() -> None:
+    whole, by_module = (
+        resources.count(BLOCKS["gemm-core"].make(side=2, width=16, accumulator_width=40), by_module=chosen)
+        for chosen in (False, True)
+    )
+    assert whole.dsps == by_module.dsps == 4  # one of each element
+    assert (whole.block_rams, whole.ultra_rams) == (by_module.block_rams, by_module.ultra_rams)
+    # Nothing is shared across borders: never less, and not much more.
+    assert whole.flip_flops <= by_module.flip_flops <= 1.2 * whole.flip_flops
+    assert whole.luts <= by_module.luts <= 1.2 * whole.luts
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_memory_that_is_read_and_written_at_one_address_is_found() -> None:
     found = resources.count(Sampler(shared=True))
     assert found.block_rams + found.ultra_rams * 8 >= 4
@@ -95,6 +109,18 @@ def test_the_table_is_aligned() -> None:
     assert len({len(line) for line in lines}) == 1
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_parameter_says_what_it_may_be_and_is_held_to_it(name: str) -> None:
+    block = BLOCKS[name]
+    for parameter, default in block.defaults.items():
+        assert block.parameters({parameter: str(default).lower()})[parameter] == default
+        allowed = block.allowed[parameter]
+        wrong = ["", "-1", "1.5", str(10**30)]
+        for text in wrong:
+            with pytest.raises(ValueError, match=f"{parameter}: found '{text}'; allowed: {allowed}$"):
+                block.parameters({parameter: text})
+
+
 LARGE = ("adam-unit", "learner-pipeline")  # tens of seconds to convert
 
 
@@ -119,7 +145,7 @@ def test_parameters_are_read_from_text() -> None:
     }
     with pytest.raises(ValueError, match="parameter: found 'sides'; allowed: side, width"):
         block.parameters({"sides": "4"})
-    with pytest.raises(ValueError, match="side: found 'four'; allowed: a whole number"):
+    with pytest.raises(ValueError, match="side: found 'four'; allowed: 2 to 64"):
         block.parameters({"side": "four"})
     with pytest.raises(ValueError, match="configurable: found 'yes'; allowed: true, false"):
         block.parameters({"configurable": "yes"})

@@ -1,6 +1,6 @@
 """Merging modules that are the same but for their names."""
 
-from primitives.fpga.verilog_modules import merged
+from primitives.fpga.verilog_modules import instance_counts, marked, merged
 
 LEAF = "module {name}(a, b);\n  input a;\n  output b;\n  assign b = {operator}a;\nendmodule\n"
 
@@ -23,3 +23,13 @@ def test_likes_are_merged_and_what_holds_them_too() -> None:
 def test_a_text_without_likes_stays() -> None:
     text = LEAF.format(name="one", operator="~") + LEAF.format(name="two", operator="")
     assert merged(text) == text
+
+
+def test_instances_are_counted_and_modules_marked() -> None:
+    leaf = LEAF.format(name=r"\top.leaf ", operator="~")
+    twice = middle("top", r"\top.leaf").replace(
+        "endmodule", "  \\top.leaf  again (\n    .a(a)\n  );\nendmodule"
+    )
+    assert instance_counts(leaf + twice) == {r"\top.leaf": 2}
+    text = marked(leaf + twice, {r"\top.leaf"})
+    assert text == f"(* keep_hierarchy *)\n{leaf}{twice}"
