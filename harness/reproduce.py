@@ -207,8 +207,9 @@ def claim_cell(key: str, tier: Tier) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return EXPERIMENTS[key](tier.profile_s, report)
 
-    provenance = Provenance.MODELLED if key in MODELLED else Provenance.MEASURED
-    return Cell(f"claim/{key}", tier.profile_s, measure, provenance=provenance)
+    if key in MODELLED:
+        return Cell(f"claim/{key}", 0.0, measure, provenance=Provenance.MODELLED)
+    return Cell(f"claim/{key}", tier.profile_s, measure, provenance=Provenance.MEASURED)
 
 
 def fixed_point_cells(tier: Tier) -> list[Cell]:

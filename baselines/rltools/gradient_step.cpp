@@ -58,21 +58,28 @@ class Trainer {
         return seconds;
     }
 
-    // The sum of the weights of the actor's first layer.
+    // The sum of the weights of the first layers of the actor and, off policy, of a critic: an actor whose tanh
+    // is saturated on every observation learns nothing at first.
     double checksum() {
 #ifdef ALGORITHM_PPO // its first layer standardises
-        auto &network = loop_.ppo.actor.next_module.content;
+        return sum(loop_.ppo.actor.next_module.content, OBSERVATION_SIZE);
 #else
-        auto &network = loop_.actor_critic.actor.content;
+        auto &learner = loop_.actor_critic;
+        return sum(learner.actor.content, OBSERVATION_SIZE) +
+               sum(learner.critics[0].content, OBSERVATION_SIZE + ACTION_SIZE);
 #endif
+    }
+
+  private:
+    template <typename Network>
+    double sum(const Network &network, TI inputs) {
         double total = 0;
         for (TI i = 0; i < HIDDEN_SIZE; ++i)
-            for (TI j = 0; j < OBSERVATION_SIZE; ++j)
+            for (TI j = 0; j < inputs; ++j)
                 total += rlt::get(device_, network.input_layer.weights.parameters, i, j);
         return total;
     }
 
-  private:
 #ifdef ALGORITHM_PPO
     void gather() {}
     void step() {

@@ -175,7 +175,7 @@ class Learner:
         self._trainer = made.Trainer(0, samples)
 
     def checksum(self):
-        """The sum of the parameters of the actor's first layer."""
+        """The sum of the weights of first layers that are trained."""
         return self._trainer.checksum()
 
     def time_steps(self, count):

@@ -113,7 +113,11 @@ class Result:
         median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
         if self.limits is None or median_s is None:
             return "native was not timed"
-        return self.limits.note(median_s / self.cell.steps, self.peak_gflops)
+        text = self.limits.note(median_s / self.cell.steps, self.peak_gflops)
+        best = self.best_pytorch
+        if best and (share := self.share_of_peak(best)):
+            text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
+        return text
 
     def measurements(self) -> list[Measurement]:
         """The rows of the store."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
-from harness import comparison, threaded_replay
+from harness import comparison, threaded_replay, tree_threads
 from harness.measure import Case, Protocol, measure
 from harness.measurement import Measurement
 from harness.progress import Report
@@ -133,6 +133,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "PAL-F9": fanout,
     "PAL-VI-H-layout": layout,
     "PAL-F9-locks": locks,
+    "MAP-F12-threads": tree_threads.measured,
     "MAP-T5": optimal_mappings,
 }
 """Experiments by the first of the claims that need them."""

@@ -7,6 +7,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "sum_tree/atomic_tree.hpp"
 #include "sum_tree/binary_tree.hpp"
 #include "sum_tree/bindings.hpp"
 #include "sum_tree/kary_tree.hpp"
@@ -118,10 +119,11 @@ class Tree {
 };
 
 // Arguments have been checked by the Python class, but for what another thread may have changed meanwhile.
-template <typename Real>
-class LockedBinaryTree {
+template <typename Real, typename T>
+class PlainTree {
   public:
-    explicit LockedBinaryTree(int64_t capacity) : tree_(capacity) {}
+    template <typename... Arguments>
+    explicit PlainTree(Arguments... arguments) : tree_(arguments...) {}
 
     double total() const {
         const nb::gil_scoped_release release;
@@ -168,18 +170,22 @@ class LockedBinaryTree {
         return array;
     }
 
-    BinaryTree<Real> tree_;
+    T tree_;
 };
+
+template <typename Real, typename T>
+nb::class_<PlainTree<Real, T>> bind_plain_tree(nb::module_ &m, const char *name) {
+    using Bound = PlainTree<Real, T>;
+    return nb::class_<Bound>(m, name)
+        .def_prop_ro("total", &Bound::total)
+        .def("find", &Bound::find)
+        .def("update", &Bound::update)
+        .def("get", &Bound::get);
+}
 
 template <typename Real>
 void bind_binary_tree(nb::module_ &m, const char *name) {
-    using T = LockedBinaryTree<Real>;
-    nb::class_<T>(m, name)
-        .def(nb::init<int64_t>(), nb::arg("capacity"))
-        .def_prop_ro("total", &T::total)
-        .def("find", &T::find)
-        .def("update", &T::update)
-        .def("get", &T::get);
+    bind_plain_tree<Real, BinaryTree<Real>>(m, name).def(nb::init<int64_t>(), nb::arg("capacity"));
 }
 
 template <typename Real>
@@ -208,6 +214,8 @@ void bind_sum_tree(nb::module_ &parent) {
     bind_tree<double>(m, "Tree64");
     bind_binary_tree<float>(m, "BinaryTree32");
     bind_binary_tree<double>(m, "BinaryTree64");
+    bind_plain_tree<double, AtomicTree>(m, "AtomicTree")
+        .def(nb::init<int64_t, int, int>(), nb::arg("capacity"), nb::arg("fanout"), nb::arg("threads"));
 }
 
 } // namespace placerl::sum_tree

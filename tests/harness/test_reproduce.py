@@ -49,6 +49,7 @@ def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() ->
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
         "claim/PAL-F9-locks",
+        "claim/MAP-F12-threads",
         "claim/MAP-T5",
         "claim/FIX-F10",
     ]
@@ -66,7 +67,11 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
     assert keys("FIX-T1") == []
     assert {key.split("/")[1] for key in keys("MAP-F10")} == {"MAP-F10"}
     assert "claim/PAL-F9" in keys("PAL")
-    assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {"MAP-F10", "MAP-T5"}
+    assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {
+        "MAP-F10",
+        "MAP-F12-threads",
+        "MAP-T5",
+    }
     assert keys("MAP-T5") == ["claim/MAP-T5"]
     with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
         keys("FOX")
@@ -184,6 +189,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         "claim/PAL-F9",
         "claim/PAL-VI-H-layout",
         "claim/PAL-F9-locks",
+        "claim/MAP-F12-threads",
         "claim/MAP-T5",
     ]
     assert set(frame["status"]) <= {"ok", "too_noisy"}

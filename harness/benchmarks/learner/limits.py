@@ -43,7 +43,7 @@ class Limits:
         shares = ", ".join(f"{name} {seconds / call_s:.0%}" for name, seconds in parts)
         rest = max(0.0, 1 - self.step_s / call_s)
         return (
-            f"{self.calls:.0f} operations; {shares}, the call from Python and draws {rest:.0%}; "
+            f"{self.calls:.0f} operations; {shares}, the call, draws and cooled caches {rest:.0%}; "
             f"products at {self.product_gflops:.3g} GFLOP/s, {self.product_gflops / peak_gflops:.0%} of the peak"
         )
 

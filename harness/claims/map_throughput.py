@@ -1,0 +1,262 @@
+"""Checks of MAP's throughput over a store's rows: predictions, the optimum, Table V, replay beside the learner."""
+
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
+from harness.claims.map_tables import FPGA_AND_GPU
+from harness.claims.number import Number, from_text, merge_rows, ratio
+from harness.provenance import Provenance
+
+MODEL = "map-tpds23"  # the strategy that predicts as MAP does
+NEEDS_ERRORS = "a prediction, and a training run under the mapping that it chose"
+NEEDS_GAPS = "the learner's profile, and a training run under the mapping that MAP's strategy chose from it"
+NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
+NEEDS_ALONE = "CartPole's learner and replay alone beside RLlib's (`placerl compare cartpole-dqn --alone`)"
+
+
+def _chosen_runs(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
+    """Every training run under the mapping that MAP's strategy chose for it, with the prediction of that mapping.
+
+    A run under a mapping that somebody asked for, or with options that no strategy knows of, says nothing about it.
+    """
+    predicted = select(frame, suite="prediction", quantity="gradient_steps_per_s", backend=MODEL)
+    chosen = {
+        (row.workload, row.batch_size, detail(row, "mapping")): row
+        for row in records(predicted)
+        if detail(row, "chosen")
+    }
+    achieved = select(frame, suite="run", quantity="gradient_steps_per_s")
+    placed = [
+        ((run.workload, run.batch_size, detail(run, "mapping")), run)
+        for run in records(achieved)
+        if not detail(run, "options")
+    ]
+    return [(run, chosen[place]) for place, run in placed if place in chosen]
+
+
+def optimum_gap(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same run."""
+    steps = select(frame, suite="profile", primitive="learner.step", quantity="time_per_call")
+    gaps, used_noise = [], False
+    for run, _ in _chosen_runs(frame):
+        mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
+        # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
+        mine = mine[mine["provenance"] == run.provenance]
+        if mine.empty:
+            continue
+        (fastest,) = records(mine.nsmallest(1, "value"))
+        optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
+        share = ratio("share", number(run, "achieved"), optimum)
+        low = None if share.high is None else 100 * (1 - share.high)
+        high = None if share.low is None else 100 * (1 - share.low)
+        gap = 100 * (1 - share.value)
+        name = f"{run.workload}, batch size {run.batch_size}, {run.device or run.backend}: gap to the optimum"
+        source = "1 - achieved GPS x time of the fastest learner step"
+        gaps.append(Number(name, gap, "%", share.provenance, source, low, high, share.rows))
+        used_noise = used_noise or noisy(frame.loc[list(share.rows)])
+    if not gaps:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_GAPS)
+    limit = from_text("MAP.optimum_gap")[0].value
+    lows = [gap.value if gap.low is None else gap.low for gap in gaps]
+    highs = [gap.value if gap.high is None else gap.high for gap in gaps]
+    within = sum(high <= limit for high in highs)
+    explanation = f"{within} of {len(gaps)} runs are within {limit:g}% with their whole interval."
+    if within == len(gaps):
+        outcome = Outcome.REPRODUCED
+    elif used_noise:
+        outcome = Outcome.NO_VERDICT
+        explanation += " Some rows are too noisy."
+    elif any(low > limit for low in lows):
+        outcome = Outcome.NOT_REPRODUCED
+    else:
+        outcome = Outcome.NO_VERDICT
+        explanation += " The others' intervals contain the limit."
+    return Finding(outcome, tuple(gaps), explanation)
+
+
+def table_5(frame: pd.DataFrame) -> Finding:
+    """MAP Table V: its optimal mappings on MAP's platform, modelled, and the gain of the best mapping on this one."""
+    cells = records(select(frame, suite="claim", primitive="mapping", quantity="as_printed", backend=MODEL))
+    if not cells:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_TABLE_5)
+    agree = sum(row.value == 1 for row in cells)
+    rows = tuple(int(row.Index) for row in cells)
+    source = "Algorithm 3 on times modelled from the published numbers of MAP's platform"
+    name = f"optimal mappings as printed, of {len(cells)}"
+    ours = [Number(name, agree, "count", Provenance.MODELLED, source, rows=rows)]
+    missed = [
+        f"{row.workload}, batch size {row.batch_size}: {detail(row, 'ours')} for {detail(row, 'published')}: "
+        f"{detail(row, 'reason')}"
+        for row in cells
+        if row.value != 1
+    ]
+    ours += _best_over_worst(frame)
+    explanation = "; ".join(missed) + "." if missed else "All of them come out."
+    if not missed:
+        outcome = Outcome.REPRODUCED
+    elif _learner_devices(cells, "ours") == _learner_devices(cells, "published"):
+        outcome = Outcome.IN_KIND
+        explanation += " Over the batch size the learner moves between the same devices in the same order."
+    else:
+        outcome = Outcome.NOT_REPRODUCED
+    explanation += (
+        " The paper's gains over other mappings are of its devices; those here are of this machine's."
+    )
+    return Finding(outcome, tuple(ours), explanation)
+
+
+def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
+    """By workload: the learner's devices over the batch size, each change once."""
+    found: dict[str, list[str]] = {}
+    for row in sorted(cells, key=lambda row: row.batch_size):
+        devices = found.setdefault(row.workload, [])
+        device = str(detail(row, name))[0]
+        if devices[-1:] != [device]:
+            devices.append(device)
+    return found
+
+
+def _best_over_worst(frame: pd.DataFrame) -> list[Number]:
+    """The largest gain of the best mapping over the worst in a validation, without and with the simulated FPGA."""
+    ran = select(frame, suite="validation", quantity="gradient_steps_per_s")
+    ran = ran[[detail(row, "loop") == "fused" for row in records(ran)]] if len(ran) else ran
+    found = []
+    for what, some in (("", ran[ran["provenance"] == "measured"]), (", FPGA simulated", ran)):
+        gains = []
+        for (workload, size), cell in some.groupby(["workload", "batch_size"]):
+            best, worst = records(cell.nlargest(1, "value"))[0], records(cell.nsmallest(1, "value"))[0]
+            name = f"{workload}, batch size {size:g}: {best.device} over {worst.device}{what}"
+            gains.append(ratio(name, number(best, "best"), number(worst, "worst")))
+        if gains:
+            found.append(max(gains, key=lambda gain: gain.value))
+    return found if len({gain.rows for gain in found}) == len(found) else found[:1]
+
+
+def prediction_error(frame: pd.DataFrame) -> Finding:
+    """MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
+    limit = from_text("MAP.optimum_gap")[0].value
+    errors, within, outside, noisy_ones = [], 0, 0, 0
+    for run, prediction in _chosen_runs(frame):
+        over = ratio("predicted over achieved", number(prediction, "predicted"), number(run, "achieved"))
+        low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
+        name = (
+            f"{run.workload}, batch size {run.batch_size}, {detail(run, 'mapping')}: error of the prediction"
+        )
+        source = "predicted / achieved - 1"
+        errors.append(
+            Number(name, 100 * (over.value - 1), "%", over.provenance, source, low, high, over.rows)
+        )
+        # A prediction is too noisy when one of the times that it was made from is.
+        if noisy(frame.loc[list(over.rows)]):
+            noisy_ones += 1
+        elif low is not None and high is not None:
+            within += -limit <= low and high <= limit
+            outside += low > limit or high < -limit
+    if not errors:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_ERRORS)
+    explanation = (
+        f"Of {len(errors)} predictions {within} are within {limit:g}% with their whole interval, {outside} outside, "
+        f"{noisy_ones} too noisy; above 0 is a prediction too high."
+    )
+    if within == len(errors):
+        return Finding(Outcome.REPRODUCED, tuple(errors), explanation)
+    return Finding(Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, tuple(errors), explanation)
+
+
+def rllib(frame: pd.DataFrame) -> Finding:
+    """MAP Fig. 14: gain over RLlib; which ends of the range need which device."""
+    from harness.claims.comparisons import gains
+
+    ours = tuple(gain.ratio for gain in gains(frame, "rllib"))
+    needs = FPGA_AND_GPU if ours else f"the baseline RLlib, {FPGA_AND_GPU}"
+    return Finding(Outcome.NOT_RUN, ours, needs=needs)
+
+
+def rllib_cartpole(frame: pd.DataFrame) -> Finding:
+    """MAP VII-E: the largest gain over RLlib, CartPole's, from learner and replay alone on this machine's CPU."""
+    from harness.claims.comparisons import gains
+    from harness.compare import Part, label
+
+    found = gains(frame, label("rllib", Part.LEARNER_AND_REPLAY))
+    if not found:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_ALONE)
+    ours = tuple(gain.ratio for gain in found)
+    published = from_text("MAP.rllib_speedup_high")[0].value
+    words = [gain.verdict for gain in found]
+    said = (
+        f"Faster in {words.count('faster')} of {len(found)} comparisons of gradient steps with prioritised replay, "
+        "without environment steps on either side; both on one core, where MAP's best mapping has an FPGA."
+    )
+    reached = any((n.value if n.low is None else n.low) >= published for n in ours)
+    if "slower" in words:
+        return Finding(Outcome.NOT_REPRODUCED, ours, said)
+    if "no verdict" in words:
+        return Finding(Outcome.NO_VERDICT, ours, said)
+    return Finding(Outcome.REPRODUCED if reached else Outcome.IN_KIND, ours, said)
+
+
+def replay_hidden(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: above batch size 256 Hopper's learner takes longer than the replay manager on the CPU."""
+    rows = select(frame, suite="profile", quantity="time_per_call", workload="hopper-ddpg")
+    low, high = (
+        from_text(f"MAP.{key}")[0].value
+        for key in ("hopper_learner_on_gpu_above", "hopper_replay_on_fpga_at")
+    )
+    rows = rows[(rows["batch_size"] > low) & (rows["batch_size"] < high)]
+    shares = []
+    for size in sorted(rows["batch_size"].unique()):
+        fastest = {
+            primitive: records(some.nsmallest(1, "value"))[0]
+            for primitive, some in rows[rows["batch_size"] == size].groupby("primitive")
+        }
+        if {"learner.step", "sum_tree.sample", "sum_tree.update"} <= set(fastest):
+            learner = number(fastest["learner.step"], "learner")
+            for operation in ("sum_tree.sample", "sum_tree.update"):
+                name = f"batch size {size}: {operation} over the learner's step"
+                shares.append(ratio(name, number(fastest[operation], operation), learner))
+    if not shares:
+        needs = f"Hopper's learner and sum tree profiled at a batch size between {low:g} and {high:g}"
+        return Finding(Outcome.NOT_RUN, needs=needs)
+    explanation = (
+        "Hidden behind the learner when sampling and updating together take less time than its step. The learner "
+        "here is this machine's fastest, not the paper's GPU, which hides less."
+    )
+    pairs = list(zip(shares[::2], shares[1::2], strict=True))
+    if noisy(frame.loc[list(merge_rows(shares))]):
+        return Finding(Outcome.NO_VERDICT, tuple(shares), explanation + " Some rows are too noisy.")
+    hidden = [sum(share.value if share.high is None else share.high for share in pair) < 1 for pair in pairs]
+    shown = [sum(share.value if share.low is None else share.low for share in pair) > 1 for pair in pairs]
+    outcome = Outcome.IN_KIND if all(hidden) else Outcome.NOT_REPRODUCED if any(shown) else Outcome.NO_VERDICT
+    return Finding(outcome, tuple(shares), explanation)
+
+
+def shared_gpu(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: what a replay manager on the learner's GPU costs, beside one on the CPU."""
+    rows = select(frame, suite="validation", quantity="gradient_steps_per_s", backend="placerl")
+    found: dict[tuple[str, int], dict[bool, Number]] = {}
+    for row in records(rows):
+        learner, rmm, _ = mapping_of(row).split("-")
+        if learner == "torch:cuda":
+            mine = found.setdefault((row.workload, int(row.batch_size)), {})
+            reached, shared = number(row, mapping_of(row)), "cuda" in rmm
+            if shared not in mine or reached.value > mine[shared].value:
+                mine[shared] = reached
+    losses = []
+    for (workload, size), mine in sorted(found.items()):
+        if len(mine) == 2:
+            kept = ratio("kept", mine[True], mine[False])
+            low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
+            name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
+            source = "1 - best shared / best apart"
+            loss = 100 * (1 - kept.value)
+            losses.append(Number(name, loss, "%", kept.provenance, source, low, high, kept.rows))
+    if not losses:
+        return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
+    if noisy(frame.loc[list(merge_rows(losses))]):
+        return Finding(Outcome.NO_VERDICT, tuple(losses), "Some rows are too noisy.")
+    costs = sum((n.value if n.low is None else n.low) > 0 for n in losses)
+    said = f"It costs throughput in {costs} of {len(losses)} cells."
+    return Finding(Outcome.IN_KIND if costs == len(losses) else Outcome.NOT_REPRODUCED, tuple(losses), said)

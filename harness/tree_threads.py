@@ -1,0 +1,100 @@
+"""Threads within one call of a sum tree: prefix sum index and priority update of a batch (MAP VII-C, Fig. 12)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.conditions import conditions
+from harness.measure import Case, Protocol, measure
+from harness.measurement import Measurement
+from harness.progress import Report
+from harness.tree_layouts import check, priorities
+from primitives.sum_tree.atomic_tree import AtomicSumTree
+
+EXPERIMENT = "threads in a call"
+FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")
+BATCH_SIZES = (2048, 16384)
+"""Below a thousand items or so no thread is woken; MAP Fig. 12 ends at 16384."""
+THREADS = (1, 2)
+CAPACITY = 1_000_000
+FANOUT = 16
+
+
+@dataclass(frozen=True)
+class Side:
+    """One line of the experiment: a call, its items, its threads, and whether it is the A/A null."""
+
+    call: str
+    batch_size: int
+    threads: int
+    null: bool
+
+
+def sides() -> list[Side]:
+    """Each call at each batch size with each number of threads, twice."""
+    return [
+        Side(call, size, threads, null)
+        for call in CALLS
+        for size in BATCH_SIZES
+        for threads in THREADS
+        for null in (False, True)
+    ]
+
+
+def case(side: Side, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
+    """What is timed for a side: a call on MAP's own tree, full."""
+
+    def make() -> AtomicSumTree:
+        tree = AtomicSumTree(capacity, FANOUT, side.threads)
+        tree.update(np.arange(capacity), priorities(np.random.default_rng(0), capacity))
+        return tree
+
+    size = side.batch_size
+    name = f"{side.call}, {size} items, {side.threads} threads{' (null)' if side.null else ''}"
+    if side.call == FIND:
+        return Case(
+            name,
+            make,
+            check,
+            lambda tree, rng: rng.uniform(0, tree.total, size),
+            lambda tree, x: tree.find(x),
+        )
+    return Case(
+        name,
+        make,
+        check,
+        lambda tree, rng: (rng.integers(0, capacity, size), priorities(rng, size)),
+        lambda tree, x: tree.update(*x),
+    )
+
+
+def measured(budget_s: float, report: Report) -> list[Measurement]:
+    """Rows of suite "claim": seconds a call, all sides in the same interleaved rounds.
+
+    Args:
+        budget_s: begin no further round after this time, seconds.
+        report: called with the progress.
+    """
+    cases = {side: case(side) for side in sides()}
+    protocol = Protocol(budget_s=budget_s, warm_up_s=5e-3)
+    timings = measure(
+        list(cases.values()), protocol, progress=lambda done, total: report(done, total, EXPERIMENT)
+    )
+    return [
+        timings[timed.name].measurement(
+            suite="claim",
+            primitive=side.call,
+            backend=AtomicSumTree.backend,
+            device="cpu",
+            batch_size=side.batch_size,
+            details={
+                "experiment": EXPERIMENT,
+                "threads": side.threads,
+                "null": side.null,
+                "capacity": CAPACITY,
+                "fanout": FANOUT,
+                "conditions": conditions(),
+            },
+        )
+        for side, timed in cases.items()
+    ]

@@ -1,0 +1,35 @@
+"""MAP's sum tree on a CPU as its Algorithms 1 and 2 print it, threads and atomics included; for MAP Fig. 12 alone.
+
+No backend: sums are patched by differences, so that they drift, and calls must still come one after another.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.sum_tree.base import SumTree
+
+
+class AtomicSumTree(SumTree):
+    """Threads share the items of a call; float64. Of an index that is repeated in one update any priority may stay."""
+
+    backend = "atomic"
+
+    def __init__(self, capacity: int, fanout: int, threads: int) -> None:
+        super().__init__(capacity, fanout, np.float64)
+        from primitives._native import sum_tree
+
+        self._tree = sum_tree.AtomicTree(self.capacity, self.fanout, threads)
+
+    def _total(self) -> float:
+        return float(self._tree.total)
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        indices: NDArray[np.int64] = self._tree.find(prefix)
+        return indices
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        self._tree.update(indices, priorities)
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        priorities: NDArray[np.floating] = self._tree.get(indices)
+        return priorities
