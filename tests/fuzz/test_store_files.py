@@ -1,20 +1,22 @@
 """Stores from strangers: each is read and merged whole, or refused with one error of the promised kind."""
 
 import json
+import os
 import sqlite3
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.store import Measurement, Store
-from tests.fuzz.fuzzing import accepted, many, values, whole
+from tests.fuzz.fuzzing import A_DRAW, accepted, each, generators, many, several, values, whole
 
 pytestmark = whole
 
 
-def _store_bytes(folder):
-    path = folder / "original.sqlite"
+def _store_bytes(path, cells, rows):
     row = {
         "suite": "s",
         "primitive": "p",
@@ -25,14 +27,36 @@ def _store_bytes(folder):
     }
     with Store.open(path) as store:
         run = store.begin_run("quick", "r", {"fingerprint": "f"})
-        for cell in range(6):
-            run.finish(str(cell), [Measurement(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * 3)
+        for cell in range(cells):
+            run.finish(str(cell), [Measurement(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * rows)
     return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    return _store_bytes(tmp_path_factory.mktemp("original"))
+    """A store of several pages."""
+    return _store_bytes(tmp_path_factory.mktemp("original") / "store.sqlite", 6, 3)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A store of few rows: what is spoiled is their content."""
+    return _store_bytes(tmp_path_factory.mktemp("small") / "store.sqlite", 3, 1)
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """In memory where that is to be had: what is tried is how files are read, not the disk."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(prefix="placerl-", dir=memory if os.access(memory, os.W_OK) else None) as name:
+        yield Path(name)
+
+
+def put(path, content):
+    """Writes a file that is alone in its folder."""
+    for beside in path.parent.iterdir():
+        beside.unlink()
+    path.write_bytes(content)
 
 
 def use(path):
@@ -44,33 +68,36 @@ def use(path):
         return runs, measurements
 
 
-@many
-@given(data=st.data())
-def test_store_bytes(original, tmp_path, data):
-    content = bytearray(original)
-    for _ in range(data.draw(st.integers(1, 8))):
+@st.composite
+def damages(draw):
+    """Positions in a file and what comes there; a length to cut it to, or none."""
+    rng, noise = draw(generators), draw(several(st.binary(max_size=8)))
+    noise += [b"\xff" * 4, b"\0" * 4]
+
+    def damage():
         # Headers of the file and of its pages are where a byte changes most.
-        page = 4096 * data.draw(st.integers(0, len(original) // 4096))
-        start = min(len(content), page + data.draw(st.integers(0, 128) | st.integers(0, 4095)))
-        content[start : start + 4] = data.draw(
-            st.binary(max_size=8) | st.sampled_from([b"\xff" * 4, b"\0" * 4])
-        )
-    if data.draw(st.integers(0, 9)) == 0:
-        del content[data.draw(st.integers(0, len(content))) :]
-    path = tmp_path / "store.sqlite"
-    for beside in tmp_path.iterdir():
-        beside.unlink()
-    path.write_bytes(content)
-    found = accepted(lambda: use(path))
-    if found is not None:
-        assert all(isinstance(row, Measurement) for row in found[1])
+        offsets = (rng.choice((rng.randint(0, 128), rng.randint(0, 4095))) for _ in range(rng.randint(1, 8)))
+        spoilt = [(rng.random(), offset, rng.choice(noise)) for offset in offsets]
+        return spoilt, rng.random() if rng.random() < 0.1 else None
+
+    return [damage() for _ in range(A_DRAW)]
 
 
-texts = (
-    st.text(max_size=30)
-    | values.map(lambda value: json.dumps(value))
-    | st.sampled_from(["[1e999]", "[" * 9999])
-)
+@many
+@given(inputs=damages())
+def test_store_bytes(original, folder, inputs):
+    path = folder / "store.sqlite"
+    for damage, cut in each(inputs):
+        content = bytearray(original)
+        for page, offset, noise in damage:
+            start = min(len(content), 4096 * int(page * (len(original) // 4096 + 1)) + offset)
+            content[start : start + 4] = noise
+        if cut is not None:
+            del content[int(cut * len(content)) :]
+        put(path, content)
+        found = accepted(lambda: use(path))
+        if found is not None:
+            assert all(isinstance(row, Measurement) for row in found[1])
 
 
 def encodable(text):
@@ -78,55 +105,61 @@ def encodable(text):
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-TEXT_COLUMNS = [
-    *(("measurement", name) for name in ("provenance", "status", "reason", "samples", "details", "unit")),
+texts = st.text(max_size=30) | values.map(json.dumps) | st.sampled_from(["[1e999]", "[" * 9999])
+MEASUREMENT = ("provenance", "status", "reason", "samples", "details", "unit", "suite")
+COLUMNS = [
+    *(("measurement", name) for name in MEASUREMENT),
     *(("run", name) for name in ("key", "tier", "fingerprint", "machine", "started_at")),
     *(("cell", name) for name in ("name", "finished_at")),
 ]
 
 
-@many
-@given(
-    column=st.sampled_from(["provenance", "status", "reason", "samples", "details", "unit", "suite"]),
-    text=texts.filter(encodable),
-)
-def test_store_content(original, tmp_path, column, text):
-    path = tmp_path / "content.sqlite"
-    path.write_bytes(original)
+@st.composite
+def changes(draw):
+    """Columns, and the texts that a stranger has put there."""
+    rng, found = draw(generators), draw(several(texts.filter(encodable)))
+    return [
+        [(*rng.choice(COLUMNS), rng.choice(found)) for _ in range(rng.randint(1, 3))] for _ in range(A_DRAW)
+    ]
+
+
+def changed(path, original, change):
+    """Writes a store with changes in every second row."""
+    put(path, original)
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = MEMORY")
     with database:
-        database.execute(f"UPDATE measurement SET {column} = ? WHERE id = 3", (text,))
-    database.close()
-    found = accepted(lambda: use(path))
-    if found is not None:
-        assert len(found[1]) == 18
-
-
-@many
-@given(data=st.data())
-def test_a_merge_takes_a_stranger_s_store_whole_or_not_at_all(original, tmp_path, data):
-    """The migration of rows from one store into another."""
-    theirs, ours = tmp_path / "theirs.sqlite", tmp_path / "ours.sqlite"
-    for beside in tmp_path.iterdir():
-        beside.unlink()
-    theirs.write_bytes(original)
-    database = sqlite3.connect(theirs)
-    database.execute("PRAGMA journal_mode = MEMORY")
-    with database:
-        for _ in range(data.draw(st.integers(1, 3))):
-            table, column = data.draw(st.sampled_from(TEXT_COLUMNS))
-            text = data.draw(texts.filter(encodable))
+        for table, column, text in change:
             # A name or key that is there already is no change that a database would take.
             database.execute(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE id % 2 = 1", (text,))
     database.close()
-    ours.write_bytes(original)
-    with Store.open(ours) as store:
-        before = store.measurements(run=1)
-        with Store.open(theirs, read_only=True) as other:
-            copied = accepted(lambda: store.copy_from(other))
-        assert store.measurements(run=1)[: len(before)] == before, "what was there is as it was"
-        rows = store.measurements()
-        assert all(isinstance(row, Measurement) for row in rows)
-        if copied is not None:
-            assert len(rows) == len(before) + 3 * copied
+
+
+@many
+@given(inputs=changes())
+def test_store_content(small, folder, inputs):
+    path = folder / "content.sqlite"
+    for change in each(inputs):
+        changed(path, small, change)
+        found = accepted(lambda: use(path))
+        if found is not None:
+            assert len(found[1]) == 3
+
+
+@many
+@given(inputs=changes())
+def test_a_merge_takes_a_stranger_s_store_whole_or_not_at_all(small, folder, inputs):
+    """The migration of rows from one store into another."""
+    theirs, ours = folder / "theirs.sqlite", folder / "ours.sqlite"
+    for change in each(inputs):
+        changed(theirs, small, change)
+        ours.write_bytes(small)
+        with Store.open(ours) as store:
+            before = store.measurements(run=1)
+            with Store.open(theirs, read_only=True) as other:
+                copied = accepted(lambda store=store, other=other: store.copy_from(other))
+            rows = store.measurements()
+            assert store.measurements(run=1)[: len(before)] == before, "what was there is as it was"
+            assert all(isinstance(row, Measurement) for row in rows)
+            if copied is not None:
+                assert len(rows) == len(before) + copied

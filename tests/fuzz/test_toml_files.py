@@ -1,10 +1,11 @@
 """TOML files from strangers: each is accepted, or refused with one error of the promised kind.
 
-`make test` tries a few hundred inputs of each kind; `make fuzz` sets PLACERL_FUZZ_EXAMPLES to 100,000.
+`make test` tries a thousand inputs of each kind; `make fuzz` sets PLACERL_FUZZ_EXAMPLES to 100,000.
 """
 
 import json
 import tomllib
+from copy import deepcopy
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -15,63 +16,81 @@ from harness import workload
 from harness.checked_toml import check, parse_toml
 from harness.platform_model import Platform
 from harness.workload import Workload
-from tests.fuzz.fuzzing import EXAMPLES, accepted, edited, many, values, whole
+from tests.fuzz.fuzzing import (
+    A_DRAW,
+    EXAMPLES,
+    accepted,
+    each,
+    edited,
+    generators,
+    many,
+    several,
+    values,
+    whole,
+)
 
 pytestmark = whole
 FOLDER = Path(harness.__file__).parent
 WORKLOADS = [path.read_bytes() for path in sorted((FOLDER / "workloads").glob("*.toml"))]
 PLATFORMS = [path.read_bytes() for path in sorted((FOLDER / "platforms").glob("*.toml"))]
+WORKLOAD_TABLES = [tomllib.loads(content.decode()) for content in WORKLOADS]
+PLAUSIBLE = [0, 1, -1, 2, 64, 10**6, 0.5, 1e-3, True, "", "native", "relu", "published"]
+PLATFORM_TABLES = [tomllib.loads(content.decode()) for content in PLATFORMS]
 
 
 @st.composite
 def spoiled(draw, originals):
-    """The tables of a file of ours, with values anywhere replaced, added or removed."""
-    tables = tomllib.loads(draw(st.sampled_from(originals)).decode())
-    for _ in range(draw(st.integers(1, 4))):
+    """The tables of files of ours, with values anywhere replaced, added or removed."""
+    rng, found = draw(generators), [*draw(several(values)), *PLAUSIBLE]
+    return [_spoil(rng, deepcopy(rng.choice(originals)), found) for _ in range(A_DRAW)]
+
+
+def _spoil(rng, tables, found):
+    for _ in range(rng.randint(1, 4)):
         at = tables
-        while True:
-            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-            if not keys:
-                break
-            key = draw(st.sampled_from(keys))
-            if isinstance(at[key], dict | list) and at[key] and draw(st.booleans()):
+        while keys := list(at) if isinstance(at, dict) else list(range(len(at))):
+            key = rng.choice(keys)
+            if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.5:
                 at = at[key]
                 continue
-            if isinstance(at, dict) and draw(st.integers(0, 4)) == 0:
+            if isinstance(at, dict) and rng.random() < 0.2:
                 del at[key]
             else:
-                at[key] = draw(values)
+                at[key] = deepcopy(rng.choice(found))
             break
     return tables
 
 
 @many
-@given(st.binary(max_size=200) | edited(WORKLOADS) | edited(PLATFORMS))
-def test_toml_text(content):
-    tables = accepted(lambda: parse_toml(content, "file.toml"))
-    if tables is not None:
-        accepted(lambda: check(Workload, tables, "file.toml"))
-        accepted(lambda: check(Platform, tables, "file.toml"))
+@given(several(st.binary(max_size=200), A_DRAW) | edited(WORKLOADS) | edited(PLATFORMS))
+def test_toml_text(contents):
+    for content in each(contents):
+        tables = accepted(lambda content=content: parse_toml(content, "file.toml"))
+        if tables is not None:
+            accepted(lambda tables=tables: check(Workload, tables, "file.toml"))
+            accepted(lambda tables=tables: check(Platform, tables, "file.toml"))
 
 
 @many
-@given(spoiled(WORKLOADS))
-def test_workload_tables(tables):
-    made = accepted(lambda: workload.from_tables(tables, "file.toml"))
-    if made is not None:
-        assert workload.from_tables(json.loads(json.dumps(made.tables())), "again") == made
-        assert made.training.batch_size <= made.replay.capacity
-        assert ":" not in made.environment.id
+@given(spoiled(WORKLOAD_TABLES))
+def test_workload_tables(inputs):
+    for tables in each(inputs):
+        made = accepted(lambda tables=tables: workload.from_tables(tables, "file.toml"))
+        if made is not None:
+            assert workload.from_tables(json.loads(json.dumps(made.tables())), "again") == made
+            assert made.training.batch_size <= made.replay.capacity
+            assert ":" not in made.environment.id
 
 
 @many
-@given(spoiled(PLATFORMS))
-def test_platform_tables(tables):
-    made = accepted(lambda: check(Platform, tables, "file.toml"))
-    if made is not None:
-        for key in {device.key for device in made.device} - {"cpu"}:
-            bytes_per_s = accepted(lambda key=key: made.bytes_per_s("cpu", key))
-            assert bytes_per_s is None or bytes_per_s > 0
+@given(spoiled(PLATFORM_TABLES))
+def test_platform_tables(inputs):
+    for tables in each(inputs):
+        made = accepted(lambda tables=tables: check(Platform, tables, "file.toml"))
+        if made is not None:
+            for key in {device.key for device in made.device} - {"cpu"}:
+                bytes_per_s = accepted(lambda made=made, key=key: made.bytes_per_s("cpu", key))
+                assert bytes_per_s is None or bytes_per_s > 0
 
 
 @settings(many, max_examples=max(50, EXAMPLES // 1000))

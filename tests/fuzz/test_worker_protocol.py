@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import workers
-from tests.fuzz.fuzzing import edited, many, values, whole
+from tests.fuzz.fuzzing import A_DRAW, each, edited, generators, many, several, values, whole
 
 pytestmark = whole
 
@@ -36,27 +36,48 @@ GOOD_ANSWER = {
     "episode_returns": [1.0],
     "versions": {},
 }
-answers = st.dictionaries(st.sampled_from([*GOOD_ANSWER, "error", "x"]), values, max_size=6).map(
-    lambda change: json.dumps({**GOOD_ANSWER, **change}).encode()
-)
+
+
+@st.composite
+def answers(draw):
+    """Good answers with some fields replaced or added."""
+    rng, found = draw(generators), draw(several(values))
+    fields = [*GOOD_ANSWER, "error", "x"]
+    changes = (
+        {rng.choice(fields): rng.choice(found) for _ in range(rng.randint(0, 6))} for _ in range(A_DRAW)
+    )
+    return [json.dumps({**GOOD_ANSWER, **change}).encode() for change in changes]
 
 
 @many
-@given(st.binary(max_size=100) | answers | edited([json.dumps(GOOD_ANSWER).encode()]))
-def test_worker_answers(line):
-    kind, result = judged(line)
-    assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
-    if result is not None:
-        assert result.gradient_steps >= 1
-        assert result.wall_s > 0
+@given(several(st.binary(max_size=100), A_DRAW) | answers() | edited([json.dumps(GOOD_ANSWER).encode()]))
+def test_worker_answers(lines):
+    for line in each(lines):
+        kind, result = judged(line)
+        assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
+        if result is not None:
+            assert result.gradient_steps >= 1
+            assert result.wall_s > 0
+
+
+@st.composite
+def streams(draw):
+    """What a process may print, in the parts in which it arrives."""
+    rng, ends = draw(generators), draw(several(st.binary(max_size=8)))
+
+    def part():
+        return rng.randbytes(rng.choice((0, 3, 400, 3000))) + rng.choice((b"\n", b"\r\n", *ends))
+
+    return [[part() for _ in range(rng.randint(0, 6))] for _ in range(A_DRAW)]
 
 
 @many
-@given(st.lists(st.binary(max_size=3000), max_size=6))
-def test_worker_noise(parts):
-    noise = workers.LastLines()
-    for part in parts:
-        noise.feed(part)
-    lines = noise.lines()
-    assert len(lines) <= workers.LAST_LINES
-    assert all(len(line) <= workers.MAX_LINE_CHARACTERS for line in lines)
+@given(streams())
+def test_worker_noise(inputs):
+    for parts in each(inputs):
+        noise = workers.LastLines()
+        for part in parts:
+            noise.feed(part)
+        lines = noise.lines()
+        assert len(lines) <= workers.LAST_LINES
+        assert all(len(line) <= workers.MAX_LINE_CHARACTERS for line in lines)
