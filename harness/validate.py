@@ -31,7 +31,7 @@ from harness.conditions import default_core
 from harness.errors import UserError
 from harness.mapping import VALIDATED, Loop, Platform, Problem, Target
 from harness.mapping import Mapping as Placement
-from harness.mapping.base import WORD_BYTES
+from harness.mapping.base import REFERENCE, WORD_BYTES
 from harness.mapping.composed_loop import NAMES
 from harness.measurement import Measurement
 from harness.platform_model import this_machine
@@ -60,8 +60,8 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
 """By tier: the batch sizes of each workload."""
 BUDGETS_S = {"quick": 60.0, "standard": 300.0, "full": 600.0}
 """By tier: of one cell, checks and warm-up included. The quick grid takes at most 8 minutes."""
-BESIDE = ("binary",)
-"""Trees that are there to be compared with, not to be mapped to."""
+BESIDE = ("binary", REFERENCE)
+"""Backends that are there to be compared with, not to be mapped to."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 ROUNDS = 30
 LONG_BLOCK_S = 60e-3

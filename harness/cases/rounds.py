@@ -228,8 +228,8 @@ def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> 
 
 
 def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    """The native learner's parts beside a replay management."""
-    for part, items in (("collect", rows), ("learn", batch)):
+    """The native learner's parts, and the loop's, beside a replay management."""
+    for part, items in (("collect", rows), ("learn", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_replay.{part}", target, items, case, part)
 
 

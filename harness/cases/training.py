@@ -13,7 +13,6 @@ from harness.cases.base import PrimitiveCase
 from harness.cases.learners import LATE
 from harness.cases.shared_parts import SharedParts
 from harness.mapping import Loop, Mapping, Problem
-from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.measure import Case
 from harness.provenance import Provenance
 from harness.runtime.actor import Actor
@@ -28,6 +27,8 @@ from primitives.replay import ConcurrentReplay
 
 SIMULATED_GRADIENT_STEPS = 8
 """Of a call in virtual time, at least: at its end the devices are waited for, which is not the steady state."""
+SIMULATED_LEARNER_GRADIENT_STEPS = 2
+"""The same where the learner is simulated: what is waited for, a priority update, is little beside its step."""
 STRETCH_S = 10e-3
 """Of a call: so long that the call's own time is nothing."""
 
@@ -108,9 +109,14 @@ def training_case(
             if problem.on_policy
             else _off_policy(workload, problem, mapping, loop, parts or SharedParts(workload, problem))
         )
-        if isinstance(training, Training):
-            training.take(1)  # the protocol warms up: what `warm_up` does is many large steps too much
         run = Run(training)
+        if isinstance(
+            training, Training
+        ):  # the protocol warms up: what `warm_up` does is many large steps too much
+            if run.simulated:  # and each of them is a simulation
+                training.gradient_steps = 1
+            else:
+                training.take(1)
         if problem.on_policy:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations
         else:
@@ -160,10 +166,12 @@ def _size(run: Run, problem: Problem, loop: Loop) -> None:
     """Set the gradient steps of a call: whole rounds, and long against what begins and ends one."""
     least = problem.round_gradient_steps
     if loop is Loop.OVERLAPPED:
-        least *= -(-OVERLAPPED_GRADIENT_STEPS // least)
+        least *= problem.overlapped_rounds(run.simulated)
     run.gradient_steps = least
     if run.simulated:  # each is a simulation, and the device takes as long every time
-        run.gradient_steps = least * -(-SIMULATED_GRADIENT_STEPS // least)
+        learns = simulated_s(run.training.learner)
+        wanted = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
+        run.gradient_steps = least * -(-wanted // least)
         return
     while (step_s := min(_step_s(run) for _ in range(3))) * run.gradient_steps < STRETCH_S / 2:
         wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
@@ -190,7 +198,10 @@ def _off_policy(
 ) -> Training:
     fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, 0)[-1]
     replay, learner = shared.replay(mapping.rmm, fusion), shared.learner(mapping.learner)
-    overlap = OVERLAPPED_GRADIENT_STEPS if loop is Loop.OVERLAPPED else 0
+    simulated = any(map(simulated_s, (replay, learner)))
+    overlap = 0
+    if loop is Loop.OVERLAPPED:
+        overlap = problem.overlapped_rounds(simulated) * problem.round_gradient_steps
     environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
     storage = cast(TimedStorage, replay.storage)
     room = max(256, problem.round_vector_steps * overlap)
@@ -204,7 +215,6 @@ def _off_policy(
         fusion=fusion,
         steps=FusedSteps(cast(ConcurrentReplay, replay), learner) if fusion is Fusion.STEP else None,
     )
-    simulated = any(map(simulated_s, (replay, learner)))
     training = Training(
         workload,
         mapping,

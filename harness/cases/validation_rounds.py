@@ -11,7 +11,6 @@ from harness.cases.rounds import NATIVE, Sequences, beside_learner, beside_repla
 from harness.cases.shared_parts import SharedParts
 from harness.cases.training import LateActors
 from harness.mapping import Problem, Target
-from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
 from harness.runtime.actor_pool import ActorPool
 from harness.runtime.actors import Transitions
 from harness.runtime.compose import Fusion, actors_of, columns_of
@@ -76,7 +75,7 @@ def validation_cases(workload: Workload, problem: Problem, parts: SharedParts) -
 def _overlapped(made: Sequences, parts: SharedParts, rows: int) -> Iterator[PrimitiveCase]:
     """An iteration whose actors are asked and waited for: each unit's time alone."""
     workload, problem = made.workload, made.problem
-    rounds = -(-OVERLAPPED_GRADIENT_STEPS // problem.round_gradient_steps)
+    rounds = problem.overlapped_rounds()
     steps = rounds * problem.round_vector_steps
     case = made.case(
         "overlapped round native",
@@ -113,7 +112,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("round.gather", CPU, batch, case, "gather")
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
-    rounds = -(-OVERLAPPED_GRADIENT_STEPS // made.problem.round_gradient_steps)
+    rounds = made.problem.overlapped_rounds(simulated=True)
     case = made.case("overlapped round of replay fpga", NATIVE, FPGA, rounds=rounds, gradient_steps=1)
     yield PrimitiveCase("overlapped_round.insert", FPGA, rounds * rows, case, "insert")
 

@@ -101,6 +101,8 @@ class Loop(StrEnum):
 
 OVERLAPPED_GRADIENT_STEPS = 32
 """Of an iteration that actors work beside: so many that handing over is little, so few that weights stay fresh."""
+SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
+"""The same in virtual time, where nothing is handed over to a process, and a step may take a second to simulate."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,11 @@ class Problem:
     def round_vector_steps(self) -> int:
         """Steps of all actors together in a round."""
         return self.update_interval // gcd(self.actors, self.update_interval)
+
+    def overlapped_rounds(self, simulated: bool = False) -> int:
+        """Rounds of an iteration that actors work beside: in virtual time, where a part is simulated."""
+        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
+        return -(-steps // self.round_gradient_steps)
 
 
 class Platform(Protocol):

@@ -24,7 +24,7 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
-| `beside_replay.collect`, `.learn` | the native learner's parts | the replay management |
+| `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
 | `strict_round.insert`, `.sample`, `.update` | the same where `round` has them fused | replay management |
 | `fused_round.collect`, `.insert` | the same where the gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
@@ -40,7 +40,6 @@ from dataclasses import dataclass, field, replace
 
 from harness.mapping import schedule
 from harness.mapping.base import (
-    OVERLAPPED_GRADIENT_STEPS,
     WORD_BYTES,
     Cell,
     Loop,
@@ -71,28 +70,36 @@ class _Composed:
     Attributes:
         calls: what the host or a device does, by term.
         gradient_steps: of the round.
-        added: by term: what a partner adds to each of its calls, as a cell with it and a cell without.
+        added: by term: what a partner adds to each of its calls, as a cell with it and a cell without; of several
+            partners the one that adds the most, as what one has taken from the caches another cannot.
         transfers_s: what the inputs of a simulated device's call need on their way, by term.
     """
 
     calls: Calls
     gradient_steps: int
     transfers_s: MappingABC[str, float] = field(default_factory=dict)
-    added: MappingABC[str, tuple[Cell, Cell]] = field(default_factory=dict)
+    added: MappingABC[str, tuple[tuple[Cell, Cell], ...]] = field(default_factory=dict)
 
     def seconds(self, table: PerformanceTable, term: str) -> float:
         """Of a term in a round."""
         cell, times = self.calls[term]
         time_s = table.time_s(*cell)
         if term in self.added:
-            disturbed, alone = self.added[term]
-            time_s = max(0.0, time_s + table.time_s(*disturbed) - table.time_s(*alone))
+            pairs = self.added[term]
+            most_s = max(table.time_s(*disturbed) - table.time_s(*alone) for disturbed, alone in pairs)
+            time_s = max(0.0, time_s + most_s)
         return times * (time_s + self.transfers_s.get(term, 0.0))
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """What it is made from."""
-        added = [cell for term, pair in self.added.items() if term in self.calls for cell in pair]
+        added = [
+            cell
+            for term, pairs in self.added.items()
+            if term in self.calls
+            for pair in pairs
+            for cell in pair
+        ]
         return tuple(dict.fromkeys([*(cell for cell, _ in self.calls.values()), *added]))
 
 
@@ -189,30 +196,37 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
     )
 
 
-def _added(table: PerformanceTable, mapping: Mapping) -> dict[str, tuple[Cell, Cell]]:
-    """What the learner adds to the parts of the replay and to the loop, and the replay to those of the learner."""
+def _added(table: PerformanceTable, mapping: Mapping) -> dict[str, tuple[tuple[Cell, Cell], ...]]:
+    """What the learner adds to the parts of the replay, the replay to those of the learner, and both to the loop."""
     parts = {
-        **{term: ("beside_replay", part) for term, part in (("actor", "collect"), ("learner", "learn"))},
-        **{term: ("beside_learner", term) for term in ("insert", "update")},
-        "sample and gather": ("beside_learner", "sample"),
-        "loop": ("beside_learner", "runtime"),
+        "actor": ("beside_replay.collect",),
+        "learner": ("beside_replay.learn",),
+        "insert": ("beside_learner.insert",),
+        "sample and gather": ("beside_learner.sample",),
+        "update": ("beside_learner.update",),
+        "loop": ("beside_learner.runtime", "beside_replay.runtime"),
     }
     found = {}
-    for term, (partner, part) in parts.items():
-        target = mapping.rmm if partner == "beside_replay" else mapping.learner
-        pair = ((f"{partner}.{part}", target), (f"{partner}.{part}", NATIVE))
-        if target != NATIVE and all(cell in table for cell in pair):
-            found[term] = pair
+    for term, names in parts.items():
+        targets = [mapping.rmm if name.startswith("beside_replay") else mapping.learner for name in names]
+        pairs = tuple(
+            ((name, target), (name, NATIVE))
+            for name, target in zip(names, targets, strict=True)
+            if target != NATIVE and (name, target) in table and (name, NATIVE) in table
+        )
+        if pairs:
+            found[term] = pairs
     return found
 
 
 def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> _Composed:
     """An iteration with its actors beside it: in a process, or in virtual time on a core that is not there."""
     learner, rmm = mapping.learner, mapping.rmm
-    rounds = -(-OVERLAPPED_GRADIENT_STEPS // problem.round_gradient_steps)
+    simulated = _simulated(table, "round.learn", learner) or _simulated(table, "round.sample", rmm)
+    rounds = problem.overlapped_rounds(simulated)
     steps = rounds * problem.round_gradient_steps
     calls: Calls = {"insert": (("overlapped_round.insert", rmm), 1)}
-    if _simulated(table, "round.learn", learner) or _simulated(table, "round.sample", rmm):
+    if simulated:
         calls["actor"] = (("round.collect", learner), rounds)
     else:
         calls["actor"] = (("overlapped_round.collect", CPU), 1)

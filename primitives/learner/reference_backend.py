@@ -145,6 +145,7 @@ class ReferenceExecutable(Executable):
         """Make the arrays; the state starts at zero."""
         super().__init__(graphs)
         self._state = {name: np.zeros(b.size, b.dtype) for name, b in self.state_buffers.items()}
+        self._leaves = {name: self._state[name].reshape(b.shape) for name, b in self.state_buffers.items()}
         self._arrays = {variant: self._allocated(graph) for variant, graph in graphs.items()}
 
     def _allocated(self, graph: Graph) -> list[Array]:
@@ -162,8 +163,8 @@ class ReferenceExecutable(Executable):
         return execute_node(node, inputs)
 
     def state(self) -> dict[str, Array]:
-        """Each state leaf."""
-        return {name: self._state[name].reshape(b.shape) for name, b in self.state_buffers.items()}
+        """Each state leaf, as it lies in its buffer: the same arrays after every step."""
+        return self._leaves
 
     def write_state(self, name: str, value: Array) -> None:
         """Set a state leaf."""

@@ -41,7 +41,7 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.learn",
         "round.update",
         *(f"beside_learner.{part}" for part in ("insert", "sample", "update", "runtime")),
-        *(f"beside_replay.{part}" for part in ("collect", "learn")),
+        *(f"beside_replay.{part}" for part in ("collect", "learn", "runtime")),
         "fused_round.collect",
         "fused_round.insert",
         "fused_round.steps",
