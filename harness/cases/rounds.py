@@ -3,8 +3,8 @@
 A part is timed where it stands in the loop, after the part before it and ahead of the next: called alone again and
 again, its code and its data would be warmer than a loop ever finds them. So that the number of sequences grows with
 the sum, not the product, of the targets, every learner runs beside the native replay management, and every replay
-management beside the native learner. Batches, indices and TD errors are handed on as in the loop. A part on a
-simulated device is timed by the device's own clock.
+management beside the native learner; both once more with the caches emptied before each part. Batches, indices and TD
+errors are handed on as in the loop. A part on a simulated device is timed by the device's own clock.
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.cases.base import PrimitiveCase
+from harness.cases.caches import Sweep
 from harness.cases.learners import LATE, learner_targets
 from harness.cases.round_checks import check_collect, check_learn, check_replay, check_steps
 from harness.cases.runtime_rounds import empty_training
@@ -46,6 +47,7 @@ class Round:
         runtime: a training whose parts do nothing.
         steps: fused gradient steps, or None.
         publish: hands the weights to actors elsewhere, or None.
+        sweep: empties the caches before each part, or None.
         rng: source of the random numbers of sampling.
         terms_s: seconds by part since they were last taken.
     """
@@ -59,6 +61,7 @@ class Round:
     runtime: Training
     steps: FusedSteps | None = None
     publish: Callable[[], None] | None = None
+    sweep: Sweep | None = None
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(2))
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -73,6 +76,8 @@ class Round:
 
     def _timed(self, part: str, work: Callable[[], Any]) -> Any:
         clock = self._clocks.get(part, perf_counter)
+        if self.sweep:
+            self.sweep()
         begin_s = clock()
         result = work()
         self.terms_s[part] += clock() - begin_s
@@ -137,6 +142,7 @@ class Sequences:
         gradient_steps: int | None = None,
         actor: Callable[[Learner], Any] | None = None,
         publish: Callable[[Any, Learner], Callable[[], None]] | None = None,
+        cold: bool = False,
     ) -> Case[Round]:
         """Rounds of one mapping.
 
@@ -148,6 +154,7 @@ class Sequences:
             gradient_steps: of a round; as many as belong to its vector steps by default.
             actor: makes what collects, for a learner; `actor_for` by default.
             publish: makes what hands the weights to actors elsewhere, from the actor and the learner.
+            cold: empty the caches before each part.
         """
         workload, problem, parts = self.workload, self.problem, self.parts
         fused = fusion is Fusion.STEP
@@ -167,6 +174,7 @@ class Sequences:
                 empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE),
                 parts.steps(learner, manager) if fused else None,
                 publish(made, trainee) if publish else None,
+                Sweep() if cold else None,
             )
 
         def check(made: Round) -> None:
@@ -207,18 +215,32 @@ def round_cases(
         yield from beside_learner(target, case, rows, batch)
         if target == NATIVE:
             yield PrimitiveCase("round.runtime", CPU, 1, case, "runtime")
+        case = made.case(f"cold round of learner {target}", target, NATIVE, cold=True)
+        yield PrimitiveCase("cold_round.collect", target, rows, case, "collect")
+        yield PrimitiveCase("cold_round.learn", target, batch, case, "learn")
+        if target == NATIVE:
+            yield from _cold_replay(target, case, rows, batch)
+            yield PrimitiveCase("cold_round.runtime", CPU, 1, case, "runtime")
     for target in managers(workload):
         case = made.case(f"round of replay {target}", NATIVE, target)
         yield PrimitiveCase("round.insert", target, rows, case, "insert")
         yield PrimitiveCase("round.sample", target, batch, case, "sample")
         yield PrimitiveCase("round.update", target, batch, case, "update")
         yield from beside_replay(target, case, rows, batch)
+        if target != NATIVE:
+            case = made.case(f"cold round of replay {target}", NATIVE, target, cold=True)
+            yield from _cold_replay(target, case, rows, batch)
     if Fusion.STEP in fusions(workload, Mapping(NATIVE, NATIVE, CPU), 0):
         case = made.case("fused round native", NATIVE, NATIVE, fusion=Fusion.STEP)
         yield PrimitiveCase("fused_round.collect", NATIVE, rows, case, "collect")
         yield PrimitiveCase("fused_round.insert", NATIVE, rows, case, "insert")
         yield PrimitiveCase("fused_round.steps", NATIVE, batch, case, "steps")
         yield PrimitiveCase("fused_round.runtime", CPU, 1, case, "runtime")
+
+
+def _cold_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
+    for part, items in (("insert", rows), ("sample", batch), ("update", batch)):
+        yield PrimitiveCase(f"cold_round.{part}", target, items, case, part)
 
 
 def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:

@@ -170,8 +170,8 @@ def _size(run: Run, problem: Problem, loop: Loop) -> None:
     run.gradient_steps = least
     if run.simulated:  # each is a simulation, and the device takes as long every time
         learns = simulated_s(run.training.learner)
-        wanted = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
-        run.gradient_steps = least * -(-wanted // least)
+        fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
+        run.gradient_steps = least * -(-fewest // least)
         return
     while (step_s := min(_step_s(run) for _ in range(3))) * run.gradient_steps < STRETCH_S / 2:
         wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)

@@ -113,6 +113,8 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
     rounds = made.problem.overlapped_rounds(simulated=True)
+    case = made.case("overlapped round of learner fpga", FPGA, NATIVE, rounds=rounds, gradient_steps=1)
+    yield PrimitiveCase("overlapped_round.collect", FPGA, rounds * rows, case, "collect")
     case = made.case("overlapped round of replay fpga", NATIVE, FPGA, rounds=rounds, gradient_steps=1)
     yield PrimitiveCase("overlapped_round.insert", FPGA, rounds * rows, case, "insert")
 

@@ -9,8 +9,10 @@ process of their own, work beside it.
 
 A part runs slower after one that takes the caches: the native replay's after a gradient step in PyTorch, the actor
 after a sum tree in PyTorch. So that such a mapping need not be measured itself, each learner is profiled beside the
-native replay and each replay beside the native learner, all parts of both: what a partner adds to the native ones'
-parts (`beside_learner`, `beside_replay`), it is taken to add to any.
+native replay and each replay beside the native learner, all parts of both, and each part once more with the private
+caches emptied before it. How much of the caches a partner takes shows in the native parts beside it (`beside_learner`,
+`beside_replay`): from nothing, where they are as fast as beside each other, to all, where they are as slow as with
+emptied caches. As much of the way from warm to cold is any other part beside that partner taken to go.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns), and
 K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. Early stopping is not foreseen.
@@ -25,10 +27,12 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
 | `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
+| `cold_round` | each part of `round`, the caches emptied before it | as there |
 | `strict_round.insert`, `.sample`, `.update` | the same where `round` has them fused | replay management |
 | `fused_round.collect`, `.insert` | the same where the gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `overlapped_round.collect` | an iteration's vector steps in a process, asked for and waited for | cpu |
+| `overlapped_round.collect` | an iteration's vector steps beside a simulated learner | the learner |
 | `overlapped_round.insert`, `.steps` | of an iteration | replay management; both |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `round.prepare` | advantages and returns of an iteration | cpu |
@@ -64,42 +68,83 @@ Calls = dict[str, tuple[Cell, float]]
 
 
 @dataclass(frozen=True)
+class _Partner:
+    """What else runs in the loop, as a native part shows it.
+
+    Attributes:
+        beside: the native part beside it.
+        alone: the native part beside native ones.
+        emptied: the native part with the caches emptied.
+    """
+
+    beside: Cell
+    alone: Cell
+    emptied: Cell
+
+    def added_s(self, table: PerformanceTable) -> float:
+        """Seconds that it adds to the native part."""
+        return table.time_s(*self.beside) - table.time_s(*self.alone)
+
+    def taken(self, table: PerformanceTable) -> float:
+        """The share of the caches that it takes, 0 to 1."""
+        most_s = table.time_s(*self.emptied) - table.time_s(*self.alone)
+        return min(1.0, max(0.0, self.added_s(table) / most_s)) if most_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class _Disturbed:
+    """A part beside heavy ones.
+
+    Attributes:
+        partners: of several the one that takes the most counts: what one has taken another cannot.
+        emptied: the part with the caches emptied; None for a native part, of which is known what a partner adds.
+    """
+
+    partners: tuple[_Partner, ...]
+    emptied: Cell | None
+
+    def seconds(self, table: PerformanceTable, time_s: float) -> float:
+        """Of a call that takes `time_s` beside native parts."""
+        if self.emptied is None:
+            return max(0.0, time_s + max(partner.added_s(table) for partner in self.partners))
+        taken = max(partner.taken(table) for partner in self.partners)
+        return time_s + taken * max(0.0, table.time_s(*self.emptied) - time_s)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What it is made from."""
+        made = [cell for one in self.partners for cell in (one.beside, one.alone, one.emptied)]
+        return (*made, *([self.emptied] if self.emptied else []))
+
+
+@dataclass(frozen=True)
 class _Composed:
     """A round as the table has it.
 
     Attributes:
         calls: what the host or a device does, by term.
         gradient_steps: of the round.
-        added: by term: what a partner adds to each of its calls, as a cell with it and a cell without; of several
-            partners the one that adds the most, as what one has taken from the caches another cannot.
+        disturbed: the terms that partners slow down.
         transfers_s: what the inputs of a simulated device's call need on their way, by term.
     """
 
     calls: Calls
     gradient_steps: int
     transfers_s: MappingABC[str, float] = field(default_factory=dict)
-    added: MappingABC[str, tuple[tuple[Cell, Cell], ...]] = field(default_factory=dict)
+    disturbed: MappingABC[str, _Disturbed] = field(default_factory=dict)
 
     def seconds(self, table: PerformanceTable, term: str) -> float:
         """Of a term in a round."""
         cell, times = self.calls[term]
         time_s = table.time_s(*cell)
-        if term in self.added:
-            pairs = self.added[term]
-            most_s = max(table.time_s(*disturbed) - table.time_s(*alone) for disturbed, alone in pairs)
-            time_s = max(0.0, time_s + most_s)
+        if term in self.disturbed:
+            time_s = self.disturbed[term].seconds(table, time_s)
         return times * (time_s + self.transfers_s.get(term, 0.0))
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """What it is made from."""
-        added = [
-            cell
-            for term, pairs in self.added.items()
-            if term in self.calls
-            for pair in pairs
-            for cell in pair
-        ]
+        added = [cell for term, one in self.disturbed.items() if term in self.calls for cell in one.cells]
         return tuple(dict.fromkeys([*(cell for cell, _ in self.calls.values()), *added]))
 
 
@@ -192,30 +237,38 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
             "loop": (("round.runtime", CPU), 1),
         },
         steps,
-        added=_added(table, mapping),
+        disturbed=_disturbed(table, mapping),
     )
 
 
-def _added(table: PerformanceTable, mapping: Mapping) -> dict[str, tuple[tuple[Cell, Cell], ...]]:
-    """What the learner adds to the parts of the replay, the replay to those of the learner, and both to the loop."""
-    parts = {
-        "actor": ("beside_replay.collect",),
-        "learner": ("beside_replay.learn",),
-        "insert": ("beside_learner.insert",),
-        "sample and gather": ("beside_learner.sample",),
-        "update": ("beside_learner.update",),
-        "loop": ("beside_learner.runtime", "beside_replay.runtime"),
-    }
+_SLOWED_BY = {
+    "actor": ("beside_replay.collect",),
+    "learner": ("beside_replay.learn",),
+    "insert": ("beside_learner.insert",),
+    "sample and gather": ("beside_learner.sample",),
+    "update": ("beside_learner.update",),
+    "loop": ("beside_learner.runtime", "beside_replay.runtime"),
+}
+"""By term: the native parts that show what the learner takes from the replay's, and the replay from the learner's."""
+
+
+def _disturbed(table: PerformanceTable, mapping: Mapping) -> dict[str, _Disturbed]:
+    """The terms of a mapping that run beside something that is not native."""
     found = {}
-    for term, names in parts.items():
-        targets = [mapping.rmm if name.startswith("beside_replay") else mapping.learner for name in names]
-        pairs = tuple(
-            ((name, target), (name, NATIVE))
-            for name, target in zip(names, targets, strict=True)
-            if target != NATIVE and (name, target) in table and (name, NATIVE) in table
-        )
-        if pairs:
-            found[term] = pairs
+    for term, names in _SLOWED_BY.items():
+        partners = []
+        part = names[0].partition(".")[2]
+        for name in names:
+            other = mapping.rmm if name.startswith("beside_replay") else mapping.learner
+            emptied = (f"cold_round.{part}", CPU if term == "loop" else NATIVE)
+            partner = _Partner((name, other), (name, NATIVE), emptied)
+            if other != NATIVE and all(cell in table for cell in (partner.beside, partner.alone, emptied)):
+                partners.append(partner)
+        own = mapping.learner if term in ("actor", "learner") else mapping.rmm
+        cold = None if own == NATIVE or term == "loop" else (f"cold_round.{part}", own)
+        # Beside a simulated device, which has no such part, all is cold already.
+        if partners and (cold is None or cold in table):
+            found[term] = _Disturbed(tuple(partners), cold)
     return found
 
 
@@ -226,7 +279,12 @@ def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> 
     rounds = problem.overlapped_rounds(simulated)
     steps = rounds * problem.round_gradient_steps
     calls: Calls = {"insert": (("overlapped_round.insert", rmm), 1)}
-    if simulated:
+    if (
+        "overlapped_round.collect",
+        learner,
+    ) in table:  # a simulation leaves cold caches to the first step alone
+        calls["actor"] = (("overlapped_round.collect", learner), 1)
+    elif simulated:
         calls["actor"] = (("round.collect", learner), rounds)
     else:
         calls["actor"] = (("overlapped_round.collect", CPU), 1)
@@ -240,9 +298,9 @@ def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> 
             "update": (("round.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
-    added = _added(table, mapping)
+    slowed = _disturbed(table, mapping)
     return _Composed(
-        calls, steps, added={term: added[term] for term in calls if term in added and term != "actor"}
+        calls, steps, disturbed={term: slowed[term] for term in calls if term in slowed and term != "actor"}
     )
 
 
@@ -250,23 +308,23 @@ def _with_simulated(
     made: _Composed, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
 ) -> _Composed:
     """The same with what a simulated device's inputs need on their way, and its gathering apart."""
-    calls, added, transfers_s = dict(made.calls), dict(made.added), {}
+    calls, slowed, transfers_s = dict(made.calls), dict(made.disturbed), {}
     learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
     batch_bytes = problem.batch_size * problem.item_words * WORD_BYTES
     if _simulated(table, "round.learn", learner):
         transfers_s["learner"] = batch_bytes / platform.bytes_per_s(storage.device, learner.device)
-        added.pop("learner", None)
+        slowed.pop("learner", None)
     if _simulated(table, "round.sample", rmm):
         calls["sample"] = calls.pop("sample and gather")
         for term in ("insert", "update"):  # a device's clock does not know the host's caches
-            added.pop(term, None)
+            slowed.pop(term, None)
         if storage == CPU:
             calls["gather"] = (("round.gather", CPU), calls["sample"][1])
         else:
             transfers_s["gather"] = batch_bytes / platform.bytes_per_s(storage.device, storage.device)
         update_bytes = problem.batch_size * PRIORITY_BYTES
         transfers_s["update"] = update_bytes / platform.bytes_per_s(learner.device, rmm.device)
-    return replace(made, calls=calls, transfers_s=transfers_s, added=added)
+    return replace(made, calls=calls, transfers_s=transfers_s, disturbed=slowed)
 
 
 def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:

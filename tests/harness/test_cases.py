@@ -40,6 +40,7 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.sample",
         "round.learn",
         "round.update",
+        *(f"cold_round.{part}" for part in ("collect", "insert", "sample", "learn", "update", "runtime")),
         *(f"beside_learner.{part}" for part in ("insert", "sample", "update", "runtime")),
         *(f"beside_replay.{part}" for part in ("collect", "learn", "runtime")),
         "fused_round.collect",

@@ -56,6 +56,11 @@ def test_a_gradient_step_is_the_sum_of_the_pieces_that_the_runtime_calls(
 
 
 DISTURBED_S = {
+    ("cold_round.update", "native"): 45e-6,
+    ("cold_round.update", "flat"): 90e-6,
+    ("cold_round.runtime", "cpu"): 13e-6,
+    ("cold_round.collect", "native"): 100e-6,
+    ("cold_round.collect", "torch"): 110e-6,
     ("beside_learner.update", "native"): 5e-6,
     ("beside_learner.update", "torch"): 35e-6,
     ("beside_learner.runtime", "native"): 3e-6,
@@ -67,20 +72,39 @@ DISTURBED_S = {
 }
 
 
-@pytest.mark.parametrize(
-    ("mapping", "more_s"),
-    [
-        ("native-flat-cpu", 40e-6 + 6e-6),
-        ("torch-native-cpu", 30e-6 + 4e-6),
-        ("torch-flat-cpu", 40e-6 + 30e-6 + 6e-6),
-    ],
-)
-def test_a_partner_adds_to_any_part_what_it_adds_to_the_native_one(mapping: str, more_s: float) -> None:
-    """The replay's parts are slower after a step in PyTorch, the actor after a tree in PyTorch, the loop after both."""
+def more_s(mapping: str, disturbed_s: dict[tuple[str, str], float]) -> float:
+    """What partners add to a round."""
     problem, placed = Problem(32, 27), Mapping.parse(mapping)
-    alone = ComposedLoop().predict(table(PIECES_S), problem, PLATFORM, placed)
-    beside = ComposedLoop().predict(table(PIECES_S | DISTURBED_S), problem, PLATFORM, placed)
-    assert 1 / beside.gps - 1 / alone.gps == pytest.approx(more_s)
+    alone, beside = (
+        ComposedLoop().predict(table(pieces), problem, PLATFORM, placed)
+        for pieces in (PIECES_S, PIECES_S | disturbed_s)
+    )
+    return 1 / beside.gps - 1 / alone.gps
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected_s"), [("native-flat-cpu", 40e-6 + 6e-6), ("torch-native-cpu", 30e-6 + 4e-6)]
+)
+def test_of_a_native_part_is_known_what_a_partner_adds(mapping: str, expected_s: float) -> None:
+    """The replay's parts are slower after a step in PyTorch, the actor after a tree in PyTorch, the loop after both."""
+    assert more_s(mapping, DISTURBED_S) == pytest.approx(expected_s)
+
+
+def test_any_other_part_goes_as_far_from_warm_to_cold_as_the_native_one() -> None:
+    """Of the caches the tree takes 40 of 50 us from the actor, the learner 30 of 40 us from the update."""
+    collect_s, update_s = (PIECES_S[name] for name in (("round.collect", "torch"), ("round.update", "flat")))
+    expected_s = 4 / 5 * (110e-6 - collect_s) + 3 / 4 * (90e-6 - update_s) + 6e-6
+    assert more_s("torch-flat-cpu", DISTURBED_S) == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(("shown_s", "taken"), [(500e-6, 1.0), (20e-6, 0.0)])
+def test_a_partner_takes_no_more_than_the_caches_and_no_less_than_nothing(
+    shown_s: float, taken: float
+) -> None:
+    pieces = DISTURBED_S | {("beside_replay.collect", "flat"): shown_s}
+    without = {name: s for name, s in pieces.items() if name[0] != "cold_round.collect"}
+    found_s = more_s("torch-flat-cpu", pieces) - more_s("torch-flat-cpu", without)
+    assert found_s == pytest.approx(taken * (110e-6 - PIECES_S["round.collect", "torch"]))
 
 
 STRICT_S = {
