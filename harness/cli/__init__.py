@@ -6,6 +6,7 @@ Results go to standard output, progress and messages to standard error.
 
 import importlib
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -30,6 +31,9 @@ COMMANDS = (
     "rtl",
 )
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
 for _name in COMMANDS:
     importlib.import_module(f"harness.cli.{_name}_command")
 
@@ -42,5 +46,13 @@ def run_app() -> None:
         typer.echo(f"placerl: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("placerl: interrupted; what finished is stored", err=True)
-        sys.exit(130)
+        _interrupted()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # what Typer makes of Ctrl-C in a command
+            _interrupted()
+        raise
+
+
+def _interrupted() -> NoReturn:
+    typer.echo("placerl: interrupted; what finished is stored", err=True)
+    sys.exit(INTERRUPTED)

@@ -270,6 +270,34 @@ def test_what_cannot_be_compared_is_refused_first(
     assert not (tmp_path / "results").exists()
 
 
+def test_ctrl_c_says_so_and_shows_what_was_measured(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, calls = Training.advance, []
+
+    def stops(self: Training, gradient_steps: int) -> Progress:
+        calls.append(gradient_steps)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", stops)
+    arguments = (
+        "run",
+        "cartpole-dqn",
+        "--mapping",
+        "native-native-cpu",
+        "--results",
+        str(tmp_path),
+        "--json",
+    )
+    outcome = placerl(*arguments)
+    assert (outcome.status, outcome.err.count("interrupted")) == (130, 1)
+    rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+    assert rows["gradient_steps_per_s"]["details"]["gradient_steps"] == sum(calls[:2])
+    assert rows["failure"]["reason"] == "interrupted"
+
+
 def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placerl, tmp_path: Path) -> None:
     arguments = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path), "--json")
     first, second = placerl(*arguments), placerl(*arguments)

@@ -6,6 +6,7 @@ import pytest
 from harness import platform_model, validate, workload
 from harness import validation_rows as made
 from harness.cases import validation_rounds
+from harness.cli import validate_command
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.measurement import Measurement
@@ -210,3 +211,42 @@ def test_the_quick_grid_fits_into_eight_minutes() -> None:
     assert sum(cell.estimate_s for cell in validate.cells("quick")) <= 8 * 60
     with pytest.raises(UserError, match="--tier"):
         validate.cells("hasty")
+
+
+def off(error: float, low: float, high: float, device: str) -> Measurement:
+    """A prediction of the fused loop's own model that was so far off."""
+    details = {
+        "loop": "fused",
+        "ran": "fused",
+        "achieved_provenance": "measured",
+        "terms_s": {"learner": 2e-3},
+    }
+    details |= {"error": error, "error_low": low, "error_high": high, "term_errors": {"learner": error}}
+    return Measurement(
+        suite="validation",
+        workload="cartpole-dqn",
+        primitive="training",
+        backend="composed-loop",
+        device=device,
+        batch_size=32,
+        quantity="predicted_gradient_steps_per_s",
+        unit="1/s",
+        provenance=Provenance.MODELLED,
+        value=1.0,
+        details=details,
+    )
+
+
+def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        off(0.2, 0.1, 0.3, "a"),
+        off(-0.2, -0.3, -0.1, "b"),
+        off(0.2, -0.1, 0.3, "c"),
+        off(0.04, 0, 0.1, "d"),
+    ]
+    validate_command._show_reasons(rows)
+    lines = capsys.readouterr().out.replace("\n  ", " ").splitlines()
+    explained = [line for line in lines if line.startswith("over 5%")]
+    assert [line.split(", ")[2] for line in explained] == ["a", "b"]
+    assert any(line.startswith("1 more may be over 5% or not") for line in lines)
+    assert not any(", d, " in line for line in lines)
