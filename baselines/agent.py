@@ -63,6 +63,10 @@ class Agent(ABC):
         start_s = time.perf_counter()
         self._train_until(before[0] + gradient_steps)
         wall_s = time.perf_counter() - start_s
+        if self.alone and self.environment_steps != before[1]:
+            raise RuntimeError(
+                f"alone: found {self.environment_steps - before[1]} environment steps; allowed: none"
+            )
         return {
             "gradient_steps": self.gradient_steps - before[0],
             "environment_steps": self.environment_steps - before[1],

@@ -102,6 +102,21 @@ def test_learner_and_replay_alone_take_no_round(agent):
     assert (result["gradient_steps"], result["environment_steps"]) == (7, 0)
 
 
+def test_one_that_steps_its_environment_all_the_same_is_found_out(agent):
+    class Steps(agent.Agent):
+        alone = learns_alone = True
+
+        def iterate(self):
+            self.learn(1)
+
+        def learn(self, gradient_steps):
+            self.gradient_steps += 1
+            self.environment_steps += 1
+
+    with pytest.raises(RuntimeError, match="environment steps"):
+        Steps().advance(3)
+
+
 @pytest.mark.parametrize(("name", "said"), [("cartpole-dqn", "not mapped"), ("cartpole-ppo", "no replay")])
 def test_who_cannot_learn_alone_says_so(agent, monkeypatch, name, said):
     import job_loop
