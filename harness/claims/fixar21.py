@@ -268,6 +268,8 @@ CLAIMS = (
             from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
         ),
         ACCELERATOR,
+        fixar_array.normalised_peaks,
+        reads=("claim/FIX-F10",),
     ),
     Claim(
         "FIX-T2-normalised",

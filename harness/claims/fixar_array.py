@@ -7,7 +7,7 @@ import pandas as pd
 from harness import simulated_array
 from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import detail, number, records, select
-from harness.claims.number import Number, from_text
+from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
 from primitives.fpga.cycles import fixar, networks
 
@@ -58,3 +58,20 @@ def fixar_throughput(frame: pd.DataFrame) -> Finding:
     )
     outcome = Outcome.IN_KIND if constant and near else Outcome.NOT_REPRODUCED
     return Finding(outcome, tuple(numbers), explanation)
+
+
+def normalised_peaks(frame: pd.DataFrame) -> Finding:
+    """FIX Table II: the array's peak on FIX's network beside earlier accelerators' published ones, scaled to it."""
+    rows = simulated_rates(frame)[simulated_array.BACKENDS[32]]
+    if not rows:
+        return Finding(Outcome.NOT_RUN, needs="the array's simulated rates (claim/FIX-F10)")
+    best = max(rows.values(), key=lambda row: float(row.value))
+    ours = number(best, f"the array simulated, batch size {int(best.batch_size)}")
+    row = "peak performance normalised to FIXAR"
+    earlier = {name: from_cell("fix_table_2", row, name).value for name in ("ASPLOS'19 [19]", "FCCM'20 [20]")}
+    gains = ", ".join(f"{ours.value / value:.1f}x that of {name}" for name, value in earlier.items())
+    explanation = (
+        f"The array's peak is {gains}, as published. Efficiency is not judged: nothing here has its watts."
+    )
+    leads = all(ours.value > value for value in earlier.values())
+    return Finding(Outcome.IN_KIND if leads else Outcome.NOT_REPRODUCED, (ours,), explanation)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from primitives.learner.graph import (
@@ -76,7 +77,7 @@ class Executable(ABC):
             array = inputs.get(buffer.name)
             if array is None:
                 raise ValueError(f"{buffer.name}: missing; allowed: {buffer.shape} {buffer.dtype}")
-            if array.shape != buffer.shape or str(array.dtype) != buffer.dtype:
+            if array.shape != buffer.shape or array.dtype != np.dtype(buffer.dtype):
                 raise ValueError(
                     f"{buffer.name}: found {array.shape} {array.dtype}; the graph was traced for "
                     f"{buffer.shape} {buffer.dtype}"

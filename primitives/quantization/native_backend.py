@@ -41,6 +41,7 @@ _KINDS = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "bool": 5, "uint8"
 _LARGEST_SHIFT = 62
 _AS_IT_IS = (False, 0.0, 0.0, 0.0)
 _HUGE_PAGE_BYTES = 1 << 21
+_FLOAT = np.dtype(np.float32)
 
 
 def unavailable_reason() -> str:
@@ -140,14 +141,14 @@ class NativeExecutable(ReferenceExecutable):
     def _write(self, place: Located, values: Array) -> None:
         fmt, target = place.storage, place.array
         dense = values.flags.c_contiguous and target.flags.c_contiguous and values.size == target.size
-        if not (dense and isinstance(fmt, Q) and values.dtype == np.float32):
+        if not (dense and isinstance(fmt, Q) and values.dtype == _FLOAT):
             super()._write(place, values)
             return
         scale, low, high = 2.0**fmt.fraction_bits, float(fmt.lowest), float(fmt.highest)
-        write = self._native.write_floats
-        self.count(
-            place.label, write(_address(target), _address(values), values.size, scale, low, high, self.simd)
+        saturated = self._native.write_floats(
+            target.ctypes.data, values.ctypes.data, values.size, scale, low, high, self.simd
         )
+        self.count(place.label, saturated)
 
     def _planned(self, variant: str, position: int, node: Node) -> Step:
         step = self._planned_alone(variant, position, node)

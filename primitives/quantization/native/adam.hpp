@@ -12,25 +12,24 @@ inline void update_adam(const AdamUpdate &u, long n, int64_t *parameters_saturat
                   mean_kept = splat(u.mean_kept), mean_taken = splat(u.mean_taken),
                   square_kept = splat(u.square_kept), square_taken = splat(u.square_taken),
                   epsilon = splat(u.epsilon), tau = splat(u.tau);
-    for (long i = 0; i < n; i += 8) {
-        const __mmask8 lanes = first_lanes(n - i);
+    // Whole vectors first: masked stores take several times as long.
+    const auto update = [&](long i, auto load, auto load_floats, auto store_words, auto store_floats,
+                            __mmask8 lanes) __attribute__((always_inline)) {
         const auto weights = [&](const int32_t *raw) {
-            return _mm512_mul_pd(_mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(lanes, raw + i)), weight_step);
+            return _mm512_mul_pd(_mm512_cvtepi32_pd(load(raw + i)), weight_step);
         };
         const auto store = [&](int32_t *raw, __m512d x, int64_t *saturated) {
             const __m512d whole = round_half_up_lanes(_mm512_mul_pd(x, weight_scale));
-            _mm256_mask_storeu_epi32(raw + i, lanes,
-                                     saturate_lanes(whole, lowest, highest, lanes, *saturated));
+            store_words(raw + i, saturate_lanes(whole, lowest, highest, lanes, *saturated));
         };
-        const __m512d g =
-            _mm512_mul_pd(_mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(lanes, u.gradient + i)), gradient_step);
-        __m512d mean = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(lanes, u.mean + i));
-        __m512d square = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(lanes, u.square + i));
+        const __m512d g = _mm512_mul_pd(_mm512_cvtepi32_pd(load(u.gradient + i)), gradient_step);
+        __m512d mean = _mm512_cvtps_pd(load_floats(u.mean + i));
+        __m512d square = _mm512_cvtps_pd(load_floats(u.square + i));
         mean = _mm512_add_pd(_mm512_mul_pd(mean, mean_kept), _mm512_mul_pd(g, mean_taken));
         square = _mm512_add_pd(_mm512_mul_pd(square, square_kept),
                                _mm512_mul_pd(_mm512_mul_pd(g, square_taken), g));
-        _mm256_mask_storeu_ps(u.mean + i, lanes, _mm512_cvtpd_ps(mean));
-        _mm256_mask_storeu_ps(u.square + i, lanes, _mm512_cvtpd_ps(square));
+        store_floats(u.mean + i, _mm512_cvtpd_ps(mean));
+        store_floats(u.square + i, _mm512_cvtpd_ps(square));
         const __m512d root = _mm512_div_pd(_mm512_sqrt_pd(square), root_correction);
         const __m512d step = _mm512_mul_pd(rate, _mm512_div_pd(mean, _mm512_add_pd(root, epsilon)));
         const __m512d parameter = _mm512_sub_pd(weights(u.parameter), step);
@@ -40,6 +39,21 @@ inline void update_adam(const AdamUpdate &u, long n, int64_t *parameters_saturat
             store(u.target, _mm512_add_pd(old, _mm512_mul_pd(_mm512_sub_pd(parameter, old), tau)),
                   targets_saturated);
         }
+    };
+    long i = 0;
+    for (; i + 8 <= n; i += 8)
+        update(
+            i, [](const int32_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); },
+            [](const float *p) { return _mm256_loadu_ps(p); },
+            [](int32_t *p, __m256i x) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), x); },
+            [](float *p, __m256 x) { _mm256_storeu_ps(p, x); }, 0xff);
+    if (i < n) {
+        const __mmask8 lanes = first_lanes(n - i);
+        update(
+            i, [&](const int32_t *p) { return _mm256_maskz_loadu_epi32(lanes, p); },
+            [&](const float *p) { return _mm256_maskz_loadu_ps(lanes, p); },
+            [&](int32_t *p, __m256i x) { _mm256_mask_storeu_epi32(p, lanes, x); },
+            [&](float *p, __m256 x) { _mm256_mask_storeu_ps(p, lanes, x); }, lanes);
     }
 }
 

@@ -148,22 +148,30 @@ inline int64_t store_tile(const Rounding &r, const Epilogue &then, const int32_t
     const auto finish = [&](auto change) {
         for (int i = 0; i < rows; ++i)
             for (int v = 0; v < vectors; ++v) {
-                const int from = (i * vectors + v) * LANES, count = columns - v * LANES;
-                const long at = (row + i) * r.c_row + column + v * LANES;
+                const int from = (i * vectors + v) * LANES, j = column + v * LANES,
+                          count = columns - v * LANES;
+                const long at = (row + i) * r.c_row + j;
                 const Words x = round_words(lower + from, upper ? upper + from : nullptr, twice);
-                store_first(r.c + at, change(x, at, column + v * LANES, count), count);
+                // Stores of a part are several times as slow.
+                if (count >= LANES)
+                    store_words(r.c + at, change(x, at, j, [](const int32_t *p) { return load_words(p); }));
+                else
+                    // What lies beyond the last column may be anything.
+                    store_first(r.c + at,
+                                change(first_of(x, count), at, j,
+                                       [&](const int32_t *p) { return load_first(p, count); }),
+                                count);
             }
     };
     if (then.bias)
-        finish([&](Words x, long, int j, int count) {
-            return rectify_words(x, load_first(then.bias + j, count), highest, saturated);
+        finish([&](Words x, long, int j, auto load) {
+            return rectify_words(x, load(then.bias + j), highest, saturated);
         });
     else if (then.mask)
-        finish([&](Words x, long at, int, int count) {
-            return keep_where_positive(load_first(then.mask + at, count), x);
-        });
+        finish(
+            [&](Words x, long at, int, auto load) { return keep_where_positive(load(then.mask + at), x); });
     else
-        finish([](Words x, long, int, int) { return x; });
+        finish([](Words x, long, int, auto) { return x; });
     return saturated;
 }
 

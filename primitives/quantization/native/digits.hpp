@@ -31,9 +31,7 @@ inline int64_t short_codes(const int32_t *raw, int16_t *codes, long n, double fa
     const bool large = factor > 0.999;
     const __m512i low = _mm512_set1_epi32(lowest), high = _mm512_set1_epi32(highest),
                   shift = _mm512_set1_epi32(offset);
-    for (; j < n; j += 16) {
-        const auto lanes = static_cast<__mmask16>(n - j >= 16 ? 0xffff : (1 << (n - j)) - 1);
-        const __m512i x = _mm512_maskz_loadu_epi32(lanes, raw + j);
+    const auto coded = [&](__m512i x, __mmask16 lanes) __attribute__((always_inline)) {
         __m512d first = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(x)), f);
         __m512d second = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(x, 1)), f);
         if (large)
@@ -44,8 +42,14 @@ inline int64_t short_codes(const int32_t *raw, int16_t *codes, long n, double fa
                                _mm512_cvt_roundpd_epi32(second, FLOOR), 1);
         const __m512i clipped = _mm512_min_epi32(_mm512_max_epi32(whole, low), high);
         saturated += __builtin_popcount(_mm512_mask_cmpneq_epi32_mask(lanes, clipped, whole));
-        const __m256i halves = _mm512_cvtepi32_epi16(_mm512_maskz_sub_epi32(lanes, clipped, shift));
-        _mm256_storeu_si256(reinterpret_cast<__m256i *>(codes + j), halves);
+        return _mm512_cvtepi32_epi16(_mm512_maskz_sub_epi32(lanes, clipped, shift));
+    };
+    auto *target = reinterpret_cast<__m256i *>(codes);
+    for (; j + 16 <= n; j += 16)
+        _mm256_storeu_si256(target++, coded(_mm512_loadu_si512(raw + j), 0xffff));
+    if (j < n) {
+        const auto lanes = static_cast<__mmask16>((1 << (n - j)) - 1);
+        _mm256_storeu_si256(target, coded(_mm512_maskz_loadu_epi32(lanes, raw + j), lanes));
     }
 #else
     for (; j < n; ++j) {

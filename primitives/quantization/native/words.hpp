@@ -51,9 +51,11 @@ inline Words round_words(const int32_t *lower, const int32_t *upper, double twic
 inline __mmask16 first_words(int count) {
     return static_cast<__mmask16>(count >= LANES ? 0xffff : (1 << count) - 1);
 }
+// Of fewer than LANES; whole vectors are faster without a mask.
 inline Words load_first(const int32_t *p, int count) {
     return _mm512_maskz_loadu_epi32(first_words(count), p);
 }
+inline Words first_of(Words x, int count) { return _mm512_maskz_mov_epi32(first_words(count), x); }
 inline void store_first(int32_t *p, Words x, int count) {
     _mm512_mask_storeu_epi32(p, first_words(count), x);
 }
@@ -167,6 +169,9 @@ inline Words round_words(const int32_t *lower, const int32_t *upper, double twic
 }
 inline Words load_first(const int32_t *p, int count) {
     return for_lanes(zero_words(), [&](int32_t, int i) { return i < count ? p[i] : 0; });
+}
+inline Words first_of(Words x, int count) {
+    return for_lanes(x, [&](int32_t one, int i) { return i < count ? one : 0; });
 }
 inline void store_first(int32_t *p, Words x, int count) {
     for_lanes(x, [&](int32_t one, int i) { return i < count ? p[i] = one : one; });
