@@ -40,6 +40,8 @@ def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
     assert "1.5x: missed" in text
     assert "- 16-bit products: matmul 1.50 ms" in text
     assert "100 million 16-bit and 0 million 32-bit multiply-accumulates, 1.00 ms at the peak" in text
+    assert "1.50 ms of the step are no node's" in text
+    assert "0.50 ms of them are codes and packing before" in text
     assert "A/A null of floats: 1.000" in text
 
 
