@@ -57,6 +57,19 @@ def sram_mb(found: Resources) -> float:
 
 COUNTERPARTS = (
     Counterpart(
+        "MAP-T6-cells",
+        "map_table_6",
+        "RMM (S=32)",
+        {"luts": "LUT", "flip_flops": "REG", "dsps": "DSP", "sram_mb": "SRAM"},
+        "replay-pipeline fanout=2 levels=15",
+        32,
+        "32 sub-trees of K = 2 (MAP VII-A) with 2^20 leaves in all (MAP IV-C4: a typical replay has a million; the "
+        "table names no size), without what brings requests to them; priorities are fixed point, as MAP's, but their "
+        "adders are look-up tables, and nothing takes a DSP; the SRAM is of whole blocks: 8.7 MB of sums at 32 bits a "
+        "leaf and 4.2 MB of a second copy of the leaves, from which an update knows its change before it walks down; "
+        "2^20 leaves in MAP's 4.5 MB would be 18 bits a node",
+    ),
+    Counterpart(
         "PPO-T1-cells",
         "ppo_table_1",
         "Hopper and Humanoid",

@@ -1,6 +1,6 @@
 """The FPGA's tables: cycles beside the papers' formulas with the reasons between, and cells beside the papers'.
 
-make fpga-differences, make fpga-replay, make fpga-resources; JSON=1 prints JSON, COUNT=1 counts cells that changed.
+make fpga-differences, fpga-replay, fpga-resources, fpga-placement; JSON=1 prints JSON, COUNT=1 makes anew what changed.
 """
 
 import argparse
@@ -11,11 +11,11 @@ from itertools import chain
 from typing import Any
 
 from harness import resource_table
-from primitives.fpga import counted, resources, toolchain
+from primitives.fpga import counted, placement, resources, toolchain
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
 
-TABLES = ("differences", "replay", "resources")
+TABLES = ("differences", "replay", "resources", "placement")
 
 
 def aligned(rows: list[list[str]]) -> str:
@@ -107,6 +107,27 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
             print(f"{item['paper']}: {item['differs']}.")
 
 
+def print_placed(as_json: bool) -> None:
+    """The clocks that small blocks reach on an ECP5."""
+    found = placement.committed()
+    if as_json:
+        rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in found.items()]
+        print(json.dumps(rows, indent=1))
+        return
+    print(
+        f"Blocks placed and routed on {placement.DEVICE} between shift registers; clock: static timing, `modelled`."
+    )
+    print(
+        "It shows that the RTL can be built. The papers' devices are of a much faster process: no clock of theirs."
+    )
+    kinds = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "MULT18X18D": "multiplier", "DP16KD": "BRAM 18K"}
+    lines = [
+        [name, f"{row.clock_mhz:.1f}", *(str(row.used.get(kind, 0)) for kind in kinds)]
+        for name, row in found.items()
+    ]
+    print(aligned([["block", "MHz", *kinds.values()], *lines]))
+
+
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(
@@ -121,6 +142,13 @@ def main() -> None:
         "--check", action="store_true", help="say which blocks changed since they were counted"
     )
     arguments = parser.parse_args()
+    if arguments.table == "placement":
+        if arguments.count:
+            if reason := placement.unavailable_reason():
+                raise SystemExit(f"not run: {reason}")
+            placement.update()
+        print_placed(arguments.json)
+        return
     if arguments.table != "resources":
         if reason := toolchain.unavailable_reason():
             raise SystemExit(f"not run: {reason}")

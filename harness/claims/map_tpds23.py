@@ -1,6 +1,6 @@
 """Claims of MAP: mapping DRL with prioritised replay onto CPU, GPU and FPGA."""
 
-from harness.claims import devices, map_tables, map_threads, map_throughput, relaxed_reward
+from harness.claims import devices, fpga_cells, map_tables, map_threads, map_throughput, relaxed_reward
 from harness.claims.base import Claim
 from harness.claims.map_tables import FPGA_AND_GPU
 from harness.claims.number import from_cell, from_text
@@ -183,6 +183,15 @@ CLAIMS = (
         ),
         "FPGA resources from synthesis",
         map_tables.table_6,
+    ),
+    Claim(
+        "MAP-T6-cells",
+        "Table VI",
+        "FPGA resources of the replay manager",
+        tuple(from_cell("map_table_6", "RMM (S=32)", column) for column in ("SRAM", "REG", "LUT", "DSP")),
+        "nothing",
+        fpga_cells.check("MAP-T6-cells"),
+        reads=(),
     ),
     Claim(
         "MAP-F14",

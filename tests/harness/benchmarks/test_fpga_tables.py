@@ -6,7 +6,7 @@ import pytest
 
 from harness import resource_table
 from harness.benchmarks import fpga_tables
-from primitives.fpga import counted, toolchain
+from primitives.fpga import counted, placement, toolchain
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
 
@@ -44,6 +44,17 @@ def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().out
     for wanted in (*beside, *counted.SUBJECTS, "ours / published"):
         assert wanted in text
+
+
+def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fpga_tables.print_placed(as_json=False)
+    text = capsys.readouterr().out
+    assert "ECP5" in text or "LFE5U" in text
+    assert all(name in text for name in placement.SUBJECTS)
+    fpga_tables.print_placed(as_json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["provenance"] for row in rows} == {"modelled"}
+    assert [row["block"] for row in rows] == list(placement.SUBJECTS)
 
 
 def test_columns_are_aligned() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from primitives.fpga import simulation
+from primitives.fpga.unit_simulation import SimulatedUnit
 from primitives.fpga.weight_update import WeightUpdate, update_golden
 
 SIDE, BITS = 3, 8
@@ -28,10 +29,14 @@ def test_rows_of_weights(shared: bool, count: int, seed: int) -> None:
 
 
 def test_two_units_with_half_a_batch_each_update_as_one_with_all() -> None:
-    """The gradient is a sum over the batch: the halves' gradients added up are the whole one."""
+    """Data through both units and the adders: the halves' gradients added up are the gradient of the whole batch."""
+    unit = SimulatedUnit(side=SIDE, width=16, operand_blocks=4, result_blocks=4, engine="interpreted")
     rng = np.random.default_rng(0)
     inputs, errors, weights = (rng.integers(-3, 4, (n, SIDE)) for n in (8, 8, SIDE))
-    halves = [inputs[half].T @ errors[half] for half in (slice(0, 4), slice(4, 8))]
+    halves = [
+        unit.multiply(inputs[half].T, errors[half], transposed_a=True).product
+        for half in (slice(0, 4), slice(4, 8))
+    ]
     other = rng.integers(-3, 4, (SIDE, SIDE))
     model = simulation.interpreted(WeightUpdate(side=SIDE, width=16))
     model.write("shared", 1)
