@@ -7,26 +7,47 @@
 The guard adopts every descendant of the command that loses its parent (a "child subreaper"), so daemons
 that left the process group and the session are found too. It ends them all (SIGTERM, then SIGKILL) as soon
 as the command exits, or as soon as the other end of the pipe `LIFELINE_FD` closes, which the kernel does
-for a harness that dies in whatever way. It exits with the command's status.
+for a harness that dies in whatever way. It exits with the command's status. The command's temporary files are in a
+folder of their own (`TMPDIR`), which goes too.
 """
 
 import contextlib
 import ctypes
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import psutil
 
 TERMINATE_GRACE_S = 0.4
 KILL_LIMIT_S = 5.0
+LONGEST_FOLDER = 107 - 68  # characters of a socket's path, but for what Ray adds to its folder
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def temporary_folder() -> str:
+    """A new folder for temporary files, whose path is short enough for the sockets that Ray makes below it."""
+    usual = tempfile.gettempdir()
+    with_name = len(usual) + len("/placerl-12345678")
+    return tempfile.mkdtemp(prefix="placerl-", dir=usual if with_name <= LONGEST_FOLDER else "/tmp")
+
+
+def environment_in(folder: str) -> dict[str, str]:
+    """Environment variables that keep temporary files in a folder, but PyTorch's cache of compiled code out of it."""
+    compiled = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")
+    return {
+        "TMPDIR": folder,
+        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", compiled),
+    }
 
 
 class _EndRequested(Exception):
@@ -34,6 +55,8 @@ class _EndRequested(Exception):
 
 
 def _request_end(*_: object) -> None:
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the ending
     raise _EndRequested
 
 
@@ -76,12 +99,15 @@ def main(lifeline: int, cpus: str, command: list[str]) -> int:
     if cpus != "all":
         os.sched_setaffinity(0, map(int, cpus.split(",")))
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _ENDING:
         signal.signal(number, _request_end)
     status = 128 + signal.SIGTERM
+    temporary = ""
     try:
+        temporary = temporary_folder()
         try:
-            child = subprocess.Popen(command, preexec_fn=_die_with_guard)
+            environment = os.environ | environment_in(temporary)
+            child = subprocess.Popen(command, env=environment, preexec_fn=_die_with_guard)
         except OSError as error:
             print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
             return 127
@@ -97,9 +123,10 @@ def main(lifeline: int, cpus: str, command: list[str]) -> int:
     except _EndRequested:
         pass
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
         _end_descendants()
+        shutil.rmtree(temporary, ignore_errors=True)
     return status
 
 

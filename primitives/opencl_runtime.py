@@ -5,29 +5,32 @@ loader reads OCL_ICD_VENDORS once, when the first platform is asked for: so ever
 gets it from `load`.
 """
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from primitives.fpga import cache as kept
+
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+INTEL_CPU = Path(sys.prefix) / "lib" / "libintelocl.so"
 
 
 def _vendors_folder() -> str | None:
     """A folder with an .icd file for Intel's wheel and the system's; None where the wheel is not installed."""
-    runtime = Path(sys.prefix) / "lib" / "libintelocl.so"
-    if not runtime.exists():
+    if not INTEL_CPU.exists():
         return str(SYSTEM_VENDORS) if SYSTEM_VENDORS.is_dir() else None
-    folder = tempfile.mkdtemp(prefix="placerl-opencl-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    Path(folder, "intel_cpu.icd").write_text(f"{runtime}\n")
-    for icd in SYSTEM_VENDORS.glob("*.icd"):
-        shutil.copy(icd, folder)
-    return folder
+    icds = {path.name: path.read_text() for path in sorted(SYSTEM_VENDORS.glob("*.icd"))}
+    icds["intel_cpu.icd"] = f"{INTEL_CPU}\n"
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for name, text in icds.items():
+            (folder / name).write_text(text)
+
+    # A temporary folder would stay behind whenever a process is killed.
+    return str(kept.made(f"opencl-{kept.key(*icds, *icds.values())}", make))
 
 
 @cache
@@ -35,12 +38,19 @@ def load() -> Any:
     """The module `pyopencl`, with every platform of this machine in its loader's sight.
 
     Raises:
-        ImportError: pyopencl is not installed.
+        ImportError: pyopencl is not installed, or cannot be told where Intel's runtime is.
     """
-    if "OCL_ICD_VENDORS" not in os.environ and (folder := _vendors_folder()):
-        os.environ["OCL_ICD_VENDORS"] = folder
     import pyopencl
 
+    if "OCL_ICD_VENDORS" not in os.environ:
+        try:
+            folder = _vendors_folder()
+        except OSError as error:
+            raise ImportError(
+                f"{error}; {kept.CACHE_VARIABLE} may name a folder that can be written"
+            ) from error
+        if folder:
+            os.environ["OCL_ICD_VENDORS"] = folder
     return pyopencl
 
 
@@ -63,8 +73,10 @@ def unavailable_reason() -> str:
     """Why OpenCL cannot be used here; empty when it can."""
     try:
         found = devices()
-    except ImportError:
+    except ModuleNotFoundError:
         return "pyopencl is not installed: pip install placerl[opencl]"
+    except ImportError as error:
+        return str(error)
     return (
         ""
         if found

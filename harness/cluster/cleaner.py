@@ -16,6 +16,7 @@ import time
 import psutil
 
 GRACE_S = 5.0  # for Ray to end by itself
+TERMINATE_LIMIT_S = 30.0  # for guards of workers to end what they started
 KILL_LIMIT_S = 30.0
 
 
@@ -39,22 +40,28 @@ def _in_environment(process: psutil.Process, folder: str) -> bool:
     return False
 
 
+def _signal_until_gone(folder: str, number: int, limit_s: float) -> None:
+    """Sends a signal to each process that is left, once, and waits until none is, or for the limit."""
+    told: set[int] = set()
+    deadline_s = time.monotonic() + limit_s
+    while (left := _left(folder)) and time.monotonic() < deadline_s:
+        for process in left:
+            if process.pid not in told:
+                told.add(process.pid)
+                with contextlib.suppress(psutil.Error):
+                    process.send_signal(number)
+        time.sleep(0.1)
+
+
 def main(lifeline: int, folder: str) -> int:
     """Waits for the lifeline's end, then for the processes', and leaves nothing."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(lifeline, 1):
         pass
-    deadline_s = time.monotonic() + GRACE_S
-    while (left := _left(folder)) and time.monotonic() < deadline_s:
-        time.sleep(0.1)
-    deadline_s = time.monotonic() + KILL_LIMIT_S
-    while left and time.monotonic() < deadline_s:
-        for process in left:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        time.sleep(0.1)
-        left = _left(folder)
+    _signal_until_gone(folder, 0, GRACE_S)
+    _signal_until_gone(folder, signal.SIGTERM, TERMINATE_LIMIT_S)
+    _signal_until_gone(folder, signal.SIGKILL, KILL_LIMIT_S)
     shutil.rmtree(folder, ignore_errors=True)
     return 0
 

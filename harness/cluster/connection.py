@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+from harness import guard
 from harness.cluster import cleaner
 from harness.errors import UserError
 
@@ -39,15 +39,21 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
     # Without a limit Ray would go on for ever with a task that the machine's memory does not suffice for.
     os.environ.setdefault("RAY_task_oom_retries", str(RESTARTS))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's workers would give way to whatever else runs on their machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    # A worker of Ray's that ends would kill the guards below it, which would otherwise clear away what they guard.
+    os.environ.setdefault("RAY_kill_child_processes_on_worker_exit", "0")
     if address == "local":
         with _folder() as folder:
             options = {"resources": resources, "include_dashboard": False, "_temp_dir": folder}
-            with _initialised(address, options):
+            # Whatever a worker starts is found by that name, though it moves its temporary files or loses its parent.
+            named = {"PLACERL_RAY": folder}
+            with _initialised(address, options, guard.environment_in(folder) | named):
                 yield
         return
     if address != "auto":
         _require_listener(address)  # Ray itself would try for half a minute
-    with _initialised(address, {}):
+    with _initialised(address, {}, {}):
         offered = ray.cluster_resources()
         for name in resources:
             if not offered.get(name):
@@ -57,10 +63,12 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
 
 
 @contextmanager
-def _initialised(address: str, options: dict[str, Any]) -> Iterator[None]:
+def _initialised(address: str, options: dict[str, Any], environment: dict[str, str]) -> Iterator[None]:
+    """Connected; what Ray starts for that inherits the environment variables, and its workers do in turn."""
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+        with _variables(environment):
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
+    except Exception as error:  # a plain one where a busy machine needs half a minute to start a node
         said = str(error).partition("\n")[0]
         raise UserError("command line", "--ray", f"{address!r}: {said}", _ADDRESSES) from None
     try:
@@ -70,11 +78,23 @@ def _initialised(address: str, options: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
+def _variables(chosen: dict[str, str]) -> Iterator[None]:
+    """Environment variables for what is started meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name in chosen:
+            del os.environ[name]
+            if name in before:
+                os.environ[name] = before[name]
+
+
+@contextmanager
 def _folder() -> Iterator[str]:
     """A folder for a local cluster; a process of its own removes it once this one is done with it, or dies."""
-    # Ray puts sockets there, whose paths may have 107 characters: 66 are its own, 21 are the prefix and what follows.
-    usual = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="placerl-ray-", dir=usual if len(usual) <= 20 else "/tmp")
+    folder = guard.temporary_folder()
     read, write = os.pipe()
     try:
         command = [sys.executable, "-P", cleaner.__file__, str(read), folder]

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -122,6 +123,11 @@ def main(what, *arguments):
         elif what == "daemon-crash":
             daemon(arguments[0])
             os._exit(7)
+        elif what.startswith("litter"):
+            write(arguments[0], tempfile.mkstemp()[1])
+            if what == "litter-killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer()
         elif what == "child-hang":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             write(arguments[0], child.pid)

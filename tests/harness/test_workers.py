@@ -151,6 +151,21 @@ def test_children_go_at_the_limit(tmp_path: Path) -> None:
     assert gone(process_id(path))
 
 
+@pytest.mark.parametrize("what", ["litter", "litter-killed"])
+def test_temporary_files_go_with_the_worker(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "where"
+    with nasty(what, str(path)) as worker:
+        if what == "litter":
+            worker.ask(JOB, LIMIT_S)
+            assert Path(path.read_text()).is_file()
+        else:
+            with pytest.raises(WorkerFailure, match="signal 9"):
+                worker.ask(JOB, LIMIT_S)
+    left = Path(path.read_text())
+    assert not left.exists()
+    assert not left.parent.exists()
+
+
 OWNER = """
 import sys
 from harness.workers import Job, Worker
@@ -167,15 +182,18 @@ def test_nothing_outlives_its_owner(number: signal.Signals, tmp_path: Path) -> N
     )
     try:
         child = process_id(path)
+        temporary = Path(psutil.Process(child).environ()["TMPDIR"])
+        assert temporary.is_dir()
         below = [p.pid for p in psutil.Process(owner.pid).children(recursive=True)]
         assert child in below
         owner.send_signal(number)
-        owner.wait(20)
+        owner.wait(600)
     finally:
         owner.kill()
         owner.wait()
     for pid in below:
         wait_gone(pid)
+    assert not temporary.exists()
 
 
 def test_a_job_refuses_what_no_worker_can_do() -> None:
