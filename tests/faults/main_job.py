@@ -15,6 +15,7 @@ from harness.measurement import Measurement
 from harness.progress import silent
 from harness.reproduce import Cell
 from harness.store import Store
+from harness.workers import Job, Worker
 
 MACHINE = {"fingerprint": "faults"}
 
@@ -29,6 +30,11 @@ def measure(folder, key, what, run, report):
     print("begun", key, flush=True)
     if what == "hang":
         time.sleep(3600)
+    elif what == "baseline":  # one that forks and is deaf to SIGTERM
+        worker = Worker(
+            [sys.executable, str(Path(__file__).parents[1] / "harness" / "nasty_worker.py"), "forks"]
+        )
+        worker.ask(Job(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)
     elif what == "killed":  # as by the kernel when it runs out of memory
         os.kill(os.getpid(), 9)
     elif what == "memory":
