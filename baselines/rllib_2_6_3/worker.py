@@ -24,10 +24,11 @@ from agent import Agent, hidden_layers, make_environment
 from job_loop import UnsupportedError, serve
 from ray.rllib.algorithms.callbacks import DefaultCallbacks
 from ray.rllib.algorithms.ddpg import DDPGConfig
+from ray.rllib.algorithms.simple_q import simple_q
 from ray.rllib.algorithms.td3 import TD3Config
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_TRAINED
 from ray.tune.logger import NoopLogger
 from ray.tune.registry import register_env
-from rllib_alone import Cadence
 
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
 
@@ -71,12 +72,10 @@ class Training(Agent):
             logging_level=logging.ERROR,
         )
         self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
-        if self.alone:
-            self._cadence = Cadence()
         while self.environment_steps < job["workload"]["training"]["learning_starts"]:
             self.iterate()
-        if self.alone:
-            self._cadence.store = 0
+        if self.alone:  # what DDPG and TD3 inherit their training step from
+            simple_q.synchronous_parallel_sample = lambda **_: []
         self.warm_up()
 
     def _config(self, job: dict[str, Any]) -> DDPGConfig:
@@ -144,10 +143,7 @@ class Training(Agent):
             )
             .callbacks(Returns)
             .debugging(seed=job["seed"], log_level="ERROR")
-            .reporting(
-                min_time_s_per_iteration=0,
-                min_sample_timesteps_per_iteration=0 if self.alone else ITERATION_STEPS,
-            )
+            .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=ITERATION_STEPS)
         )
 
     def iterate(self) -> None:
@@ -157,9 +153,11 @@ class Training(Agent):
         self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
 
     def learn(self, gradient_steps: int) -> None:
-        """One `train()` that stores nothing."""
-        self._cadence.train = min(gradient_steps, ITERATION_STEPS)
-        self.iterate()
+        """RLlib's own training steps without what `train()` does around them; none has samples to store."""
+        for _ in range(min(gradient_steps, ITERATION_STEPS)):
+            self.algorithm.training_step()
+        trained = int(self.algorithm._counters[NUM_ENV_STEPS_TRAINED])
+        self.gradient_steps = trained // self.batch_size
 
 
 def rescaled(environment: dict[str, Any]) -> gymnasium.Env:

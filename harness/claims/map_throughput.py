@@ -14,7 +14,7 @@ MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 NEEDS_ERRORS = "a prediction, and a training run under the mapping that it chose"
 NEEDS_GAPS = "the learner's profile, and a training run under the mapping that MAP's strategy chose from it"
 NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
-NEEDS_ALONE = "CartPole's learner and replay alone beside RLlib's (`placerl compare cartpole-dqn --alone`)"
+NEEDS_ALONE = "CartPole's learner and replay alone beside RLlib's (`placerl compare cartpole-ddpg --alone`)"
 
 
 def _chosen_runs(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
@@ -180,7 +180,12 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
     from harness.claims.comparisons import gains
     from harness.compare import Part, label
 
-    found = gains(frame, label("rllib", Part.LEARNER_AND_REPLAY))
+    # Of the two lines, 2.6.3 alone has MAP's algorithm for CartPole, DDPG.
+    found = [
+        gain
+        for line in ("rllib", "rllib_2_6_3")
+        for gain in gains(frame, label(line, Part.LEARNER_AND_REPLAY))
+    ]
     if not found:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ALONE)
     ours = tuple(gain.ratio for gain in found)

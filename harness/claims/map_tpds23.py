@@ -208,9 +208,10 @@ CLAIMS = (
         from_text("MAP.rllib_speedup_high"),
         map_throughput.NEEDS_ALONE,
         map_throughput.rllib_cartpole,
-        ("compare/cartpole-dqn",),
+        ("compare/cartpole-dqn", "compare/cartpole-ddpg"),
         commands=(
-            "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 2048",
+            "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
+            "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
             "placerl report",
         ),
     ),

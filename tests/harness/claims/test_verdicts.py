@@ -356,6 +356,7 @@ def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_p
     assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
 
 
+@pytest.mark.parametrize("line", ["rllib", "rllib_2_6_3"])
 @pytest.mark.parametrize(
     ("ratios", "outcome"),
     [
@@ -367,11 +368,10 @@ def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_p
     ],
 )
 def test_the_largest_gain_over_rllib_is_that_of_learner_and_replay_alone(
-    ratios: tuple[tuple[float, str], ...], outcome: Outcome, tmp_path: Path
+    ratios: tuple[tuple[float, str], ...], outcome: Outcome, line: str, tmp_path: Path
 ) -> None:
-    alone = [
-        compared(*one, "rllib, learner and replay alone", batch_size=32 + n) for n, one in enumerate(ratios)
-    ]
+    name = f"{line}, learner and replay alone"
+    alone = [compared(*one, name, batch_size=32 + n) for n, one in enumerate(ratios)]
     found = verdict("MAP-F14-CartPole", tmp_path, *alone, compared(5000.0, "faster", "rllib")).finding
     assert found.outcome is outcome
     assert [n.value for n in found.ours] == [ratio for ratio, _ in ratios]
