@@ -4,12 +4,11 @@ No backend: sums are patched by differences, so that they drift, and calls must 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.extension import ExtensionSumTree
 
 
-class AtomicSumTree(SumTree):
+class AtomicSumTree(ExtensionSumTree):
     """Threads share the items of a call; float64. Of an index that is repeated in one update any priority may stay."""
 
     backend = "atomic"
@@ -19,17 +18,3 @@ class AtomicSumTree(SumTree):
         from primitives._native import sum_tree
 
         self._tree = sum_tree.AtomicTree(self.capacity, self.fanout, threads)
-
-    def _total(self) -> float:
-        return float(self._tree.total)
-
-    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        indices: NDArray[np.int64] = self._tree.find(prefix)
-        return indices
-
-    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        self._tree.update(indices, priorities)
-
-    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        priorities: NDArray[np.floating] = self._tree.get(indices)
-        return priorities

@@ -4,10 +4,11 @@ Safe under threads: every call holds the lock from start to end, and the GIL is 
 """
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from primitives.sum_tree import native_backend
 from primitives.sum_tree.base import SumTree
+from primitives.sum_tree.extension import ExtensionSumTree
 
 
 def unavailable_reason() -> str:
@@ -20,7 +21,7 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumT
     return BinarySumTree(capacity, fanout, dtype)
 
 
-class BinarySumTree(SumTree):
+class BinarySumTree(ExtensionSumTree):
     """One item after the other, up or down the tree."""
 
     backend = "binary"
@@ -31,17 +32,3 @@ class BinarySumTree(SumTree):
 
         kind = sum_tree.BinaryTree32 if self.dtype == np.float32 else sum_tree.BinaryTree64
         self._tree = kind(self.capacity)
-
-    def _total(self) -> float:
-        return float(self._tree.total)
-
-    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        indices: NDArray[np.int64] = self._tree.find(prefix)
-        return indices
-
-    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        self._tree.update(indices, priorities)
-
-    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        priorities: NDArray[np.floating] = self._tree.get(indices)
-        return priorities

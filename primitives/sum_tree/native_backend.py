@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from primitives.sum_tree.base import SumTree, checked_integer
+from primitives.sum_tree.extension import ExtensionSumTree
 
 SIMD = ("", "avx512", "avx2", "portable")
 
@@ -50,7 +51,7 @@ def create(
     return NativeSumTree(capacity, fanout, dtype, simd, aligned, running_sums_max, threads)
 
 
-class NativeSumTree(SumTree):
+class NativeSumTree(ExtensionSumTree):
     """A sum tree whose calls are atomic under the GIL, which they hold throughout.
 
     `sample` seeds a vectorised xoshiro256++ with 128 bits from the Generator: the same Generator state gives
@@ -131,17 +132,3 @@ class NativeSumTree(SumTree):
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
         indices: NDArray[np.int64] = self._tree.sample(batch_size, rng, stratified)
         return indices
-
-    def _total(self) -> float:
-        return float(self._tree.total)
-
-    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        indices: NDArray[np.int64] = self._tree.find(prefix)
-        return indices
-
-    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        self._tree.update(indices, priorities)
-
-    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        priorities: NDArray[np.floating] = self._tree.get(indices)
-        return priorities

@@ -1,0 +1,28 @@
+"""What sum trees of the native extension share: a public call, once checked, is one call of the extension."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.sum_tree.base import SumTree
+
+
+class ExtensionSumTree(SumTree):
+    """Hands checked arguments on to `_tree`, which a subclass makes."""
+
+    _tree: Any
+
+    def _total(self) -> float:
+        return float(self._tree.total)
+
+    def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
+        indices: NDArray[np.int64] = self._tree.find(prefix)
+        return indices
+
+    def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        self._tree.update(indices, priorities)
+
+    def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
+        priorities: NDArray[np.floating] = self._tree.get(indices)
+        return priorities
