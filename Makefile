@@ -42,11 +42,15 @@ $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
 
 install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native build
 
+# A file's tests share what they set up, so that a file goes to one process.
+TEST_PROCESSES ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+
 test: install  ## install what the tests need and pass them (at most 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -m 'not slow and not gpu'
+	$(PYTEST) -m 'not slow and not gpu'
 
 test-slow: install  ## the tests that take longer than `make test` allows
-	$(BIN)/python -m pytest -m 'slow and not gpu'
+	$(PYTEST) -m 'slow and not gpu'
 
 test-all: test test-slow  ## every test that needs no GPU
 
