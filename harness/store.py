@@ -43,6 +43,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord"
 
 _RUN_VALUES = "INTO run (key, tier, revision, fingerprint, machine, started_at) VALUES (?, ?, ?, ?, ?, ?)"
 _COLUMNS = tuple(f.name for f in fields(Measurement))
+_RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
 _INSERT = f"INSERT INTO measurement (cell_id, {', '.join(_COLUMNS)}) VALUES (?{', ?' * len(_COLUMNS)})"
 
 
@@ -304,27 +305,22 @@ class Store:
             {} if run is None else {"cell.run_id": run}
         ):
             record = runs[cell_run]
-            head = {"run": record.id, "run_key": record.key, "tier": record.tier, "revision": record.revision}
-            head |= {"fingerprint": record.fingerprint, "started_at": record.started_at}
-            head |= {"cell": cell, "finished_at": finished_at}
-            rows.append(head | {name: getattr(measurement, name) for name in _COLUMNS})
-            rows[-1]["provenance"] = str(measurement.provenance)
-        columns = [
-            "run",
-            "run_key",
-            "tier",
-            "revision",
-            "fingerprint",
-            "started_at",
-            "cell",
-            "finished_at",
-            *_COLUMNS,
-        ]
-        frame = pd.DataFrame(rows, columns=columns)
+            head = (
+                record.id,
+                record.key,
+                record.tier,
+                record.revision,
+                record.fingerprint,
+                record.started_at,
+            )
+            values = {name: getattr(measurement, name) for name in _COLUMNS}
+            values["provenance"] = str(measurement.provenance)
+            rows.append((*head, cell, finished_at, *values.values()))
+        frame = pd.DataFrame(rows, columns=[*_RUN_COLUMNS, *_COLUMNS])
         return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
 
     def copy_from(self, other: "Store") -> int:
-        """Adds the runs of another store, cell by cell; what this store has already is left as it is.
+        """Adds the runs of another store, cell by cell: all of them or none; what this store has is left as it is.
 
         Args:
             other: an open store.
@@ -335,22 +331,24 @@ class Store:
         Raises:
             UserError: this store cannot be written, or the other holds something that is no measurement.
         """
+        with self.writing() as database:
+            return sum(self._copy_run(database, other, record) for record in other.runs())
+
+    def _copy_run(self, database: sqlite3.Connection, other: "Store", record: RunRecord) -> int:
+        by_cell: dict[tuple[str, str], list[Measurement]] = {}
+        for (_, cell, finished_at), measurement in other._select({"cell.run_id": record.id}):
+            by_cell.setdefault((cell, finished_at), []).append(measurement)
+        values: tuple[str, ...] = (record.key, record.tier, record.revision, record.fingerprint)
+        values += (json.dumps(record.machine), record.started_at)
+        database.execute(f"INSERT OR IGNORE {_RUN_VALUES}", values)
+        (run_id,) = database.execute("SELECT id FROM run WHERE key = ?", (record.key,)).fetchone()
         copied = 0
-        for record in other.runs():
-            by_cell: dict[tuple[str, str], list[Measurement]] = {}
-            for (_, cell, finished_at), measurement in other._select({"cell.run_id": record.id}):
-                by_cell.setdefault((cell, finished_at), []).append(measurement)
-            with self.writing() as database:
-                values: tuple[str, ...] = (record.key, record.tier, record.revision, record.fingerprint)
-                values += (json.dumps(record.machine), record.started_at)
-                database.execute(f"INSERT OR IGNORE {_RUN_VALUES}", values)
-                (run_id,) = database.execute("SELECT id FROM run WHERE key = ?", (record.key,)).fetchone()
-                for (cell, finished_at), measurements in by_cell.items():
-                    query = "INSERT OR IGNORE INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
-                    added = database.execute(query, (run_id, cell, finished_at))
-                    if added.rowcount == 1:
-                        database.executemany(_INSERT, [(added.lastrowid, *_to_row(m)) for m in measurements])
-                        copied += 1
+        for (cell, finished_at), measurements in by_cell.items():
+            query = "INSERT OR IGNORE INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
+            added = database.execute(query, (run_id, cell, finished_at))
+            if added.rowcount == 1:
+                database.executemany(_INSERT, [(added.lastrowid, *_to_row(m)) for m in measurements])
+                copied += 1
         return copied
 
     def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Measurement]]:

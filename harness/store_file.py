@@ -5,6 +5,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from harness.errors import UserError
@@ -117,15 +118,19 @@ def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str | None]]:
     return database.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Refuses a file whose tables are not exactly this version's (a trigger could do anything)."""
+@cache
+def _schema() -> list[tuple[str, str | None]]:
     reference = sqlite3.connect(":memory:")
     try:
         reference.executescript(_SCHEMA)
-        expected = _schema_of(reference)
+        return _schema_of(reference)
     finally:
         reference.close()
-    if _schema_of(database) != expected:
+
+
+def check_schema(path: Path, database: sqlite3.Connection) -> None:
+    """Refuses a file whose tables are not exactly this version's (a trigger could do anything)."""
+    if _schema_of(database) != _schema():
         raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")
 
 

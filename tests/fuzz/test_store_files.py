@@ -16,7 +16,7 @@ from tests.fuzz.fuzzing import A_DRAW, accepted, each, generators, many, several
 pytestmark = whole
 
 
-def _store_bytes(path, cells, rows):
+def _store_bytes(path, runs, cells, rows):
     row = {
         "suite": "s",
         "primitive": "p",
@@ -26,22 +26,28 @@ def _store_bytes(path, cells, rows):
         "value": 1.0,
     }
     with Store.open(path) as store:
-        run = store.begin_run("quick", "r", {"fingerprint": "f"})
-        for cell in range(cells):
-            run.finish(str(cell), [Measurement(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * rows)
+        for revision in range(runs):
+            run = store.begin_run("quick", str(revision), {"fingerprint": "f"})
+            for cell in range(cells):
+                run.finish(
+                    str(cell), [Measurement(**row, samples=(1.0, 2.0), details={"k": "v" * 200})] * rows
+                )
     return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     """A store of several pages."""
-    return _store_bytes(tmp_path_factory.mktemp("original") / "store.sqlite", 6, 3)
+    return _store_bytes(tmp_path_factory.mktemp("original") / "store.sqlite", 1, 6, 3)
+
+
+ROWS = 6
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A store of few rows: what is spoiled is their content."""
-    return _store_bytes(tmp_path_factory.mktemp("small") / "store.sqlite", 3, 1)
+    """A store of two runs, few rows each: what is spoiled is their content."""
+    return _store_bytes(tmp_path_factory.mktemp("small") / "store.sqlite", 2, ROWS // 2, 1)
 
 
 @pytest.fixture(scope="module")
@@ -116,23 +122,28 @@ COLUMNS = [
 
 @st.composite
 def changes(draw):
-    """Columns, and the texts that a stranger has put there."""
+    """Columns, the texts that a stranger has put there, and in which rows: all, every second, or one."""
     rng, found = draw(generators), draw(several(texts.filter(encodable)))
-    return [
-        [(*rng.choice(COLUMNS), rng.choice(found)) for _ in range(rng.randint(1, 3))] for _ in range(A_DRAW)
-    ]
+
+    def change():
+        rows = rng.choice((1, 2, ROWS))
+        return *rng.choice(COLUMNS), rng.choice(found), rows, rng.randrange(rows)
+
+    return [[change() for _ in range(rng.randint(1, 3))] for _ in range(A_DRAW)]
 
 
-def changed(path, original, change):
-    """Writes a store with changes in every second row."""
-    put(path, original)
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA journal_mode = MEMORY")
+def changed(original, change):
+    """The bytes of a store with changes."""
+    database = sqlite3.connect(":memory:")
+    database.deserialize(original)
     with database:
-        for table, column, text in change:
+        for table, column, text, rows, row in change:
             # A name or key that is there already is no change that a database would take.
-            database.execute(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE id % 2 = 1", (text,))
+            query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE id % ? = ?"
+            database.execute(query, (text, rows, row))
+    content = database.serialize()
     database.close()
+    return content
 
 
 @many
@@ -140,26 +151,37 @@ def changed(path, original, change):
 def test_store_content(small, folder, inputs):
     path = folder / "content.sqlite"
     for change in each(inputs):
-        changed(path, small, change)
+        put(path, changed(small, change))
         found = accepted(lambda: use(path))
         if found is not None:
-            assert len(found[1]) == 3
+            assert len(found[1]) == ROWS
 
 
 @many
 @given(inputs=changes())
 def test_a_merge_takes_a_stranger_s_store_whole_or_not_at_all(small, folder, inputs):
     """The migration of rows from one store into another."""
-    theirs, ours = folder / "theirs.sqlite", folder / "ours.sqlite"
-    for change in each(inputs):
-        changed(theirs, small, change)
-        ours.write_bytes(small)
-        with Store.open(ours) as store:
-            before = store.measurements(run=1)
+    theirs, ours = folder / "theirs" / "store.sqlite", folder / "ours.sqlite"
+    theirs.parent.mkdir(exist_ok=True)
+    ours.write_bytes(small)
+    with Store.open(ours) as store:
+        runs, before = store.runs(), store.measurements()
+        for change in each(inputs):
+            put(theirs, changed(small, change))
             with Store.open(theirs, read_only=True) as other:
-                copied = accepted(lambda store=store, other=other: store.copy_from(other))
+                copied = accepted(lambda other=other: store.copy_from(other))
             rows = store.measurements()
-            assert store.measurements(run=1)[: len(before)] == before, "what was there is as it was"
-            assert all(isinstance(row, Measurement) for row in rows)
-            if copied is not None:
-                assert len(rows) == len(before) + copied
+            assert rows[: len(before)] == before, "what was there is as it was"
+            assert len(rows) == len(before) + (copied or 0)
+            assert store.runs()[: len(runs)] == runs
+            if copied is None:
+                assert len(store.runs()) == len(runs), "nothing of a store that is refused"
+            emptied(store, runs[-1].id, len(before))
+
+
+def emptied(store, run, measurements):
+    """Takes out again what a merge has brought, so that the next input finds the store as it was."""
+    with store.writing() as database:
+        database.execute("DELETE FROM measurement WHERE id > ?", (measurements,))
+        database.execute("DELETE FROM cell WHERE id > ?", (measurements,))
+        database.execute("DELETE FROM run WHERE id > ?", (run,))
