@@ -5,6 +5,8 @@ from pathlib import Path
 
 import hypothesis
 
+import harness.cluster  # noqa: F401  (before whatever imports Ray, which reads its settings then)
+
 # Speed is measured in benchmarks; a machine that is busy with something else fails no test. Where CI is set,
 # hypothesis' own profile also draws the same inputs each time; everywhere else they are new ones.
 if hypothesis.settings.get_current_profile_name() != "ci":

@@ -1,7 +1,7 @@
 """Baselines that misbehave in the middle of a cell: a failure with a name each, and nothing of them is left."""
 
-import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +19,7 @@ from harness.progress import silent
 from harness.reproduce import Cell
 from harness.store import Store
 from harness.workers import FailureKind, Worker
+from tests.faults import named_memory
 
 pytestmark = pytest.mark.timeout(900)
 NASTY = Path(__file__).parents[1] / "harness" / "nasty_worker.py"
@@ -45,6 +46,20 @@ def temporary(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return folder
+
+
+def test_named_memory_of_a_process_below_this_one_is_seen():
+    program = "from multiprocessing.shared_memory import SharedMemory as S; m = S(create=True, size=1); "
+    program += "print(flush=True); input(); m.unlink()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe) as process:
+        process.stdout.readline()
+        with named_memory.watched() as shared:
+            while not shared:
+                time.sleep(0.01)
+        assert all(path.exists() for path in shared)
+        process.communicate(b"\n")
+    assert not any(path.exists() for path in shared)
 
 
 def row():
@@ -78,11 +93,11 @@ def comparing(baseline, monkeypatch):
     ],
 )
 def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, temporary, monkeypatch):
-    children, shared = set(psutil.Process().children(recursive=True)), set(os.listdir("/dev/shm"))
+    children = set(psutil.Process().children(recursive=True))
     path = tmp_path / "store.sqlite"
     before, after = (Cell(key, 1, lambda run, report: [row()]) for key in ("before", "after"))
     cells = [before, comparing(baseline, monkeypatch), after]
-    with Store.open(path) as store:
+    with Store.open(path) as store, named_memory.watched() as shared:
         run = store.begin_run("quick", "r", MACHINE)
         reproduce.execute(run, cells, silent)
     with Store.open(path, read_only=True) as store:
@@ -97,7 +112,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
     assert sum(map(len, told.details["last_lines"])) <= workers.LAST_LINES * workers.MAX_LINE_CHARACTERS
     assert set(psutil.Process().children(recursive=True)) <= children
     assert list(temporary.iterdir()) == []
-    assert set(os.listdir("/dev/shm")) <= shared
+    assert [path for path in shared if path.exists()] == []
     assert {path.name for path in tmp_path.iterdir()} == {"store.sqlite", "temporary"}
 
 

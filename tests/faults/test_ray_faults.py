@@ -8,13 +8,13 @@ import sys
 import tempfile
 import textwrap
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.store import Store
+from tests.faults.named_memory import held_by
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
@@ -101,16 +101,6 @@ def wait_until(true, explain):
         time.sleep(0.1)
 
 
-def shared_memory(processes):
-    """The files of memory that processes share, as far as they have names."""
-    found = set()
-    for each in processes:
-        with suppress(OSError):
-            lines = Path(f"/proc/{each.pid}/maps").read_text().splitlines()
-            found |= {Path(line[line.index("/dev/shm/") :]) for line in lines if "/dev/shm/" in line}
-    return found
-
-
 def wait_gone(processes, files, folder):
     """Ray's processes notice by themselves that the driver is gone; the folder goes when they are."""
 
@@ -134,7 +124,7 @@ def test_a_killed_driver_of_cells_leaves_nothing_and_a_restart_completes(tmp_pat
         wait_until(lambda: process.poll() is not None or len(baseline()) >= 16, baseline)
         assert process.returncode is None
         below = psutil.Process(process.pid).children(recursive=True)
-        files = shared_memory(below) | {Path(each.environ()["TMPDIR"]) for each in baseline()}
+        files = held_by(below) | {Path(each.environ()["TMPDIR"]) for each in baseline()}
     finally:
         kill(process)
     wait_gone(below, files, temporary)
@@ -161,7 +151,7 @@ def test_a_killed_driver_of_a_training_leaves_nothing(temporary):
     process = start(TRAINING)
     try:
         below = below_when_told(process, "told warm\n")
-        files = shared_memory(below)
+        files = held_by(below)
     finally:
         kill(process)
     assert below
