@@ -48,7 +48,7 @@ def run(
         typer.Option("--steps", min=1, help="Gradient steps after the warm-up, instead of a time."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="That PyTorch may use.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="That the learner may compute with.")] = 1,
     actors: Annotated[
         int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
     ] = None,

@@ -205,7 +205,7 @@ class LearnerActor(_Role):
         number: int,
     ) -> None:
         super().__init__(threads)
-        self._learner = compose.learner_of(workload, mapping, batch_size, seed)
+        self._learner = compose.learner_of(workload, mapping, batch_size, seed, threads)
         self._number = number
         self._holds = -1  # the call whose state it has
 

@@ -114,6 +114,7 @@ def compose(
     presampled_batches: int = 0,
     fusion: Fusion | None = None,
     envpool: bool = False,
+    threads: int = 1,
 ) -> Parts:
     """Build the parts of a training.
 
@@ -126,6 +127,7 @@ def compose(
         presampled_batches: that will wait for their gradient step.
         fusion: what to fuse; by default the most that the mapping allows.
         envpool: step the environments with EnvPool.
+        threads: of the learner; see `learner_of`.
 
     Raises:
         UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
@@ -140,7 +142,7 @@ def compose(
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion)
-    trainee = learner_of(workload, mapping, batch_size, learner_seed)
+    trainee = learner_of(workload, mapping, batch_size, learner_seed, threads)
     return Parts(
         actors=actors_of(
             workload, environment_seed, exploration_seed, storage.fields, local_storage, envpool=envpool
@@ -253,12 +255,20 @@ def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: b
     return ActorPool(plan, learner, processes)
 
 
-def learner_of(workload: Task, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence) -> Learner:
+def learner_of(
+    workload: Task, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence, threads: int = 1
+) -> Learner:
     """The learner of a mapping.
+
+    Args:
+        workload, mapping, batch_size: what is learnt, and where.
+        seed: of its first state and its draws.
+        threads: that a native learner computes with; PyTorch's are set for the process, the others have their own.
 
     Raises:
         UserError: its backend or device is not there.
     """
+    own = {"threads": threads} if mapping.learner.backend == "native" else {}
     made: Learner = _create(
         mapping,
         "learner",
@@ -267,6 +277,7 @@ def learner_of(workload: Task, mapping: Mapping, batch_size: int, seed: np.rando
         algorithm_of(workload),
         batch_size=batch_size,
         seed=int(seed.generate_state(1)[0]),
+        **own,
     )
     return made
 

@@ -32,7 +32,7 @@ class OnPolicyTraining:
         mapping: what runs where.
         batch_size: M; the workload's by default.
         seed: of everything random.
-        threads: that PyTorch may use in this process.
+        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
         envpool: step the environments with EnvPool (`harness.environments.env_pool`).
         platform: tells the speed of links to simulated devices.
@@ -73,7 +73,7 @@ class OnPolicyTraining:
             raise UserError(workload.name, "batch_size", size, allowed)
         environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
-        self.learner = learner_of(workload, mapping, size, learner_seed)
+        self.learner = learner_of(workload, mapping, size, learner_seed, threads)
         plan = actors_of(
             workload, environment_seed, exploration_seed, fields, self._length, clip=True, envpool=envpool
         )

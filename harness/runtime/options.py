@@ -20,7 +20,7 @@ class Options:
 
     Attributes:
         actors: environments stepped in turns; the workload's own number where None.
-        threads: that PyTorch may use in this process.
+        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
         processes: to step the environments in, side by side; 0: in this one; None: what suits the algorithm
             (on-policy, where nothing else has work meanwhile, one a thread).
         envpool: step the environments with EnvPool, all of a process in one call, where it is installed and has them.

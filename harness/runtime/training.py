@@ -120,7 +120,7 @@ class Training:
         mapping: what runs where.
         batch_size: transitions in a gradient step; the workload's by default.
         seed: of everything random.
-        threads: that PyTorch may use in this process.
+        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
         presampled_batches: D; the workload's by default.
         fusion: which neighbours run as one call; by default as many as the mapping allows.
         overlap: gradient steps of an iteration, at least, that the actors work beside; 0: they take turns
@@ -194,6 +194,7 @@ class Training:
             presampled_batches=ahead,
             fusion=fusion,
             envpool=envpool,
+            threads=threads,
         )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         if reallocate:

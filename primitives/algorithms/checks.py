@@ -17,10 +17,11 @@ def positive(name: str, value: float) -> None:
     in_range(name, value, 0.0, open_low=True)
 
 
-def whole(name: str, value: int, low: int) -> None:
-    """`value` is an integer of at least `low`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name}: found {value!r}; allowed: an integer of at least {low}")
+def whole(name: str, value: int, low: int, high: float = math.inf) -> None:
+    """`value` is an integer of at least `low`, and at most `high`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name}: found {value!r}; allowed: an integer {allowed}")
 
 
 def one_of(name: str, value: str, allowed: Collection[str]) -> None:

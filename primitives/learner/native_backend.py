@@ -4,6 +4,11 @@ What it does to be fast: weights lie as the forward product reads them; products
 a tile is in registers; element-wise groups run block by block in the first-level cache; nothing is allocated,
 checked or looked up while a step runs; n steps are one call (`NativeExecutable.steps`).
 
+With more than one thread, large operations are cut into parts beforehand, one a thread (`native/program.hpp`): products
+by rows or columns, element-wise groups by blocks, reductions and picks by what stays, patches by images. Sums over a
+depth or a batch are not cut, so that the results are the same bits with any number of threads. The other threads wait
+at work for some microseconds, then sleep: between steps they take no time.
+
 All floats are float32. Integers inside element-wise programs are exact up to 2^24.
 """
 
@@ -39,6 +44,7 @@ from primitives.learner.native_layout import with_epilogues, with_own_layouts
 
 DTYPES = ("float32", "int32", "int64", "bool", "uint8")
 SIMD = ("", "avx512", "avx2", "portable")
+PART_NS = 1500.0  # handing a part of an operation to another thread takes below a microsecond
 
 
 def unavailable_reason() -> str:
@@ -72,21 +78,31 @@ def _require_float_arithmetic(graph: Graph) -> None:
 class NativeExecutable(Executable):
     """The graphs as programs of one C++ executor; the variants share the state, which lies first in the arena."""
 
-    def __init__(self, graphs: Mapping[str, Graph], *, simd: str = "") -> None:
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        *,
+        simd: str = "",
+        threads: int = 1,
+        part_ns: float = PART_NS,
+    ) -> None:
         """Lower the graphs.
 
         Args:
             graphs: by variant.
             simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest that this processor has.
+            threads: that share the large operations of a step, the caller's among them.
+            part_ns: about how long a thread has to be busy with its part of an operation, at least.
 
         Raises:
             UnsupportedOperationError: an operation or a dtype that the executor lacks; names the user's line.
-            ValueError: the processor lacks the instruction set.
+            ValueError: the processor lacks the instruction set, or `threads` is out of range.
         """
         from primitives import _native
 
         super().__init__(graphs)
         checks.one_of("simd", simd, SIMD)
+        checks.whole("threads", threads, 1, _native.learner.MAXIMUM_THREADS)
         for graph in graphs.values():
             require_supported(
                 graph, "native", kinds=tuple(NODE_KINDS), operations=tuple(ARITY), dtypes=DTYPES
@@ -97,9 +113,10 @@ class NativeExecutable(Executable):
         arena_bytes = 0
         lowerings: dict[str, _Lowering] = {}
         for variant, graph in lowered.items():
-            lowerings[variant] = _Lowering(graph, arena_bytes)
+            lowerings[variant] = _Lowering(graph, arena_bytes, threads)
             arena_bytes = lowerings[variant].end_bytes
-        self._executor: Any = _native.learner.Executor(arena_bytes, simd)
+        self._executor: Any = _native.learner.Executor(arena_bytes, simd, threads, part_ns)
+        self.threads = threads
         self.simd: str = self._executor.simd
         self._programs: dict[str, int] = {}
         first = next(iter(lowerings.values()))
@@ -199,7 +216,7 @@ class NativeExecutable(Executable):
 class _Lowering:
     """One graph's way into the executor: places its buffers, then emits its operations."""
 
-    def __init__(self, graph: Graph, start_bytes: int) -> None:
+    def __init__(self, graph: Graph, start_bytes: int, threads: int) -> None:
         self.graph = graph
         placed = plan(graph)
         self._offsets = [start_bytes + offset for offset in placed.offsets_bytes]
@@ -215,8 +232,8 @@ class _Lowering:
         for group in self._groups.values():
             for value in group.constants():
                 self.constant(value)
-        scratch_bytes = max((group.scratch_bytes for group in self._groups.values()), default=0)
-        self.scratch = self._allocated(scratch_bytes)
+        self.scratch_bytes = max((group.scratch_bytes for group in self._groups.values()), default=0)
+        self.scratch = self._allocated(threads * self.scratch_bytes)
         # Kernels may read one vector past the end of what they need.
         self.end_bytes: int = self._end + ALIGNMENT_BYTES
 
@@ -367,17 +384,27 @@ def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
 
 
 def create(
-    algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: int = 0, simd: str = ""
+    algorithm: Algorithm,
+    *,
+    device: str = "cpu",
+    batch_size: int,
+    seed: int = 0,
+    simd: str = "",
+    threads: int = 1,
 ) -> Learner:
     """A learner in C++; see `primitives.learner.create`.
 
     Args:
         simd: instruction set, one of `SIMD`; empty for the widest that this processor has.
+        threads: that share the large operations of a step, at most 64; its results are the same with any number.
 
     Raises:
-        ValueError: a device other than "cpu", or an instruction set that the processor lacks.
+        ValueError: a device other than "cpu", an instruction set that the processor lacks, or a number of threads
+            out of range.
     """
     from primitives.learner.native_learner import NativeLearner
 
     checks.one_of("device", device, ("cpu",))
-    return NativeLearner(algorithm, device=device, batch_size=batch_size, seed=seed, simd=simd)
+    return NativeLearner(
+        algorithm, device=device, batch_size=batch_size, seed=seed, simd=simd, threads=threads
+    )

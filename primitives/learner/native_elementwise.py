@@ -14,9 +14,15 @@ BLOCK = 512  # elements of a block
 
 
 class Places(Protocol):
-    """Where things lie in the executor's arena, in bytes."""
+    """Where things lie in the executor's arena, in bytes.
+
+    Attributes:
+        scratch: where the registers of the first thread begin; those of the others follow.
+        scratch_bytes: of each thread, a multiple of a vector.
+    """
 
     scratch: int
+    scratch_bytes: int
 
     def at(self, view: View) -> int:
         """The view's first element."""
@@ -211,7 +217,8 @@ class Group:
             for position, register in enumerate(self._node.results)
             if register in self._slot
         ]
-        executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores)
+        registers = (self._places.scratch, self._places.scratch_bytes)
+        executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores, registers)
 
     def constants(self) -> list[float]:
         """The constants that the group needs in memory."""

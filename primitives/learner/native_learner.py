@@ -72,7 +72,16 @@ def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
 class NativeLearner(GraphLearner):
     """See the module's text; `primitives.learner.create` makes one."""
 
-    def __init__(self, algorithm: Algorithm, *, device: str, batch_size: int, seed: int, simd: str) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        *,
+        device: str,
+        batch_size: int,
+        seed: int,
+        simd: str = "",
+        threads: int = 1,
+    ) -> None:
         """Trace and lower the algorithm's steps and its `act`, and make the initial state.
 
         An `act` that the executor cannot run stays with NumPy: `acts_natively`, and `acting_refusal` says why.
@@ -80,11 +89,12 @@ class NativeLearner(GraphLearner):
         self._acting_refusal = ""
 
         def compiled(graphs: Mapping[str, Graph]) -> NativeExecutable:
+            made = partial(NativeExecutable, simd=simd, threads=threads)
             try:
-                return NativeExecutable({**graphs, _ACT: acting_graph(algorithm)}, simd=simd)
+                return made({**graphs, _ACT: acting_graph(algorithm)})
             except UnsupportedOperationError as error:
                 self._acting_refusal = str(error)
-                return NativeExecutable(graphs, simd=simd)
+                return made(graphs)
 
         super().__init__(
             algorithm,

@@ -38,7 +38,7 @@ class Limits:
     product_gflops: float
 
     def note(self, call_s: float, peak_gflops: float) -> str:
-        """One line: shares of the measured time of a step, `call_s`, and of the core's peak."""
+        """One line: shares of the measured time of a step, `call_s`, and of the peak of its cores together."""
         parts = sorted(self.parts_s.items(), key=lambda part: -part[1])
         shares = ", ".join(f"{name} {seconds / call_s:.0%}" for name, seconds in parts)
         rest = max(0.0, 1 - self.step_s / call_s)
@@ -48,11 +48,11 @@ class Limits:
         )
 
 
-def limits(cell: Cell) -> Limits:
-    """Profile the native learner on a cell."""
+def limits(cell: Cell, threads: int = 1) -> Limits:
+    """Profile the native learner on a cell, on so many threads."""
     item = cell.item
     algorithm = algorithm_of(item)
-    made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native")
+    made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)
     batch = random_batch(item, cell.batch_size, np.random.default_rng(0))
     turns = Counter(algorithm.variant(step) for step in range(PERIOD))
     parts: dict[str, float] = defaultdict(float)

@@ -21,6 +21,8 @@ PYTORCH = ("eager", "pure", "tuned", "compiled")
 """The forms of PyTorch; the best of them is what the native learner is held against."""
 NATIVE = "native"
 NULL = "native (null)"
+NATIVE_ALONE = "native (1 thread)"
+"""The native learner on one thread, where the others have more."""
 WORKER = workers.BASELINES / "learner_worker.py"
 SET_UP_LIMIT_S = 1200.0  # RLtools compiles; SB3 plays until its replay can be sampled
 BLOCK_LIMIT_S = 300.0
@@ -39,7 +41,7 @@ def sides(cell: Cell, threads: int, *, compiled: bool) -> Iterator[Case[Any]]:
 
     Args:
         cell: what is timed.
-        threads: of PyTorch and the peers; the native learner has one.
+        threads: of PyTorch, the native learner and the peers.
         compiled: whether `torch.compile` takes part, which takes minutes to set up.
     """
     item, size = cell.item, cell.batch_size
@@ -52,12 +54,14 @@ def sides(cell: Cell, threads: int, *, compiled: bool) -> Iterator[Case[Any]]:
             yield _own_case(name, cell, partial(learner.create, algorithm, batch_size=size, mode=mode))
     for status in learner.backends():
         if status.available and not status.simulated and status.name not in ("torch", "reference"):
-            case = _own_case(
-                status.name, cell, partial(learner.create, algorithm, batch_size=size, backend=status.name)
-            )
-            yield case
-            if status.name == NATIVE:
-                yield replace(case, name=NULL)
+            make = partial(learner.create, algorithm, batch_size=size, backend=status.name)
+            if status.name != NATIVE:
+                yield _own_case(status.name, cell, make)
+                continue
+            case = _own_case(NATIVE, cell, partial(make, threads=threads))
+            yield from (case, replace(case, name=NULL))
+            if threads > 1:
+                yield _own_case(NATIVE_ALONE, cell, make)
     for name in cell.peers:
         yield _peer_case(name, cell, threads)
 

@@ -57,20 +57,25 @@ using InstructionArguments = std::tuple<int, int, std::vector<ArgumentArguments>
 // (view, offset of the block, whether one load does for all blocks)
 using TransferArguments = std::tuple<ViewArguments, Offset, bool>;
 
+// `registers`: of the threads, one after the other: where the first one's begin, and bytes of each.
 void add_elementwise(Executor &executor, int program, std::vector<long> shape, long block,
                      const std::vector<TransferArguments> &loads,
                      const std::vector<InstructionArguments> &instructions,
-                     const std::vector<TransferArguments> &stores) {
+                     const std::vector<TransferArguments> &stores, std::tuple<Offset, long> registers) {
     Elementwise group;
     group.count = 1;
     for (const long size : shape)
         group.count *= size;
     group.shape = std::move(shape);
     group.block = block;
+    group.registers = floats(executor, std::get<0>(registers));
+    group.registers_size = std::get<1>(registers) / static_cast<long>(sizeof(float));
     auto transfers = [&](const std::vector<TransferArguments> &given) {
         std::vector<Elementwise::Transfer> made;
-        for (const auto &[view, offset, once] : given)
+        for (const auto &[view, offset, once] : given) {
             made.push_back({view_of(executor, view), floats(executor, offset), once});
+            group.element_ns += once ? 0 : made.back().view.type == Type::float32 ? 0.2 : 1;
+        }
         return made;
     };
     group.loads = transfers(loads);
@@ -83,10 +88,12 @@ void add_elementwise(Executor &executor, int program, std::vector<long> shape, l
         for (std::size_t i = 0; i < 4; ++i) {
             const auto &[offset, step] = arguments[std::min(i, arguments.size() - 1)];
             made[i] = {floats(executor, offset), step};
+            group.element_ns += i < arguments.size() && step ? 0.04 : 0;
         }
         group.instructions.push_back({function, made[0], made[1], made[2], made[3]});
+        group.element_ns += operation_ns(static_cast<Op>(op));
     }
-    executor.program(program).operations.emplace_back(std::move(group));
+    executor.add(program, std::move(group));
 }
 
 void add_product(Executor &executor, int program, std::tuple<int, int, int> sizes,
@@ -104,7 +111,7 @@ void add_product(Executor &executor, int program, std::tuple<int, int, int> size
     p.rectify = rectify;
     p.mask = floats(executor, mask);
     std::tie(made.batch, made.a_batch, made.b_batch, made.c_batch) = batch;
-    executor.program(program).operations.emplace_back(made);
+    executor.add(program, made);
 }
 
 void add_reduce(Executor &executor, int program, int reduction, Offset x, Offset y, std::vector<long> shape,
@@ -120,7 +127,7 @@ void add_reduce(Executor &executor, int program, int reduction, Offset x, Offset
                 std::move(over_strides),
                 Reduce::Form::general};
     made.choose_form();
-    executor.program(program).operations.emplace_back(std::move(made));
+    executor.add(program, std::move(made));
 }
 
 void add_pick(Executor &executor, int program, const std::string &kind, std::vector<long> shape, int axis,
@@ -128,9 +135,8 @@ void add_pick(Executor &executor, int program, const std::string &kind, std::vec
     const char *names[] = {"gather", "scatter_add", "take", "argmax", "argmin"};
     for (int i = 0; i < 5; ++i)
         if (kind == names[i]) {
-            executor.program(program).operations.emplace_back(
-                Pick{static_cast<Pick::Kind>(i), std::move(shape), axis, limit, view_of(executor, x),
-                     view_of(executor, index), view_of(executor, y)});
+            executor.add(program, Pick{static_cast<Pick::Kind>(i), std::move(shape), axis, limit,
+                                       view_of(executor, x), view_of(executor, index), view_of(executor, y)});
             return;
         }
     throw nb::value_error(("kind: found " + kind).c_str());
@@ -149,7 +155,7 @@ void add_patches(Executor &executor, int program, bool adjoint, const std::vecto
     made.patches = floats(executor, patches);
     for (std::size_t i = 0; i < 4; ++i)
         made.image_strides[i] = image_strides.at(i);
-    executor.program(program).operations.emplace_back(made);
+    executor.add(program, made);
 }
 
 void set_transfers(Executor &executor, int program,
@@ -253,15 +259,31 @@ void bind_learner(nb::module_ &parent) {
     numpy::import_numpy();
     nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
     m.attr("OP_NAMES") = OPERATION_NAMES;
+    m.attr("MAXIMUM_THREADS") = MAXIMUM_THREADS;
     m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "");
     nb::class_<Executor>(m, "Executor")
         .def(
             "__init__",
-            [](Executor *self, std::size_t arena_bytes, const std::string &simd) {
-                new (self) Executor(arena_bytes, kernels_of(simd));
+            [](Executor *self, std::size_t arena_bytes, const std::string &simd, int threads,
+               double part_ns) {
+                if (threads < 1 || threads > MAXIMUM_THREADS)
+                    throw nb::value_error(("threads: found " + std::to_string(threads) + "; allowed: 1 to " +
+                                           std::to_string(MAXIMUM_THREADS))
+                                              .c_str());
+                new (self) Executor(arena_bytes, kernels_of(simd), threads, part_ns);
             },
-            nb::arg("arena_bytes"), nb::arg("simd") = "")
+            nb::arg("arena_bytes"), nb::arg("simd") = "", nb::arg("threads") = 1, nb::arg("part_ns") = 0.0)
         .def_prop_ro("simd", [](const Executor &e) { return std::string(e.kernels().name); })
+        .def_prop_ro("threads", &Executor::threads)
+        .def(
+            "parts",
+            [](Executor &e, int program) {
+                std::vector<std::size_t> parts;
+                for (const auto &operation : e.program(program).parts)
+                    parts.push_back(std::max<std::size_t>(1, operation.size()));
+                return parts;
+            },
+            "How many threads share each operation")
         .def("add_program", &Executor::add_program)
         .def("add_elementwise", &add_elementwise)
         .def("add_product", &add_product)

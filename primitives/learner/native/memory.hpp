@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "native/memory_block.hpp"
@@ -33,6 +34,22 @@ struct StridedView {
     Type type = Type::float32;
     std::vector<long> strides;
 };
+
+// Whether the memory that the views span has a part in common, both being of this shape. It says so too of
+// views that lie between each other's elements.
+inline bool overlap(const StridedView &a, const StridedView &b, const std::vector<long> &shape) {
+    auto ends = [&](const StridedView &view) {
+        long first = 0, last = 1;
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            (view.strides[i] < 0 ? first : last) += (shape[i] - 1) * view.strides[i];
+        const auto start = reinterpret_cast<std::intptr_t>(view.data);
+        const auto bytes = static_cast<std::intptr_t>(item_bytes(view.type));
+        return std::pair(start + first * bytes, start + last * bytes);
+    };
+    const auto [a_first, a_end] = ends(a);
+    const auto [b_first, b_end] = ends(b);
+    return a_first < b_end && b_first < a_end;
+}
 
 // Page-aligned memory that starts at zero, on huge pages where it is that large.
 class Arena {

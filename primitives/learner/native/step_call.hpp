@@ -69,9 +69,10 @@ class StepCall {
     // its rule has it: the caller then converts, or says what is wrong. `draw` gives the draws; it is called
     // after all was found right.
     nb::object step(nb::handle batch, nb::handle weights, nb::handle draw) {
+        const auto &program = executor_.program(program_);
+        executor_.expect(program);
         if (!load(batch, weights))
             return nb::none();
-        const auto &program = executor_.program(program_);
         if (program.inputs.size() > rules_.size())
             load_draws(program, draw());
         {

@@ -59,10 +59,12 @@ def test_a_delayed_policy_counts_for_its_share_of_the_steps():
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo", "pendulum-td3"])
-def test_every_side_of_a_cell_passes_its_check(name):
-    cases = list(sides.sides(Cell(name, name, 32, peers=()), 1, compiled=False))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_side_of_a_cell_passes_its_check(name, threads):
+    cases = list(sides.sides(Cell(name, name, 32, peers=()), threads, compiled=False))
     timings = measure(cases, ONCE)
     assert {"eager", "pure", "tuned", "native", "native (null)"} <= timings.keys()
+    assert ("native (1 thread)" in timings) == (threads > 1)
     assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
 
 
@@ -179,11 +181,15 @@ def test_a_result_compares_with_the_best_of_pytorch_and_with_peers(result):
     assert result.share_of_peak("native") == pytest.approx(flops * 1000 / 100e9)
 
 
-def test_the_native_learner_has_one_thread_whatever_the_others_have(result):
-    doubled = replace(result, threads=2)
-    assert (doubled.threads_of("native"), doubled.threads_of("tuned")) == (1, 2)
-    assert doubled.share_of_peak("tuned") == pytest.approx(result.share_of_peak("tuned") / 2)
-    assert doubled.share_of_peak("native") == result.share_of_peak("native")
+def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside(result):
+    alone = {"native (1 thread)": timing("native (1 thread)", 1.5e-3)}
+    doubled = replace(result, threads=2, timings=result.timings | alone)
+    assert [doubled.threads_of(side) for side in ("native", "native (null)", "tuned")] == [2, 2, 2]
+    assert doubled.threads_of("native (1 thread)") == 1
+    assert doubled.share_of_peak("native") == pytest.approx(result.share_of_peak("native") / 2)
+    assert doubled.share_of_peak("native (1 thread)") == pytest.approx(result.share_of_peak("native") / 1.5)
+    assert "1.50x one thread [1.50, 1.50]" in doubled.verdicts()
+    assert "products at 50 GFLOP/s, 25% of the peak" in doubled.note()
     assert not [text for text in doubled.verdicts() if "target" in text]
 
 

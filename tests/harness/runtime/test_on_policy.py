@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from harness import workload
+from harness.conditions import torch_threads
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 
 MAPPING = Mapping.parse("torch-native-cpu")
@@ -27,6 +29,15 @@ def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
     tables["replay"]["capacity"] = 64
     tables["training"] |= {"batch_size": 16, "batch_sizes": [16], "actors": 2, "learning_starts": 64}
     return workload.from_tables(tables, "test")
+
+
+def test_a_native_learner_has_the_threads_of_the_run():
+    mapping = Mapping.parse("native-native-cpu")
+    for item in (small(), workload.load("cartpole-ddpg")):
+        with torch_threads(1):  # put back afterwards
+            training = start(item, mapping, options=Options(threads=2, processes=0))
+        training.close()
+        assert training.learner.executable.threads == 2
 
 
 PENDULUM = ("Pendulum-v1", (3,), "continuous", 1)

@@ -1,7 +1,7 @@
 """Every graph backend against PyTorch in float64: all algorithms, and one that is not ours."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from primitives.learner import trace
 from primitives.learner.executable import Executable
 from primitives.learner.graph import Graph
 from primitives.learner.graph_learner import step_graph
+from primitives.learner.native_backend import NativeExecutable
 from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import (
     CASES,
@@ -33,7 +34,7 @@ STEPS = 5
 # batch and layers; their rounding errors stay below some tens of units in the last place.
 TOLERANCE = {"float64": 1e-10, "float32": 3e-5}
 REASONS = {status.name: status.reason for status in learner.backends() if status.name != "torch"}
-VARIANTS = [*REASONS, "native avx2", "native portable"]
+VARIANTS = [*REASONS, "native avx2", "native portable", "native 2 threads", "native 3 threads"]
 
 
 Example = Callable[[int], tuple[Any, Any, Any]]
@@ -45,11 +46,13 @@ def compile_graphs(request: pytest.FixtureRequest) -> Callable[..., Executable]:
     name, _, simd = request.param.partition(" ")
     if REASONS[name]:
         pytest.skip(REASONS[name])
+    if simd.endswith("threads"):
+        return partial(NativeExecutable, threads=int(simd.split()[0]), part_ns=0)
     if simd and _native.simd_level() not in ("avx512", simd) and simd != "portable":
         pytest.skip(f"this processor has no {simd}")
-    module = load("primitives.learner", learner.BACKENDS, name)
     if simd:
-        return lambda graphs: module.NativeExecutable(graphs, simd=simd)
+        return partial(NativeExecutable, simd=simd)
+    module = load("primitives.learner", learner.BACKENDS, name)
     return module.compile_graphs  # type: ignore[no-any-return]
 
 

@@ -2,12 +2,40 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "learner/native/kernels.hpp"
 #include "learner/native/memory.hpp"
+#include "learner/native/ranges.hpp"
 
 namespace placerl::learner {
+
+// About how long an operation takes for an element in the first-level cache.
+inline double operation_ns(Op op) {
+    switch (op) {
+    case Op::sin:
+    case Op::cos:
+    case Op::erf:
+    case Op::pow:
+    case Op::expm1:
+        return 5; // calls of the C library
+    case Op::exp:
+    case Op::log:
+    case Op::log1p:
+    case Op::tanh:
+    case Op::sigmoid:
+        return 0.5;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal:
+    case Op::remainder:
+        return 0.2;
+    default:
+        return 0.05;
+    }
+}
 
 // A fused group: for each block of elements, load what does not lie ready, run the instructions, store the
 // rest.
@@ -27,10 +55,13 @@ struct Elementwise {
         bool once; // the same for every block
     };
     std::vector<long> shape;
-    long count = 0;
+    long first = 0, count = 0; // the elements first .. count - 1 of the shape are worked on
     long block = 0;
     std::vector<Transfer> loads, stores;
     std::vector<Instruction> instructions;
+    double element_ns = 0;            // what one costs, about
+    const float *registers = nullptr; // the memory of those arguments that are no view
+    long registers_size = 0;          // floats; that of another thread follows it
 
     void load(const Transfer &t, long start, long size) const {
         const StridedView &view = t.view;
@@ -78,7 +109,7 @@ struct Elementwise {
         for (const Transfer &t : loads)
             if (t.once)
                 load(t, 0, std::min(block, count));
-        for (long start = 0; start < count; start += block) {
+        for (long start = first; start < count; start += block) {
             const long size = std::min(block, count - start);
             for (const Transfer &t : loads)
                 if (!t.once)
@@ -89,6 +120,74 @@ struct Elementwise {
             for (const Transfer &t : stores)
                 store(t, start, size);
         }
+    }
+
+    // About how long it takes on one core.
+    double cost_ns() const { return static_cast<double>(count - first) * element_ns; }
+
+    // The group in at most so many parts of whole blocks, each with registers of its own.
+    std::vector<Elementwise> split(int parts) const {
+        if (!in_any_order())
+            return {*this};
+        std::vector<Elementwise> made;
+        for (const auto &[begin, size] : ranges((count + block - 1) / block, 1, parts)) {
+            Elementwise part = *this;
+            part.first = begin * block;
+            part.count = std::min(count, (begin + size) * block);
+            part.move_registers(static_cast<long>(made.size()) * registers_size);
+            made.push_back(std::move(part));
+        }
+        return made;
+    }
+
+  private:
+    bool is_register(const float *p) const {
+        const std::less<const float *> before; // of pointers into different arrays
+        return !before(p, registers) && before(p, registers + registers_size);
+    }
+
+    void move_registers(long floats) {
+        auto move = [&](auto *&p) { p += is_register(p) ? floats : 0; };
+        for (Transfer &t : loads)
+            move(t.block);
+        for (Transfer &t : stores)
+            move(t.block);
+        for (Instruction &i : instructions)
+            for (Argument *argument : {&i.target, &i.a, &i.b, &i.c})
+                move(argument->base);
+    }
+
+    // Whether the blocks may be done in any order: what is written is read at the same element or not at all.
+    bool in_any_order() const {
+        std::vector<StridedView> reads, writes;
+        auto add = [&](std::vector<StridedView> &views, const Argument &argument) {
+            if (is_register(argument.base))
+                return;
+            StridedView view{reinterpret_cast<std::byte *>(argument.base), Type::float32, {}};
+            view.strides.assign(shape.size(), 0);
+            for (long i = static_cast<long>(shape.size()) - 1, stride = argument.step; i >= 0; --i) {
+                view.strides[static_cast<std::size_t>(i)] = stride;
+                stride *= shape[static_cast<std::size_t>(i)];
+            }
+            views.push_back(std::move(view));
+        };
+        for (const Transfer &t : loads)
+            reads.push_back(t.view);
+        for (const Transfer &t : stores)
+            writes.push_back(t.view);
+        for (const Instruction &i : instructions) {
+            add(writes, i.target);
+            for (const Argument *argument : {&i.a, &i.b, &i.c})
+                add(reads, *argument);
+        }
+        for (const StridedView &write : writes)
+            for (const auto *others : {&reads, &writes})
+                for (const StridedView &other : *others)
+                    if (overlap(write, other, shape) &&
+                        (write.data != other.data || write.type != other.type ||
+                         write.strides != other.strides))
+                        return false;
+        return true;
     }
 };
 

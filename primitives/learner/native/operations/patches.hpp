@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "learner/native/ranges.hpp"
 
 namespace placerl::learner {
 
@@ -26,10 +29,10 @@ struct Patches {
                                   j * image_strides[3]] = 0;
         const bool inside = padding_height == 0 && padding_width == 0;
         float *patch = patches;
-        const long patch_size = channels * kernel_height * kernel_width;
+        const long size = patch_size();
         for (long b = 0; b < batch; ++b)
             for (long i = 0; i < out_height; ++i)
-                for (long j = 0; j < out_width; ++j, patch += patch_size) {
+                for (long j = 0; j < out_width; ++j, patch += size) {
                     const long top = i * stride_height - padding_height;
                     const long left = j * stride_width - padding_width;
                     float *plane = image + b * image_strides[0];
@@ -42,7 +45,28 @@ struct Patches {
                 }
     }
 
+    // About how long it takes on one core.
+    double cost_ns() const {
+        constexpr double ELEMENT_NS = 0.3;
+        return static_cast<double>(batch * out_height * out_width * patch_size()) * ELEMENT_NS;
+    }
+
+    // The operation in at most so many parts of whole images.
+    std::vector<Patches> split(int parts) const {
+        std::vector<Patches> made;
+        for (const auto &[first, size] : ranges(batch, 1, parts)) {
+            Patches part = *this;
+            part.batch = size;
+            part.image += first * image_strides[0];
+            part.patches += first * out_height * out_width * patch_size();
+            made.push_back(part);
+        }
+        return made;
+    }
+
   private:
+    long patch_size() const { return channels * kernel_height * kernel_width; }
+
     // The patch whose first element is at `corner`, all of it inside the image.
     void copy_patch(const float *corner, float *patch) const {
         const long area = kernel_height * kernel_width;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "learner/native/memory.hpp"
+#include "learner/native/ranges.hpp"
 
 namespace placerl::learner {
 
@@ -93,6 +94,35 @@ struct Pick {
                 std::memcpy(y.data + offset(y, position) * 8, &result, 8);
             });
         }
+    }
+
+    // About how long it takes on one core.
+    double cost_ns() const {
+        constexpr double ELEMENT_NS = 5;
+        double elements = kind == Kind::argmax || kind == Kind::argmin ? static_cast<double>(limit) : 1;
+        for (const long size : shape)
+            elements *= static_cast<double>(size);
+        return elements * ELEMENT_NS;
+    }
+
+    // The operation in at most so many parts: along the longest dimension beside the axis.
+    std::vector<Pick> split(int parts) const {
+        std::size_t chosen = shape.size();
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            if (static_cast<int>(i) != axis && (chosen == shape.size() || shape[i] > shape[chosen]))
+                chosen = i;
+        if (chosen == shape.size() || y.strides[chosen] == 0)
+            return {*this};
+        std::vector<Pick> made;
+        for (const auto &[first, size] : ranges(shape[chosen], 1, parts)) {
+            Pick part = *this;
+            part.shape[chosen] = size;
+            for (StridedView *view : {&part.x, &part.index, &part.y})
+                if (chosen < view->strides.size() && !(kind == Kind::take && view == &part.index))
+                    view->data += first * view->strides[chosen] * static_cast<long>(item_bytes(view->type));
+            made.push_back(std::move(part));
+        }
+        return made;
     }
 };
 

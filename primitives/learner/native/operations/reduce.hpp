@@ -1,11 +1,13 @@
 // Sums, maxima and minima over dimensions.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "learner/native/kernels.hpp"
 #include "learner/native/memory.hpp"
+#include "learner/native/ranges.hpp"
 
 namespace placerl::learner {
 
@@ -58,6 +60,34 @@ struct Reduce {
             });
             y[to] = result;
         });
+    }
+
+    // About how long it takes on one core.
+    double cost_ns() const {
+        double elements = 1;
+        for (const auto *sizes : {&shape, &over})
+            for (const long size : *sizes)
+                elements *= static_cast<double>(size);
+        const bool vectors = form == Form::all || (form == Form::rows && reduction == Reduction::sum);
+        return elements * (vectors ? 0.1 : 1.0);
+    }
+
+    // The reduction in at most so many parts of what stays: along its longest dimension.
+    std::vector<Reduce> split(int parts) const {
+        if (shape.empty())
+            return {*this};
+        const auto longest =
+            static_cast<std::size_t>(std::max_element(shape.begin(), shape.end()) - shape.begin());
+        const bool whole_lines = longest == shape.size() - 1; // no line of y is written by two threads
+        std::vector<Reduce> made;
+        for (const auto &[first, size] : ranges(shape[longest], whole_lines ? 16 : 1, parts)) {
+            Reduce part = *this;
+            part.shape[longest] = size;
+            part.x += first * x_strides[longest];
+            part.y += first * y_strides[longest];
+            made.push_back(std::move(part));
+        }
+        return made;
     }
 
   private:
