@@ -11,9 +11,11 @@ from harness import (
     accelerator_simulation,
     compare,
     core_scaling,
+    environment_steps,
     fixed_point_throughput,
     fixed_point_training,
     platform_model,
+    ppo_iterations,
     predicting,
     profiling,
     relaxed_training,
@@ -247,7 +249,7 @@ def relaxed_cells(tier: Tier) -> list[Cell]:
 
 
 def experiment_cells(tier: Tier) -> list[Cell]:
-    """Actors and learners against cores, and PPO's accelerator simulated."""
+    """Actors and learners against cores; PPO's accelerator simulated, its iterations and its environments' steps."""
 
     def alone(
         measure: Callable[[Report], list[Measurement]],
@@ -256,7 +258,7 @@ def experiment_cells(tier: Tier) -> list[Cell]:
 
     return [
         Cell(f"claim/{key}", estimate_s, alone(measure))
-        for module in (core_scaling, accelerator_simulation)
+        for module in (core_scaling, accelerator_simulation, ppo_iterations, environment_steps)
         for key, estimate_s, measure in module.experiments(tier.name)
     ]
 

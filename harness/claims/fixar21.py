@@ -3,7 +3,7 @@
 import pandas as pd
 
 from harness import simulated_array
-from harness.claims import fixar_array, fpga_cells
+from harness.claims import fixar_array, fixar_sizes, fpga_cells
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import number
 from harness.claims.fixar21_training import (
@@ -49,56 +49,6 @@ def peak(frame: pd.DataFrame) -> Finding:
     if ours:
         explanation += " The array here, of as many elements at the same clock, is nearer to the former."
     return Finding(Outcome.INCONSISTENT, (table_peak, *ours), explanation)
-
-
-def hopper_actions(_: pd.DataFrame) -> Finding:
-    """FIX VI-B: the action size of Hopper against the environment's."""
-    import gymnasium
-
-    environment = gymnasium.make("Hopper-v5")
-    try:
-        shape = environment.action_space.shape
-    finally:
-        environment.close()
-    size = Number(
-        "action size of Hopper-v5", float(shape[0] if shape else 0), "count", Provenance.MEASURED, "Gymnasium"
-    )
-    if size.value == from_text("FIX.hopper_action")[0].value:
-        return Finding(Outcome.REPRODUCED, (size,))
-    return Finding(Outcome.INCONSISTENT, (size,), "The environment has another number of actions.")
-
-
-def network_size(_: pd.DataFrame) -> Finding:
-    """FIX Table II: network sizes against exact counts of the weights, 4 bytes each, biases left out."""
-    from primitives.algorithms.networks import MLP, forward_macs
-
-    state, action, first, second = (
-        int(n.value)
-        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
-    )
-    inputs, *hidden, outputs = (
-        int(n.value)
-        for n in from_text(
-            "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
-        )
-    )
-    networks = {
-        "FIXAR": ("actor of HalfCheetah (FIX VI-B)", MLP((state, first, second, action))),
-        "FCCM'20 [20]": ("policy of Humanoid (PPO 5.1)", MLP((inputs, *hidden, outputs))),
-    }
-    ours, agree = [], True
-    for column, (name, network) in networks.items():
-        # An MLP multiplies each weight once a sample.
-        size = 4 * forward_macs(network) / 1000
-        source = "weights x 4 bytes, primitives.algorithms.networks"
-        ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
-        agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
-    if not agree:
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), "The counts are others.")
-    explanation = (
-        "Each size is that of one policy network: the critic, which trains beside it, is not counted."
-    )
-    return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
 
 
 def normalised_peak(_: pd.DataFrame) -> Finding:
@@ -149,24 +99,6 @@ def efficiency(_: pd.DataFrame) -> Finding:
     return Finding(
         Outcome.REPRODUCED if agree else Outcome.INCONSISTENT, ours, "The text's own numbers agree."
     )
-
-
-def weight_memory(_: pd.DataFrame) -> Finding:
-    """FIX III: the memory that holds every weight, against the counts of actor and critic of HalfCheetah."""
-    from primitives.algorithms.networks import MLP, parameter_count
-
-    stated = from_text("FIX.weight_memory")[0]
-    state, action, first, second = (
-        int(n.value)
-        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
-    )
-    networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
-    size = 4 * sum(map(parameter_count, networks)) / 1e6
-    source = "weights and biases x 4 bytes, primitives.algorithms.networks"
-    ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
-    holds = 0.95 * stated.value <= size <= stated.value
-    said = "They fit, and fill it." if holds else "They do not fit, or leave it half empty."
-    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (ours,), said)
 
 
 CLAIMS = (
@@ -296,7 +228,31 @@ CLAIMS = (
         "On-chip memory that holds the weights of actor and critic",
         from_text("FIX.weight_memory"),
         "nothing",
-        weight_memory,
+        fixar_sizes.weight_memory,
+    ),
+    Claim(
+        "FIX-III-activations",
+        "III",
+        "On-chip memory that holds the activations of all 3 layers",
+        from_text("FIX.activation_memory"),
+        "nothing",
+        fixar_sizes.activation_memory,
+    ),
+    Claim(
+        "FIX-V-C",
+        "V-C",
+        "16-bit activations double the throughput of the array",
+        (),
+        ACCELERATOR,
+        fixar_array.half_precision,
+        reads=("claim/FIX-F10",),
+    ),
+    Claim(
+        "FIX-VI-A-clock",
+        "VI-A",
+        "Clock of the placed design",
+        from_text("FIX.clock"),
+        "placement on an Alveo U50 (Vivado)",
     ),
     Claim(
         "FIX-T2-size",
@@ -307,7 +263,7 @@ CLAIMS = (
             from_cell("fix_table_2", "network size", "FCCM'20 [20]"),
         ),
         "nothing",
-        network_size,
+        fixar_sizes.network_size,
     ),
     Claim(
         "FIX-T2-peak",
@@ -324,7 +280,22 @@ CLAIMS = (
         "Action size of Hopper",
         from_text("FIX.hopper_action"),
         "Gymnasium's Hopper-v5",
-        hopper_actions,
+        fixar_sizes.hopper_actions,
+        reads=(),
+    ),
+    Claim(
+        "FIX-VI-B-sizes",
+        "VI-B",
+        "State and action sizes of HalfCheetah and Swimmer, state size of Hopper",
+        from_text(
+            "FIX.halfcheetah_state",
+            "FIX.halfcheetah_action",
+            "FIX.hopper_state",
+            "FIX.swimmer_state",
+            "FIX.swimmer_action",
+        ),
+        "Gymnasium's HalfCheetah-v5, Hopper-v5 and Swimmer-v5",
+        fixar_sizes.environment_sizes,
         reads=(),
     ),
 )

@@ -7,9 +7,11 @@ import pandas as pd
 from harness import simulated_array
 from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import detail, number, records, select
-from harness.claims.number import Number, from_cell, from_text
+from harness.claims.number import Number, from_cell, from_text, ratio
 from harness.provenance import Provenance
 from primitives.fpga.cycles import fixar, networks
+
+TWICE = 2.0
 
 
 def simulated_rates(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
@@ -75,3 +77,24 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
     )
     leads = all(ours.value > value for value in earlier.values())
     return Finding(Outcome.IN_KIND if leads else Outcome.NOT_REPRODUCED, (ours,), explanation)
+
+
+def half_precision(frame: pd.DataFrame) -> Finding:
+    """FIX V-C: the array's rate with 16-bit activations over that with 32-bit ones, at every batch size."""
+    rates = simulated_rates(frame)
+    full, half = (rates[simulated_array.BACKENDS[bits]] for bits in (32, 16))
+    ours = tuple(
+        ratio(
+            f"batch size {size}: rate of 16-bit activations over that of 32-bit ones",
+            number(half[size], "16 bits"),
+            number(full[size], "32 bits"),
+        )
+        for size in sorted(full.keys() & half.keys())
+    )
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs="the array's simulated rates (claim/FIX-F10)")
+    said = "The products take half the passes; Adam, whose weights stay at 32 bits, takes as long."
+    if all(gain.value >= 0.95 * TWICE for gain in ours):
+        return Finding(Outcome.REPRODUCED, ours, said)
+    gains = all(gain.value > 1 for gain in ours)
+    return Finding(Outcome.IN_KIND if gains else Outcome.NOT_REPRODUCED, ours, said)

@@ -127,6 +127,15 @@ def table_7_throughput(_: pd.DataFrame) -> Finding:
     return Finding(Outcome.INCONSISTENT, ours, explanation)
 
 
+def table_7_pong(_: pd.DataFrame) -> Finding:
+    """MAP VII-E: the range of Pong's gains over RLlib against the one that Table VII implies."""
+    low, high = from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high")
+    ours = _power_table("Pong, DQN")
+    within = low.value <= ours[2].value <= high.value
+    said = "Table VII is of the largest batch; power times efficiency gives both throughputs."
+    return Finding(Outcome.REPRODUCED if within else Outcome.INCONSISTENT, ours, said)
+
+
 def table_7(_: pd.DataFrame) -> Finding:
     """MAP Table VII: its own arithmetic; the measurement itself needs watts."""
     efficiency = [from_cell("map_table_7", "CartPole, DDPG", f"{s} efficiency") for s in ("MAP", "RLlib")]

@@ -224,6 +224,14 @@ CLAIMS = (
         map_tables.table_7_throughput,
     ),
     Claim(
+        "MAP-F14-Pong",
+        "VII-E against Table VII",
+        "Range of Pong's gain over RLlib",
+        from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high"),
+        "nothing",
+        map_tables.table_7_pong,
+    ),
+    Claim(
         "MAP-T7",
         "VII-E, Table VII",
         "Gradient steps per second and watt, and their gain over RLlib",

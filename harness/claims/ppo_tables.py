@@ -1,11 +1,13 @@
-"""Checks of PPO's statements about its own Table 2 and networks: arithmetic over what it prints, without a run."""
+"""Checks of PPO's statements about its own Table 2: arithmetic over what it prints, without a run."""
+
+from itertools import pairwise, product
 
 import pandas as pd
 
 from harness.claims import published
 from harness.claims.base import Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text, ratio
-from harness.provenance import Provenance
+from harness.ppo_iterations import table_2
 
 TABLE = "ppo_table_2"
 BENCHMARKS = tuple(
@@ -13,6 +15,8 @@ BENCHMARKS = tuple(
 )
 PONG = "Pong, Baselines"
 PLATFORMS = ("CPU", "CPU-GPU", "CPU-FPGA")
+ROUGHLY = 1.2
+"""Throughputs whose ratio is no larger are about the same."""
 
 
 def _columns(benchmark: str, letter: str) -> list[str]:
@@ -111,47 +115,57 @@ def minibatches(_: pd.DataFrame) -> Finding:
     return Finding(outcome, tuple(n for numbers in kept.values() for n in numbers), said)
 
 
-def _megabits(parameters: int) -> float:
-    return 32 * parameters / 1e6
-
-
-def memory(_: pd.DataFrame) -> Finding:
-    """PPO 3.1: memory of the largest MLP of robotics and of the CNN policy, in 32-bit parameters."""
-    from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
-
-    mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
-    sizes = from_text(
-        "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+def printed_twice(_: pd.DataFrame) -> Finding:
+    """PPO Table 2: an iteration that stands in the columns of M and in those of N, on each platform."""
+    twice = []
+    for benchmark in (*BENCHMARKS, PONG):
+        columns = table_2(*benchmark.split(", "))
+        for first, iteration in columns.items():
+            again = [name for name, other in columns.items() if other == iteration and name > first]
+            for second, platform in product(again, PLATFORMS):
+                row = f"{benchmark}, {platform}"
+                numbers = (from_cell(TABLE, row, column) for column in (second, first))
+                twice.append(ratio(f"{row}: {second} over {first}", *numbers))
+    apart = [number for number in twice if not 0.95 <= number.value <= 1.05]
+    said = (
+        f"Of {len(twice)} throughputs of one and the same N, T, M and K that are printed twice, {len(apart)} differ by "
+        "more than 5%."
     )
-    humanoid = MLP(tuple(int(n.value) for n in sizes))
-    source = "parameters x 32 bit, primitives.algorithms.networks"
-    ours = (
-        Number("Humanoid's MLP", _megabits(parameter_count(humanoid)), "Mbit", Provenance.MODELLED, source),
-        Number(
-            "CNN of Pong", _megabits(parameter_count(NatureCNN(head=6))), "Mbit", Provenance.MODELLED, source
-        ),
-    )
-    agrees = _prints(ours[0].value, mlp) and _prints(ours[1].value, cnn)
-    return Finding(
-        Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED,
-        ours,
-        "Weights and biases of one network each.",
-    )
+    return Finding(Outcome.INCONSISTENT if apart else Outcome.REPRODUCED, tuple(twice), said)
 
 
-def shared_network(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: how much less arithmetic policy and value network ask for that share all but their heads."""
-    from primitives.algorithms.networks import MLP, forward_macs
+def more_agents(_: pd.DataFrame) -> Finding:
+    """PPO 5.3.1: with more agents more inferences a second on every platform, and the largest gain with 16."""
+    steps, best = [], []
+    for benchmark in (*BENCHMARKS, PONG):
+        columns = _columns(benchmark, "N")
+        for platform in PLATFORMS:
+            row = f"{benchmark}, {platform}"
+            steps += [
+                ratio(
+                    f"{row}: {more} over {fewer}", from_cell(TABLE, row, more), from_cell(TABLE, row, fewer)
+                )
+                for fewer, more in pairwise(columns)
+            ]
+        gains = [_gain(benchmark, column, "CPU-GPU") for column in columns]
+        best.append(gains[-1].value == max(gain.value for gain in gains))
+    falls = [step for step in steps if step.value <= 1]
+    said = (
+        f"Of {len(steps)} steps to more agents {len(falls)} do not raise the throughput; the gain over CPU-GPU is the "
+        f"largest with 16 agents for {sum(best)} of {len(best)} benchmarks."
+    )
+    holds = not falls and all(best)
+    return Finding(Outcome.REPRODUCED if holds else Outcome.INCONSISTENT, (*_range(steps), *falls), said)
 
-    inputs, hidden, outputs = (
-        int(n.value) for n in from_text("PPO.hopper_inputs", "PPO.hopper_hidden", "PPO.hopper_outputs")
-    )
-    body = (inputs, hidden, hidden)
-    separate = sum(forward_macs(MLP((*body, head))) for head in (outputs, 1))
-    shared = forward_macs(MLP((*body, outputs + 1)))
-    source = "multiply-accumulates of the forward passes, primitives.algorithms.networks"
-    ours = Number(
-        "Hopper: separate networks over shared", separate / shared, "ratio", Provenance.MODELLED, source
-    )
-    agrees = _prints(ours.value, from_text("PPO.shared_network_gain")[0], 0.1)
-    return Finding(Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED, (ours,), "Arithmetic, not time.")
+
+def longer_trajectories(_: pd.DataFrame) -> Finding:
+    """PPO 5.3.1: throughput stays about the same whatever T."""
+    spreads = []
+    for benchmark, platform in product((*BENCHMARKS, PONG), PLATFORMS):
+        row = f"{benchmark}, {platform}"
+        cells = sorted((from_cell(TABLE, row, c) for c in _columns(benchmark, "T")), key=lambda n: n.value)
+        spreads.append(ratio(f"{row}: most over least", cells[-1], cells[0]))
+    within = sum(spread.value <= ROUGHLY for spread in spreads)
+    said = f"Within {ROUGHLY - 1:.0%} of each other on {within} of {len(spreads)} benchmarks and platforms."
+    outcome = Outcome.REPRODUCED if within == len(spreads) else Outcome.INCONSISTENT
+    return Finding(outcome, _range(spreads), said)

@@ -2,12 +2,21 @@
 
 import pandas as pd
 
-from harness.claims import fpga_cells, ppo_simulated, ppo_tables, published
+from harness.claims import (
+    fpga_cells,
+    ppo_environment,
+    ppo_iterations,
+    ppo_networks,
+    ppo_simulated,
+    ppo_tables,
+    published,
+)
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
 
 SYSTOLIC = "the systolic core (simulated)"
+ITERATIONS = ("claim/PPO-T2/hopper", "claim/PPO-T2/humanoid")
 
 
 def gaming_range(_: pd.DataFrame) -> Finding:
@@ -71,8 +80,31 @@ CLAIMS = (
         "PPO-T2",
         "5.3.1, Table 2",
         "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo",
-        from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high", "PPO.speedup_over_cpu_high"),
-        f"PPO workloads, SB3's PPO beside them, a CUDA device, {SYSTOLIC}",
+        from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high"),
+        f"{ppo_iterations.NEEDS}; {ppo_iterations.NEEDS_CUDA}",
+        ppo_iterations.platforms,
+        (*ITERATIONS, "compare/hopper-ppo", "compare/humanoid-ppo"),
+    ),
+    Claim(
+        "PPO-T2-CPU",
+        "5.3.1, Table 2, rows C and C-F",
+        "More inferences a second with the accelerator than on the CPU alone, most with the smallest mini-batches",
+        tuple(
+            number
+            for benchmark in ppo_iterations.MUJOCO
+            for _, number in ppo_iterations.published_gains(benchmark, "M")
+        ),
+        ppo_iterations.NEEDS,
+        ppo_iterations.over_cpu,
+        ITERATIONS,
+    ),
+    Claim(
+        "PPO-T2-twice",
+        "Table 2",
+        "Inferences a second of the same iteration, printed in two columns",
+        (),
+        "nothing",
+        ppo_tables.printed_twice,
     ),
     Claim(
         "PPO-T2-Pong",
@@ -115,19 +147,52 @@ CLAIMS = (
         ppo_tables.minibatches,
     ),
     Claim(
+        "PPO-T2-agents",
+        "5.3.1, Table 2",
+        "More agents raise throughput on every platform, and the gain is the largest with 16",
+        (),
+        "nothing",
+        ppo_tables.more_agents,
+    ),
+    Claim(
+        "PPO-T2-steps",
+        "5.3.1, Table 2",
+        "Throughput is about the same whatever the trajectories' length",
+        (),
+        "nothing",
+        ppo_tables.longer_trajectories,
+    ),
+    Claim(
+        "PPO-5.2-side",
+        "5.2",
+        "In all three dataflows performance grows with the side of the array",
+        from_text("PPO.systolic_mujoco", "PPO.systolic_atari"),
+        "nothing",
+        ppo_networks.larger_arrays,
+    ),
+    Claim(
+        "PPO-5.2-clock",
+        "5.2",
+        "Clocks of the placed designs",
+        from_text("PPO.clock_mujoco", "PPO.clock_atari"),
+        "placement on an Alveo U200 (Vivado)",
+    ),
+    Claim(
         "PPO-5.3.1-shared",
         "5.3.1",
         "Networks that share their layers train about twice as fast",
         from_text("PPO.shared_network_gain"),
         "nothing",
-        ppo_tables.shared_network,
+        ppo_networks.shared_network,
     ),
     Claim(
         "PPO-5.3.1-environment",
         "5.3.1",
         "An environment step of Baselines takes about 8 times as long as one of Spinning Up",
         from_text("PPO.subproc_step_slowdown"),
-        "OpenAI Baselines and Spinning Up, which Python 3.11 cannot install",
+        ppo_environment.NEEDS_STEPS,
+        ppo_environment.environment_step,
+        commands=("placerl reproduce --only PPO-5.3.1-environment --tier standard",),
     ),
     Claim(
         "PPO-3.1",
@@ -135,21 +200,26 @@ CLAIMS = (
         "Memory of the largest MLP of robotics, and of the CNN policy",
         from_text("PPO.largest_mlp", "PPO.cnn_policy"),
         "nothing",
-        ppo_tables.memory,
+        ppo_networks.memory,
     ),
     Claim(
         "PPO-F10",
         "5.3.1, Fig. 10",
-        "Training and inference time of MuJoCo over M, N and T",
-        from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high"),
-        f"PPO workloads and {SYSTOLIC}",
+        "MuJoCo trains and infers faster on the FPGA, whose training does not slow down with small mini-batches",
+        (),
+        ppo_iterations.NEEDS,
+        ppo_iterations.mujoco_times,
+        ITERATIONS,
     ),
     Claim(
         "PPO-F11",
         "5.3.1, Fig. 11",
-        "Training and inference time of Pong over M, N and T",
+        "Pong trains slightly slower on the FPGA than on the GPU and infers faster, for more inferences a second",
         (),
-        f"a PPO workload of Pong and {SYSTOLIC}",
+        f"{ppo_iterations.NEEDS}; {ppo_iterations.NEEDS_CUDA}",
+        ppo_iterations.pong_times,
+        ("claim/PPO-T2/pong",),
+        commands=("placerl reproduce --only PPO-F11 --tier standard",),
     ),
     Claim(
         "PPO-F12",
@@ -193,10 +263,18 @@ CLAIMS = (
         reads=("claim/PPO-F15",),
     ),
     Claim(
+        "PPO-2.4-memory",
+        "2.4",
+        "Memory that training even a small MLP needs",
+        from_text("PPO.mlp_memory"),
+        "nothing",
+        ppo_networks.training_memory,
+    ),
+    Claim(
         "PPO-2.4",
         "2.4",
         "Launches and synchronisation take most of a small PPO training on a GPU",
         from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn"),
-        "a CUDA device and a PPO workload",
+        "a CUDA device, and a trace of its kernels",
     ),
 )

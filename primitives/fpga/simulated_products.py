@@ -57,7 +57,7 @@ class SimulatedProducts:
 
     def simulate(self, products: Iterable[Product]) -> None:
         """Simulates all that are not known yet in one go."""
-        new = [product for product in dict.fromkeys(products) if not self._known(product)]
+        new = [product for product in dict.fromkeys(products) if not self.is_known(product)]
         if not new:
             return
         if self._timer is None:
@@ -82,7 +82,8 @@ class SimulatedProducts:
         self.simulate([(shape, dataflow)])
         return self._found[shape, dataflow]
 
-    def _known(self, product: Product) -> bool:
+    def is_known(self, product: Product) -> bool:
+        """Whether a product's cycles need no simulation any more."""
         if product not in self._found:
             path = Path(cache.folder() / self._name(product))
             if not path.exists():

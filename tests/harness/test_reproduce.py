@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import claims, reproduce, simulated_profile, workload
+from harness import claims, ppo_iterations, reproduce, simulated_profile, workload
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -88,6 +89,7 @@ def test_the_quick_tier_fits_into_ten_minutes(
     built: bool, minutes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulated_profile, "is_built", lambda: built)
+    monkeypatch.setattr(ppo_iterations, "is_counted", lambda *_: built)
     cells = reproduce.plan(TIERS["quick"])
     assert sum(cell.estimate_s for cell in cells) < minutes * 60
     simulated_s = sum(
@@ -192,4 +194,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> Non
         "claim/MAP-F12-threads",
         "claim/MAP-T5",
     ]
-    assert set(frame["status"]) <= {"ok", "too_noisy"}
+    usable = {"ok", "too_noisy"}
+    if len(os.sched_getaffinity(0)) == 1:  # two threads on one core are not measured
+        usable.add("not_run")
+    assert set(frame["status"]) <= usable

@@ -1,10 +1,9 @@
 """PPO's Fig. 12 to 15 over simulated cycles: rows of the experiments, and verdicts from them.
 
-The closed forms, which hold for the RTL to the cycle (`tests/primitives/fpga`), stand in for its simulation here.
+The closed forms stand in for the RTL's simulation here.
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,46 +14,8 @@ from harness.accelerator_simulation import EXPERIMENTS
 from harness.claims.base import Outcome, Verdict
 from harness.measurement import Measurement
 from harness.provenance import Provenance
-from primitives.fpga import pair_simulation, simulated_products
-from primitives.fpga.cycles import balance, gemm, layout
-from primitives.fpga.gemm_plan import GemmShape
+from tests.harness.claims.closed_forms import closed_forms  # noqa: F401
 from tests.harness.claims.rows import frame_of
-
-
-class ClosedForms:
-    """`SimulatedProducts` without a simulation."""
-
-    def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
-        self.block_load, self.layout, self.side = block_load, layout, side
-
-    def simulate(self, products: Any) -> None:
-        """Nothing to do."""
-
-    def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
-        core = gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=self.block_load)
-        return core + self.stalls(shape, dataflow)
-
-    def stalls(self, shape: GemmShape, dataflow: str) -> int:
-        if self.layout == "blocked":
-            return 0
-        return layout.plain_stalls(shape, side=self.side, dataflow=dataflow)
-
-
-class ClosedPair:
-    """`SimulatedPair` without a simulation."""
-
-    def __init__(self, *, side: int):
-        self.side = side
-
-    def training_cycles(self, *networks: Any, **arguments: Any) -> int:
-        return balance.training_cycles(*networks, side=self.side, pair=True, **arguments)
-
-
-@pytest.fixture
-def closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated_products, "SimulatedProducts", ClosedForms)
-    monkeypatch.setattr(pair_simulation, "SimulatedPair", ClosedPair)
-    monkeypatch.setattr(accelerator_simulation.toolchain, "unavailable_reason", str)
 
 
 def verdict(key: str, folder: Path, rows: list[Measurement]) -> Verdict:

@@ -46,13 +46,22 @@ def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
         outcome = found.finding.outcome
         if outcome in (Outcome.REPRODUCED, Outcome.IN_KIND):
             models = ("PPO-F12", "PPO-F13", "PPO-F15", "FIX-F10-rate")
-            counts = ("MAP-IV-C4", "FIX-T2-size", "FIX-III", "PPO-3.1", "PPO-5.3.1-shared")
-            tables = ("PPO-T2-bases", "PPO-T2-trajectory", "FIX-T2-normalised", "FIX-F10-efficiency")
+            counts = (
+                "MAP-IV-C4",
+                "FIX-T2-size",
+                "FIX-III",
+                "FIX-III-activations",
+                "PPO-2.4-memory",
+                "PPO-3.1",
+            )
+            counts += ("PPO-5.2-side", "PPO-5.3.1-shared")
+            tables = ("MAP-F14-Pong", "PPO-T2-bases", "PPO-T2-trajectory", "PPO-T2-steps")
+            tables += ("FIX-T2-normalised", "FIX-F10-efficiency")
             cells = ("PPO-T1-cells", "FIX-T1")
             kinds = {
                 "modelled": (*models, *counts),
                 "published": tables,
-                "measured": ("PRL-T4",),
+                "measured": ("PRL-T4", "FIX-VI-B-sizes"),
                 "simulated": cells,
             }
             assert found.key in kinds[found.provenance]
@@ -86,6 +95,12 @@ def test_counts_that_reproduce(tmp_path: Path) -> None:
     sizes = verdict("FIX-T2-size", tmp_path).finding
     assert [number.value for number in sizes.ours] == [514.4, 229.632]
     assert sizes.outcome is Outcome.REPRODUCED
+    assert verdict("FIX-III-activations", tmp_path).finding.ours[0].value == pytest.approx(2.944)
+    assert [n.value for n in verdict("FIX-VI-B-sizes", tmp_path).finding.ours] == [17, 6, 11, 8, 2]
+    memory = [number.value for number in verdict("PPO-2.4-memory", tmp_path).finding.ours]
+    parameters = (11 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3) + (11 * 64 + 64 + 64 * 64 + 64 + 64 + 1)
+    kept = 11 + 3 * (64 + 64 + 3) + 3 * (64 + 64 + 1)
+    assert memory == pytest.approx([32e-6 * (parameters + size * kept) for size in (64, 512)])
 
 
 @pytest.mark.parametrize(
@@ -118,6 +133,8 @@ def test_contradictions_of_the_papers(tmp_path: Path) -> None:
         "PPO-T2-Pong",
         "PPO-T2-robots",
         "PPO-T2-minibatch",
+        "PPO-T2-twice",
+        "PPO-T2-agents",
         "FIX-F8-range",
         "FIX-T2-peak",
         "FIX-VI-B",

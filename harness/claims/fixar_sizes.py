@@ -1,0 +1,119 @@
+"""Checks of FIX's statements about sizes: of environments, networks and the memory that holds them."""
+
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.number import Number, from_cell, from_text
+from harness.provenance import Provenance
+
+ARRAY_SIDE = 16  # FIX III
+"""Activations come in vectors of so many."""
+
+
+def _spaces(name: str) -> tuple[Number, Number]:
+    """State and action size of an environment of Gymnasium's."""
+    import gymnasium
+
+    environment = gymnasium.make(name)
+    try:
+        shapes = environment.observation_space.shape, environment.action_space.shape
+    finally:
+        environment.close()
+    state, action = (
+        Number(
+            f"{what} size of {name}",
+            float(shape[0] if shape else 0),
+            "count",
+            Provenance.MEASURED,
+            "Gymnasium",
+        )
+        for what, shape in zip(("state", "action"), shapes, strict=True)
+    )
+    return state, action
+
+
+def hopper_actions(_: pd.DataFrame) -> Finding:
+    """FIX VI-B: the action size of Hopper against the environment's."""
+    size = _spaces("Hopper-v5")[1]
+    if size.value == from_text("FIX.hopper_action")[0].value:
+        return Finding(Outcome.REPRODUCED, (size,))
+    return Finding(Outcome.INCONSISTENT, (size,), "The environment has another number of actions.")
+
+
+def environment_sizes(_: pd.DataFrame) -> Finding:
+    """FIX VI-B: the other sizes of its benchmarks against the environments'."""
+    stated = from_text(
+        "FIX.halfcheetah_state",
+        "FIX.halfcheetah_action",
+        "FIX.hopper_state",
+        "FIX.swimmer_state",
+        "FIX.swimmer_action",
+    )
+    ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
+    agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
+    return Finding(Outcome.REPRODUCED if agree else Outcome.INCONSISTENT, ours)
+
+
+def network_size(_: pd.DataFrame) -> Finding:
+    """FIX Table II: network sizes against exact counts of the weights, 4 bytes each, biases left out."""
+    from primitives.algorithms.networks import MLP, forward_macs
+
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    inputs, *hidden, outputs = (
+        int(n.value)
+        for n in from_text(
+            "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+        )
+    )
+    networks = {
+        "FIXAR": ("actor of HalfCheetah (FIX VI-B)", MLP((state, first, second, action))),
+        "FCCM'20 [20]": ("policy of Humanoid (PPO 5.1)", MLP((inputs, *hidden, outputs))),
+    }
+    ours, agree = [], True
+    for column, (name, network) in networks.items():
+        # An MLP multiplies each weight once a sample.
+        size = 4 * forward_macs(network) / 1000
+        source = "weights x 4 bytes, primitives.algorithms.networks"
+        ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
+        agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
+    if not agree:
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), "The counts are others.")
+    explanation = (
+        "Each size is that of one policy network: the critic, which trains beside it, is not counted."
+    )
+    return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
+
+
+def weight_memory(_: pd.DataFrame) -> Finding:
+    """FIX III: the memory that holds every weight, against the counts of actor and critic of HalfCheetah."""
+    from primitives.algorithms.networks import MLP, parameter_count
+
+    stated = from_text("FIX.weight_memory")[0]
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
+    size = 4 * sum(map(parameter_count, networks)) / 1e6
+    source = "weights and biases x 4 bytes, primitives.algorithms.networks"
+    ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
+    holds = 0.95 * stated.value <= size <= stated.value
+    said = "They fit, and fill it." if holds else "They do not fit, or leave it half empty."
+    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (ours,), said)
+
+
+def activation_memory(_: pd.DataFrame) -> Finding:
+    """FIX III: the memory of the activations of all layers, against HalfCheetah's in whole vectors of the array."""
+    stated = from_text("FIX.activation_memory")[0]
+    state, first, second = (
+        int(n.value) for n in from_text("FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    vectors = sum(-(-size // ARRAY_SIDE) for size in (state, first, second))
+    size = 4 * ARRAY_SIDE * vectors / 1000
+    source = f"inputs of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
+    ours = Number("activations of HalfCheetah's actor", size, "KB", Provenance.MODELLED, source)
+    agrees = abs(size - stated.value) < 0.005
+    return Finding(Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED, (ours,))

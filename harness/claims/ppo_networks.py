@@ -1,0 +1,118 @@
+"""Checks of PPO's statements about its networks: counts of parameters and products, cycles by its own formulas."""
+
+from itertools import pairwise
+
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.number import Number, from_text
+from harness.provenance import Provenance
+from primitives.fpga.cycles import networks, ppo
+from primitives.fpga.gemm_plan import DATAFLOWS
+
+SIDES = (4, 8, 16, 32)
+"""Powers of 2 up to the largest array that PPO built (5.2)."""
+
+
+def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
+    """Whether a count is a printed number of two or three digits."""
+    return abs(value / printed.value - 1) <= tolerance
+
+
+def _megabits(parameters: int) -> float:
+    return 32 * parameters / 1e6
+
+
+def memory(_: pd.DataFrame) -> Finding:
+    """PPO 3.1: memory of the largest MLP of robotics and of the CNN policy, in 32-bit parameters."""
+    from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
+
+    mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
+    sizes = from_text(
+        "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+    )
+    humanoid = MLP(tuple(int(n.value) for n in sizes))
+    source = "parameters x 32 bit, primitives.algorithms.networks"
+    ours = (
+        Number("Humanoid's MLP", _megabits(parameter_count(humanoid)), "Mbit", Provenance.MODELLED, source),
+        Number(
+            "CNN of Pong", _megabits(parameter_count(NatureCNN(head=6))), "Mbit", Provenance.MODELLED, source
+        ),
+    )
+    agrees = _prints(ours[0].value, mlp) and _prints(ours[1].value, cnn)
+    return Finding(
+        Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED,
+        ours,
+        "Weights and biases of one network each.",
+    )
+
+
+def shared_network(_: pd.DataFrame) -> Finding:
+    """PPO 5.3.1: how much less arithmetic policy and value network ask for that share all but their heads."""
+    from primitives.algorithms.networks import MLP, forward_macs
+
+    inputs, hidden, outputs = (
+        int(n.value) for n in from_text("PPO.hopper_inputs", "PPO.hopper_hidden", "PPO.hopper_outputs")
+    )
+    body = (inputs, hidden, hidden)
+    separate = sum(forward_macs(MLP((*body, head))) for head in (outputs, 1))
+    shared = forward_macs(MLP((*body, outputs + 1)))
+    source = "multiply-accumulates of the forward passes, primitives.algorithms.networks"
+    ours = Number(
+        "Hopper: separate networks over shared", separate / shared, "ratio", Provenance.MODELLED, source
+    )
+    agrees = _prints(ours.value, from_text("PPO.shared_network_gain")[0], 0.1)
+    return Finding(Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED, (ours,), "Arithmetic, not time.")
+
+
+def training_memory(_: pd.DataFrame) -> Finding:
+    """PPO 2.4: what training a small MLP keeps: parameters, activations and their gradients of a mini-batch."""
+    from primitives.algorithms.networks import MLP, parameter_count
+
+    stated = from_text("PPO.mlp_memory")[0]
+    inputs, hidden, outputs = (
+        int(n.value) for n in from_text("PPO.hopper_inputs", "PPO.hopper_hidden", "PPO.hopper_outputs")
+    )
+    ours = []
+    for minibatch in (64, 512):
+        kept = 0
+        for head in (outputs, 1):
+            # z, a and delta of each layer (PPO 3.2), beside the inputs, which both networks share.
+            kept += parameter_count(MLP((inputs, hidden, hidden, head)))
+            kept += minibatch * 3 * (2 * hidden + head)
+        size = _megabits(kept + minibatch * inputs)
+        source = "32 bit x (parameters + M x (inputs + 3 x outputs of layers))"
+        title = f"Hopper, both networks, M = {minibatch}"
+        ours.append(Number(title, size, "Mbit", Provenance.MODELLED, source))
+    holds = ours[0].value <= stated.value <= ours[1].value
+    said = "The text gives neither network nor mini-batch; it lies between Hopper's with those of Table 2."
+    return Finding(
+        Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, tuple(ours), said if holds else "It does not."
+    )
+
+
+def larger_arrays(_: pd.DataFrame) -> Finding:
+    """PPO 5.2: in every dataflow a larger array takes fewer cycles for an iteration, by Equations 5 to 8."""
+    iterations = {
+        "Hopper": ppo.Iteration(16, 512, 512, 10),
+        "Humanoid": ppo.Iteration(16, 512, 512, 10),
+        "Pong": ppo.Iteration(8, 128, 128, 3),
+    }
+    ours, falls = [], 0
+    for benchmark, iteration in iterations.items():
+        for dataflow in DATAFLOWS:
+            cycles = [
+                ppo.iteration_cycles(
+                    networks.PPO_NETWORKS[benchmark], iteration, side=side, dataflow=dataflow
+                ).total
+                for side in SIDES
+            ]
+            least = min(a / b for a, b in pairwise(cycles))
+            falls += least > 1
+            title = (
+                f"{benchmark}, {dataflow}: least gain of a side twice as long, P = {SIDES[0]} to {SIDES[-1]}"
+            )
+            ours.append(Number(title, least, "ratio", Provenance.MODELLED, "PPO Equations 5 to 8"))
+    said = f"Cycles fall with every doubling in {falls} of {len(ours)} cases."
+    outcome = Outcome.REPRODUCED if falls == len(ours) else Outcome.NOT_REPRODUCED
+    return Finding(outcome, tuple(ours), said)

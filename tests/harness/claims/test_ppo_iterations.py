@@ -1,0 +1,218 @@
+"""PPO's iterations: what its Table 2 is about, rows of them, and the verdicts from such rows."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from harness import claims, environment_steps, ppo_iterations, workload
+from harness.claims.base import Finding, Outcome
+from harness.measurement import Measurement
+from harness.ppo_iterations import (
+    BENCHMARKS,
+    CYCLES,
+    EXPERIMENT,
+    TIME,
+    counted,
+    iterations,
+    sized,
+    table_2,
+    timed,
+)
+from harness.progress import silent
+from harness.provenance import Provenance
+from primitives.fpga.cycles.ppo import Iteration
+from tests.harness.claims.closed_forms import closed_forms  # noqa: F401
+from tests.harness.claims.rows import frame_of
+
+SMALL, LARGE = Iteration(16, 512, 64, 10), Iteration(16, 512, 512, 10)
+SHORT = Iteration(agents=2, steps=8, minibatch=8, epochs=2)
+
+
+def test_every_column_of_table_2_names_its_iteration() -> None:
+    columns = table_2("Hopper", "Spinning Up")
+    assert len(columns) == 10
+    assert (columns["M=64"], columns["N=4"]) == (SMALL, Iteration(4, 512, 512, 10))
+    assert table_2("Hopper", "Baselines")["T=1024"] == Iteration(32, 1024, 128, 10)
+    assert table_2("Pong", "Baselines")["N=16"] == Iteration(16, 128, 128, 3)
+    varied = {letters: len(iterations("Hopper", letters)) for letters in ("M", "MN", "MNT")}
+    assert varied == {"M": 4, "MN": 8, "MNT": 14}, "N=16 is a column of M again"
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(benchmark: str) -> None:
+    for iteration in iterations(benchmark, "MNT"):
+        item = sized(workload.load(BENCHMARKS[benchmark]), iteration)
+        assert item.training.actors == iteration.agents
+        assert item.training.batch_size == iteration.minibatch
+        assert item.algorithm.hyperparameters["trajectory_length"] == iteration.steps
+        assert item.algorithm.hyperparameters["epochs"] == iteration.epochs
+        assert item.algorithm.hyperparameters["target_kl"] is None
+
+
+def test_iterations_are_timed_with_their_parts() -> None:
+    rows = timed("Hopper", "cpu", [SHORT, Iteration(2, 8, 16, 2)], 0.0, silent)
+    assert [row.batch_size for row in rows] == [8, 16]
+    for row in rows:
+        parts = row.details["terms_s"]
+        assert set(parts) == {"environment", "infer", "prepare", "learner"}
+        assert all(len(samples) == len(row.samples) == 5 for samples in parts.values())
+        assert all(sum(each) <= wall for *each, wall in zip(*parts.values(), row.samples, strict=True))
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
+    few, many = counted("Hopper", [SMALL, LARGE], silent)
+    for row in (few, many):
+        assert (row.provenance, row.unit) == (Provenance.SIMULATED, "cycles")
+        cycles, stated = row.details["cycles"], row.details["equation_5_cycles"]
+        assert row.value == sum(cycles.values())
+        assert stated["training"] > cycles["training"] > 0.9 * stated["training"], (
+            "fill and drain are a cycle apart"
+        )
+    assert few.details["cycles"]["inference"] == many.details["cycles"]["inference"]
+
+
+def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppo_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
+    (row,) = counted("Pong", [SHORT], silent)
+    assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
+
+
+def rows(
+    benchmark: str, iteration: Iteration, host_s: float, infer_s: float, learner_s: float, device: str = "cpu"
+) -> list[Measurement]:
+    """An iteration whose inferences and training take a second each on an accelerator of a megahertz."""
+    shared: dict[str, Any] = {
+        "suite": "claim",
+        "workload": BENCHMARKS[benchmark],
+        "primitive": "training",
+        "batch_size": iteration.minibatch,
+    }
+    details = {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)}
+    pace = [1 + 0.002 * number for number in range(9)]
+    terms_s = {"environment": host_s, "infer": infer_s, "prepare": 0.0, "learner": learner_s}
+    walls_s = [sum(terms_s.values()) * each for each in pace]
+    return [
+        Measurement(
+            **shared,
+            device=device,
+            quantity=TIME,
+            unit="s",
+            provenance=Provenance.MEASURED,
+            value=walls_s[4],
+            samples=tuple(walls_s),
+            details=details
+            | {"terms_s": {name: [seconds * each for each in pace] for name, seconds in terms_s.items()}},
+        ),
+        Measurement(
+            **shared,
+            quantity=CYCLES,
+            unit="cycles",
+            provenance=Provenance.SIMULATED,
+            value=2e6,
+            details=details | {"clock_mhz": 1, "cycles": {"inference": 10**6, "training": 10**6}},
+        ),
+    ]
+
+
+def finding(key: str, folder: Path, *made: list[Measurement]) -> Finding:
+    (claim,) = (claim for claim in claims.claims() if claim.key == key)
+    return claim.evaluate(frame_of(folder, *(row for some in made for row in some))).finding
+
+
+@pytest.mark.parametrize(
+    ("small_s", "large_s", "outcome"),
+    [
+        (51.6, 28.1, Outcome.IN_KIND),  # 26 and 14.3 times as fast
+        (53.7, 14.8, Outcome.REPRODUCED),  # 27.1 and 7.6 times, as Spinning Up's Hopper
+        (6.5, 9.5, Outcome.NOT_REPRODUCED),  # the larger gain is that of the larger mini-batch
+        (1.2, 1.0, Outcome.NOT_REPRODUCED),  # slower than the CPU
+        (6.5, 6.5, Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, small_s), (LARGE, large_s))]
+    found = finding("PPO-T2-CPU", tmp_path, *made)
+    assert found.outcome is outcome
+    assert found.ours[0].value == pytest.approx((0.5 + small_s) / 2, rel=0.02)
+    assert {number.provenance for number in found.ours} == {Provenance.SIMULATED}
+    assert all(number.rows for number in found.ours)
+
+
+def test_times_of_mujoco(tmp_path: Path) -> None:
+    faster = [rows("Hopper", item, 1.0, 2.0, s) for item, s in ((SMALL, 4.0), (LARGE, 2.0))]
+    assert finding("PPO-F10", tmp_path / "a", *faster).outcome is Outcome.IN_KIND
+    slower = rows("Hopper", SMALL, 1.0, 0.5, 4.0)
+    assert finding("PPO-F10", tmp_path / "b", slower).outcome is Outcome.NOT_REPRODUCED
+    assert finding("PPO-F10", tmp_path / "c").outcome is Outcome.NOT_RUN
+
+
+def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
+    here = rows("Hopper", SMALL, 1.0, 2.0, 4.0)
+    found = finding("PPO-T2", tmp_path / "a", here)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, "a CUDA device")
+    assert [number.value for number in found.ours] == pytest.approx([8192 / 7, 8192 / 3], rel=0.02)
+    on_gpu = rows("Hopper", SMALL, 1.0, 3.0, 3.0, "cuda")[:1]
+    assert finding("PPO-T2", tmp_path / "b", here, on_gpu).outcome is Outcome.IN_KIND
+
+
+@pytest.mark.parametrize(
+    ("infer_s", "learner_s", "outcome"),
+    [(3.0, 0.8, Outcome.IN_KIND), (3.0, 1.2, Outcome.NOT_REPRODUCED), (0.5, 0.8, Outcome.NOT_REPRODUCED)],
+)
+def test_pong_beside_a_gpu(infer_s: float, learner_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    iteration = Iteration(4, 128, 32, 3)
+    here, there = (rows("Pong", iteration, 1.0, infer_s, learner_s, device) for device in ("cpu", "cuda"))
+    assert finding("PPO-F11", tmp_path / "a", here).outcome is Outcome.NOT_RUN
+    assert finding("PPO-F11", tmp_path / "b", here, there[:1]).outcome is outcome
+
+
+def test_what_table_2_prints_twice(tmp_path: Path) -> None:
+    found = finding("PPO-T2-twice", tmp_path)
+    assert found.outcome is Outcome.INCONSISTENT
+    values = {number.quantity: number.value for number in found.ours}
+    assert values["Hopper, Baselines, CPU-FPGA: N=16 over M=128"] == pytest.approx(4120 / 2720)
+    assert values["Pong, Baselines, CPU: T=128 over N=8"] == pytest.approx(507 / 541)
+    assert "Humanoid, Spinning Up, CPU: N=4 over M=512" not in values, "another number of agents"
+
+
+@pytest.mark.parametrize(
+    ("longer", "outcome"), [(8.0, Outcome.IN_KIND), (0.5, Outcome.NOT_REPRODUCED), (1.0, Outcome.NO_VERDICT)]
+)
+def test_steps_by_way_of_processes(longer: float, outcome: Outcome, tmp_path: Path) -> None:
+    made = []
+    for agents, null, time_s in ((0, False, 1.0), (0, True, 1.0), (1, False, longer)):
+        samples = tuple(time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
+        made.append(
+            Measurement(
+                suite="claim",
+                workload="hopper-ppo",
+                primitive="environment.step",
+                quantity="time_per_call",
+                unit="s",
+                provenance=Provenance.MEASURED,
+                value=time_s,
+                samples=samples,
+                details={"experiment": environment_steps.EXPERIMENT, "agents": agents, "null": null},
+            )
+        )
+    found = finding("PPO-5.3.1-environment", tmp_path, made)
+    assert found.outcome is outcome
+    assert found.ours[0].value == pytest.approx(longer, rel=0.02)
+
+
+@pytest.mark.slow
+def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment_steps, "WORKLOADS", ("hopper-ppo",))
+    made = environment_steps.measured(0.0, silent)
+    assert [(row.backend, row.details["null"]) for row in made] == [
+        ("this process", False),
+        ("this process", True),
+        ("1 processes", False),
+        ("4 processes", False),
+    ]
+    assert all(row.status in ("ok", "too_noisy") or row.value for row in made)
