@@ -6,7 +6,7 @@ from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.tree_threads import EXPERIMENT, FIND, THREADS, UPDATE
 
-NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with two threads"
+NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with two threads, a core each"
 
 
 def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:

@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import tree_threads
+from harness import reproduce, tiers, tree_threads
 from harness.claims import Outcome, claims
+from harness.claims.experiments import EXPERIMENTS
 from harness.measurement import Measurement
+from harness.progress import silent
 from harness.provenance import Provenance
 from harness.store import Store
 from harness.tree_threads import EXPERIMENT, FIND, UPDATE, sides
@@ -83,3 +85,28 @@ def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Pat
     assert finding.outcome is outcome
     assert finding.ours[0].value == pytest.approx(10 / find, rel=0.01)
     assert claim.evaluate(frame[frame["batch_size"] == 1]).finding.outcome is Outcome.NOT_RUN
+
+
+def test_a_core_for_two_threads_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_threads.os, "sched_getaffinity", lambda _: {0})
+    (row,) = tree_threads.measured(1.0, silent)
+    assert (row.status, row.value) == ("not_run", None)
+    assert row.reason == "2 threads need as many cores, found 1"
+
+
+def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Through the store, as a tier's cell: which verdict is the machine's to say."""
+    monkeypatch.setattr(tree_threads, "CAPACITY", 5000)
+    monkeypatch.setattr(tree_threads.os, "sched_getaffinity", lambda _: {0, 1})
+    (cell,) = (c for c in reproduce.plan(tiers.tier("quick")) if c.key == "claim/MAP-F12-threads")
+    monkeypatch.setitem(EXPERIMENTS, "MAP-F12-threads", lambda _, report: tree_threads.measured(0.0, report))
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
+        reproduce.execute(run, [cell], silent)
+        frame = store.frame()
+    (claim,) = claims("MAP-F12-threads")
+    assert claim.needs_cell(cell.key)
+    finding = claim.evaluate(frame).finding
+    assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
+    assert len(finding.ours) == 4
+    assert {details["threads"] for details in frame["details"]} == {1, 2}
