@@ -48,6 +48,11 @@ class Pair:
     continuous: bool = False
     missing: str = ""
 
+    @property
+    def name(self) -> str:
+        """Of its rows: library and algorithm."""
+        return f"{self.library} {self.algorithm}"
+
 
 PAIRS = (
     Pair("sb3", "dqn"),
@@ -195,7 +200,7 @@ def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Me
 def _common(pair: Pair) -> dict[str, Any]:
     return {
         "suite": SUITE,
-        "workload": f"{pair.library} {pair.algorithm}",
+        "workload": pair.name,
         "primitive": "training",
         "backend": "native",
         "device": "cpu",

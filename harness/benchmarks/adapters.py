@@ -18,7 +18,7 @@ LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown: a row a library and algorithm."""
+    """Markdown: a row a library and algorithm, and which of `adapters.PAIRS` were measured."""
     lines = [
         "# Training with this project's replay in other libraries",
         "",
@@ -43,6 +43,10 @@ def table(rows: Sequence[Measurement]) -> str:
             gain.details["verdict"] + (f": {why}" if (why := gain.details["why_no_verdict"]) else ""),
         ]
         lines.append(f"| {name} | " + " | ".join(texts) + " |")
+    measured = {row.workload for row in rows if row.quantity == GAIN and row.value is not None}
+    for what, among in (("Measured", True), ("Not measured", False)):
+        names = [pair.name for pair in PAIRS if (pair.name in measured) is among]
+        lines += ["", f"{what}: {', '.join(names) or 'none'}."]
     lines += [
         "",
         *(f"- {version}: {note or 'both replays are prioritised'}." for version, note in notes.items()),

@@ -86,18 +86,22 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
     last = {row.workload: row for row in rows}
     ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
     counted = {name: row for name, row in last.items() if detail(row, "own_is_prioritised")}
+    missing = [pair.name for pair in adapters.PAIRS if pair.name not in last and not pair.missing]
     if not counted:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_ADAPTERS)
+        lacking = f" ({', '.join(missing)})" if last else ""
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
     verdicts = [detail(row, "verdict") for row in counted.values()]
     faster, slower = verdicts.count("faster"), verdicts.count("slower")
     explanation = (
         f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with this "
-        f"project's and {slower} slower, all of acting and learning included."
+        f"project's and {slower} slower, all of acting and learning included: {', '.join(counted)}."
     )
     if len(last) > len(counted):
         explanation += (
             " Stable-Baselines3 has a uniform replay alone, which does less: its gain does not count."
         )
+    if missing:
+        explanation += f" Not measured: {', '.join(missing)}."
     if faster == len(counted):
         as_published = all(row.low >= at_least.value for row in counted.values())
         return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)

@@ -100,5 +100,10 @@ def test_the_verdict_on_the_plugged_in_replay(
     assert found.finding.outcome is outcome
     assert [n.value for n in found.finding.ours] == pytest.approx([0.02 / tianshou_s, 0.02 / pfrl_s, 0.4])
     assert "Stable-Baselines3" in found.finding.explanation
-    assert claim.evaluate(frame[frame["workload"] == "sb3 dqn"]).finding.outcome is Outcome.NOT_RUN
+    assert found.finding.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac.")
+    alone = claim.evaluate(frame[frame["workload"] == "sb3 dqn"]).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac)" in alone.needs
     assert "failed: no network" in table(rows)
+    assert "\nMeasured: sb3 dqn, tianshou dqn, pfrl dqn.\n" in table(rows)
+    assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac.\n" in table(rows)
