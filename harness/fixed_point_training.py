@@ -289,6 +289,6 @@ def sweep(task: Task, tier: str) -> dict[str, Precision]:
         fields = {"activations": (8,), "weights": (16,), "gradients": (16,), "square": (30,)}
     for field, splits in fields.items():
         for fraction_bits in splits:
-            formats = Q(32, fraction_bits)
-            tried[f"{FIXED_32}, {field} {formats}"] = replace(base, **{field: formats})  # type: ignore[arg-type]
+            change: dict[str, Any] = {field: Q(32, fraction_bits)}
+            tried[f"{FIXED_32}, {field} {change[field]}"] = replace(base, **change)
     return tried

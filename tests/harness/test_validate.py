@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,20 +87,20 @@ def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows
     assert "placerl compare cartpole-dqn --baselines rllib" in found["rllib"].reason
 
 
-def ran(mapping: str, *gps: float, loop: Loop = Loop.FUSED, simulated: bool = False) -> Achieved:
-    row = Measurement(
-        suite="validation",
-        workload="hopper-ddpg",
-        primitive="training",
-        backend="placerl",
-        device=mapping,
+def training_row(device: str, value: float, **fields: Any) -> Measurement:
+    base = {"backend": "placerl", "quantity": "gradient_steps_per_s", "provenance": Provenance.MEASURED}
+    return Measurement(
+        **{"suite": "validation", "workload": "hopper-ddpg", "primitive": "training", "unit": "1/s"},
+        **(base | {"details": {"terms_s": {}}} | fields),
+        device=device,
         batch_size=32,
-        quantity="gradient_steps_per_s",
-        unit="1/s",
-        provenance=Provenance.SIMULATED if simulated else Provenance.MEASURED,
-        value=float(np.median(gps)),
-        details={"terms_s": {}},
+        value=value,
     )
+
+
+def ran(mapping: str, *gps: float, loop: Loop = Loop.FUSED, simulated: bool = False) -> Achieved:
+    provenance = Provenance.SIMULATED if simulated else Provenance.MEASURED
+    row = training_row(mapping, float(np.median(gps)), provenance=provenance)
     return Achieved(Mapping.parse(mapping), loop, row, dict(enumerate(gps)))
 
 
@@ -222,18 +223,10 @@ def off(error: float, low: float, high: float, device: str) -> Measurement:
         "terms_s": {"learner": 2e-3},
     }
     details |= {"error": error, "error_low": low, "error_high": high, "term_errors": {"learner": error}}
-    return Measurement(
-        suite="validation",
-        workload="cartpole-dqn",
-        primitive="training",
-        backend="composed-loop",
-        device=device,
-        batch_size=32,
-        quantity="predicted_gradient_steps_per_s",
-        unit="1/s",
-        provenance=Provenance.MODELLED,
-        value=1.0,
-        details=details,
+    quantity = "predicted_gradient_steps_per_s"
+    modelled = Provenance.MODELLED
+    return training_row(
+        device, 1.0, backend="composed-loop", quantity=quantity, provenance=modelled, details=details
     )
 
 

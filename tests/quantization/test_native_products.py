@@ -26,6 +26,9 @@ def instruction_sets() -> list[str]:
     return found
 
 
+on_each_instruction_set = pytest.mark.parametrize("simd", instruction_sets())
+
+
 def matrix(rng: np.random.Generator, rows: int, columns: int, low: int, high: int, layout: str) -> np.ndarray:
     if layout == "columns":
         return rng.integers(low, high + 1, (columns, rows)).astype(np.int32).T
@@ -66,7 +69,7 @@ RANGES = st.tuples(st.integers(1, 27), st.booleans()).map(
 )
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 @settings(deadline=None, max_examples=30)
 @given(
     sizes=st.tuples(st.integers(1, 40), st.integers(1, 200), st.integers(1, 40)),
@@ -91,7 +94,7 @@ def test_products_are_exact_rounded_once_and_their_saturations_counted(
     assert made.extremes == ((a.min(), a.max()), (b.min(), b.max()))
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 @pytest.mark.parametrize(
     ("a_range", "b_range", "digits"),
     [
@@ -119,7 +122,7 @@ def test_sums_that_64_bits_might_not_hold_are_left_to_the_definition() -> None:
     assert not product("", a, a.T, c, 0, Q(32, 0)).run()
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 @pytest.mark.parametrize("layouts", [("rows", "columns"), ("columns", "rows")])
 def test_blocks_hold_even_where_every_number_is_as_large_as_its_rule_allows(
     simd: str, layouts: tuple[str, str]
@@ -134,7 +137,7 @@ def test_blocks_hold_even_where_every_number_is_as_large_as_its_rule_allows(
         np.testing.assert_array_equal(found, Q(32, 0).store(shifted(exact_matmul(one, other), 9)).raw)
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 @pytest.mark.parametrize("bits", [10, 15, 30])  # of A: one digit, more of them, 32-bit multipliers
 @settings(deadline=None, max_examples=15)
 @given(
@@ -170,7 +173,7 @@ def test_what_follows_a_product_is_what_the_operations_alone_give(
     np.testing.assert_array_equal(found, np.where(other > 0, x.raw, 0))
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 def test_products_share_what_they_read_until_it_changes(simd: str) -> None:
     rng = np.random.default_rng(3)
     x = matrix(rng, 30, 50, -(2**20), 2**20, "rows")
@@ -201,7 +204,7 @@ def test_products_share_what_they_read_until_it_changes(simd: str) -> None:
         x[...] = matrix(rng, 30, 50, -(2**20), 2**20, "rows")
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 @settings(deadline=None, max_examples=30)
 @given(
     columns=st.integers(1, 40), places=st.integers(0, 30), bits=st.integers(8, 32), seed=st.integers(0, 2**32 - 1)
@@ -262,7 +265,7 @@ def test_a_sum_that_is_not_finite_is_none() -> None:
         assert total(values) is None
 
 
-@pytest.mark.parametrize("simd", instruction_sets())
+@on_each_instruction_set
 def test_floats_are_stored_as_the_format_stores_them(simd: str) -> None:
     values = np.float32([0.5, -0.5, 1.5, 2.5e-5, 3e38, -np.inf, np.nan, -1e-30, 32767.49, 7.0, -7.25])
     fmt, raw = Q(16, 3), np.zeros(11, np.int32)
