@@ -229,3 +229,28 @@ def _shared(found: dict[str, dict[int, Number]]) -> list[int]:
 def _who(first: dict[int, str]) -> str:
     words = {GPU: "GPU", CPU: "CPU", FPGA: "FPGA"}
     return f"Fastest by batch size: {', '.join(f'{s} {words.get(k, k)}' for s, k in sorted(first.items()))}."
+
+
+def replay_behind_learner(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: above a batch size CartPole's replay hides behind the learner, where both are on the FPGA."""
+    above = from_text("MAP.cartpole_replay_hidden_above")[0].value
+    parts = ("learner.step", "sum_tree.sample", "sum_tree.update")
+    found = {part: fastest(times(frame, "cartpole-ddpg", part)).get(FPGA, {}) for part in parts}
+    learner, *replay = found.values()
+    shares = {
+        size: [
+            ratio(f"{each[size].quantity}: over the learner's step", each[size], learner[size])
+            for each in replay
+        ]
+        for size in sorted(set(learner).intersection(*replay))
+    }
+    ours = tuple(share for some in shares.values() for share in some)
+    hidden = {size: sum(share.value for share in some) < 1 for size, some in shares.items()}
+    judged = [size for size in hidden if size > above]
+    if not judged:
+        needs = f"CartPole's learner and sum tree on the FPGA above batch size {above:g} (simulated)"
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    words = ", ".join(f"{size}: {'hidden' if hides else 'not hidden'}" for size, hides in hidden.items())
+    said = f"Sampling and updating together against the learner's step, by batch size: {words}."
+    holds = all(hidden[size] for size in judged)
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)

@@ -74,6 +74,24 @@ def tree_nodes(_: pd.DataFrame) -> Finding:
     return Finding(outcome, (ours,))
 
 
+def tree_memory(_: pd.DataFrame) -> Finding:
+    """MAP IV-C4: a binary tree over a million priorities in the FPGA's memory."""
+    nodes = from_text("MAP.binary_tree_nodes")[0]
+    whole = from_cell("map_table_4", "last-level cache or SRAM", "FPGA")
+    used = from_cell("map_table_6", "RMM (S=32)", "SRAM")
+    size = Number("nodes of 32 bits", 4e-6 * nodes.value, "MB", Provenance.MODELLED, "nodes x 4 bytes")
+    bits = 8e6 * used.value / nodes.value
+    width = Number(
+        "bits a node that Table VI's memory allows", bits, "bit", Provenance.PUBLISHED, "SRAM / nodes"
+    )
+    said = (
+        "It fits in words of 32 bits. What Table VI gives the replay manager holds as many nodes only if they are "
+        "narrower, or its tree smaller: the paper gives neither."
+    )
+    holds = size.value < whole.value
+    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (size, width), said)
+
+
 def table_6(_: pd.DataFrame) -> Finding:
     """MAP Table VI: the device total that each share implies."""
     ours = []

@@ -39,6 +39,17 @@ CLAIMS = (
         map_tables.tree_nodes,
     ),
     Claim(
+        "MAP-IV-C4-memory",
+        "IV-C4 against Tables IV and VI",
+        "That tree fits the FPGA's on-chip memory",
+        (
+            from_cell("map_table_4", "last-level cache or SRAM", "FPGA"),
+            from_cell("map_table_6", "RMM (S=32)", "SRAM"),
+        ),
+        "nothing",
+        map_tables.tree_memory,
+    ),
+    Claim(
         "MAP-VI-B",
         "VI-B, Equation 3",
         "Throughput is the smallest over learner and replay manager: prediction against achievement",
@@ -153,6 +164,16 @@ CLAIMS = (
         from_text("MAP.hopper_learner_on_gpu_above", "MAP.hopper_replay_on_fpga_at"),
         "Hopper's learner and sum tree profiled at a batch size between those",
         map_throughput.replay_hidden,
+    ),
+    Claim(
+        "MAP-F13-CartPole",
+        "VII-D",
+        "Above a batch size CartPole's replay hides behind the learner",
+        from_text("MAP.cartpole_replay_hidden_above"),
+        "CartPole's learner and sum tree on the FPGA above that batch size (simulated)",
+        devices.replay_behind_learner,
+        devices.reads("cartpole-ddpg", timed=False),
+        commands=("placerl profile cartpole-ddpg --batch-size 16384 --device fpga:u200", "placerl report"),
     ),
     Claim(
         "MAP-F13-sharing",

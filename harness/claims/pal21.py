@@ -8,7 +8,7 @@ from harness.claims import pal_cores
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
-from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, plugged_in, two_locks
+from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, order_of_gains, plugged_in, two_locks
 from harness.comparison import FEWEST_PAIRS, lower_quartile
 from harness.provenance import Provenance
 
@@ -203,6 +203,15 @@ CLAIMS = (
         from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high"),
         NEEDS_ADAPTERS,
         plugged_in,
+        commands=("make bench-adapters", "placerl report"),
+    ),
+    Claim(
+        "PAL-F11-order",
+        "VI-F",
+        "The gain falls as the algorithm computes more, and is the least in tianshou, whose replay is compiled",
+        (),
+        NEEDS_ADAPTERS,
+        order_of_gains,
         commands=("make bench-adapters", "placerl report"),
     ),
     Claim(

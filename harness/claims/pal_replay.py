@@ -15,6 +15,8 @@ NEEDS_LOCKS = (
     "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
 )
 
+LEAST_GAIN = "tianshou"  # whose replay is compiled (PAL VI-F)
+
 Turns = dict[tuple[str, int, bool], Any]
 """Rows of one batch size by sharing, threads, and whether it is the A/A null."""
 
@@ -106,6 +108,30 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
         as_published = all(row.low >= at_least.value for row in counted.values())
         return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
     return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def order_of_gains(frame: pd.DataFrame) -> Finding:
+    """PAL VI-F: the gain falls where the algorithm computes more, and is the least in tianshou."""
+    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+    last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
+    by_library: dict[str, list[Any]] = {}
+    for pair in adapters.PAIRS:
+        if pair.name in last:
+            by_library.setdefault(pair.library, []).append(last[pair.name])
+    # (the larger gain, the smaller one): continuous actions take a second network.
+    wanted = [(some[0], some[1]) for some in by_library.values() if len(some) == 2]
+    others = {library: some[0] for library, some in by_library.items() if library != LEAST_GAIN}
+    if LEAST_GAIN in by_library:
+        wanted += [(row, by_library[LEAST_GAIN][0]) for row in others.values()]
+    if not wanted:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_ADAPTERS} (two algorithms, or two libraries)")
+    shown = sum(more.low > less.high for more, less in wanted)
+    refuted = sum(more.high < less.low for more, less in wanted)
+    ours = tuple(number(row, f"{name}: gain over its own replay") for name, row in last.items())
+    said = f"Of {len(wanted)} pairs of gains {shown} are in the stated order, {refuted} in the other."
+    if shown == len(wanted):
+        return Finding(Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
 
 
 def _count(comparisons: list[Paired], verdict: str) -> int:

@@ -69,12 +69,14 @@ def test_a_library_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "| pfrl ddpg | not run: PFRL's agents" in table([row])
 
 
-def rows_of(library: str, ours_s: float, own_s: float = 0.02, **details: object) -> list[Measurement]:
+def rows_of(
+    library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **details: object
+) -> list[Measurement]:
     times_s = {
         name: [time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
         for name, time_s in (("own", own_s), ("ours", ours_s), ("again", ours_s))
     }
-    return _rows(Pair(library, "dqn"), DETAILS | details, times_s)
+    return _rows(Pair(library, algorithm), DETAILS | details, times_s)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +109,26 @@ def test_the_verdict_on_the_plugged_in_replay(
     assert "failed: no network" in table(rows)
     assert "\nMeasured: sb3 dqn, tianshou dqn, pfrl dqn.\n" in table(rows)
     assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac.\n" in table(rows)
+
+
+@pytest.mark.parametrize(
+    ("tianshou", "pfrl", "rllib", "outcome"),
+    [
+        ((0.018, 0.019), 0.01, (0.01, 0.015), Outcome.IN_KIND),
+        ((0.018, 0.019), 0.01, (0.015, 0.01), Outcome.NOT_REPRODUCED),  # SAC gains more than DQN
+        ((0.01, 0.011), 0.015, (0.009, 0.01), Outcome.NOT_REPRODUCED),  # PFRL gains less than tianshou
+        ((0.01, 0.01), 0.01, (0.01, 0.01), Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_the_order_of_gains(
+    tianshou: tuple[float, float], pfrl: float, rllib: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*rows_of("pfrl", pfrl)]
+    for library, algorithm, times in (("tianshou", "ddpg", tianshou), ("rllib", "sac", rllib)):
+        rows += [*rows_of(library, times[0]), *rows_of(library, times[1], algorithm=algorithm)]
+    (claim,) = claims("PAL-F11-order")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
+        frame = store.frame()
+    assert claim.evaluate(frame).finding.outcome is outcome
+    assert claim.evaluate(frame[frame["workload"] == "pfrl dqn"]).finding.outcome is Outcome.NOT_RUN

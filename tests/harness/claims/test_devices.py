@@ -185,3 +185,17 @@ def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
     assert max(sizes) == 16384
     assert all(cell.startswith(f"{simulated_profile.CELL}/hopper-ddpg/") for cell in frame["cell"])
     assert claim.evaluate(frame).finding.outcome is Outcome.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("size", "update_s", "outcome"),
+    [(16384, 5e-4, Outcome.IN_KIND), (16384, 9e-4, Outcome.NOT_REPRODUCED), (2048, 5e-4, Outcome.NOT_RUN)],
+)
+def test_cartpole_s_replay_behind_the_learner(
+    size: int, update_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    times = {"learner.step": 1e-3, "sum_tree.sample": 2e-4, "sum_tree.update": update_s}
+    rows = [on("fpga", primitive, size, time_s, "cartpole-ddpg") for primitive, time_s in times.items()]
+    found = verdict("MAP-F13-CartPole", tmp_path, *rows, *steps("cartpole-ddpg")).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx([0.2, 1e3 * update_s])

@@ -55,7 +55,7 @@ def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
                 "PPO-3.1",
             )
             counts += ("PPO-5.2-side", "PPO-5.3.1-shared")
-            tables = ("MAP-F14-Pong", "PPO-T2-bases", "PPO-T2-trajectory", "PPO-T2-steps")
+            tables = ("MAP-IV-C4-memory", "MAP-F14-Pong", "PPO-T2-bases", "PPO-T2-trajectory", "PPO-T2-steps")
             tables += ("FIX-T2-normalised", "FIX-F10-efficiency")
             cells = ("PPO-T1-cells", "FIX-T1")
             kinds = {
