@@ -31,8 +31,7 @@ from primitives import learner, sum_tree
 from primitives.fpga import cache, devices
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.learner import fpga_backend, fpga_pipeline
-from primitives.learner.fpga_backend import DEFAULT_SIDE, FpgaExecutable
-from primitives.learner.fpga_jobs import LANES
+from primitives.learner.fpga_backend import DEFAULT_SIDE, LANES, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
 

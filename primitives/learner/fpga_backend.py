@@ -24,6 +24,7 @@ from primitives.learner.reference_backend import ReferenceExecutable
 SIMULATED = True
 DEVICES = CLOCKS_HZ
 DEFAULT_SIDE = 16
+LANES = 16  # elements of a memory word, as wide as the core
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),
@@ -33,9 +34,9 @@ NODE_KINDS = (
 
 def unavailable_reason() -> str:
     """Why the hardware cannot be simulated here; empty when it can."""
-    from primitives.fpga import simulation
+    from primitives.fpga import toolchain
 
-    return simulation.unavailable_reason()
+    return toolchain.unavailable_reason()
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,11 @@ from primitives.fpga.gemm_plan import GemmShape
 from primitives.fpga.reduce_unit import reduce_golden, reduction_latency
 from primitives.fpga.unit_cycles import GemmUnit
 from primitives.learner.executable import Array
+from primitives.learner.fpga_backend import LANES
 from primitives.learner.fpga_programs import stream_program
 from primitives.learner.graph import Node
 from primitives.learner.reference_backend import execute_node
 from primitives.quantization.fixed_point import exact_matmul
-
-LANES = 16  # elements of a memory word, as wide as the core
 
 
 @dataclass(frozen=True)
