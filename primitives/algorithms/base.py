@@ -74,12 +74,14 @@ class Algorithm(ABC):
         dtype: float32 or float64, of parameters and batch.
         updates: how gradients, Adam and Polyak averaging are done.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
+        noises: of the class: names of the random numbers that a step takes; see `draw`.
         n_step: batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column `discount` stands in
             the place of gamma.
     """
 
     name: ClassVar[str]
     action_kinds: ClassVar[tuple[str, ...]]
+    noises: ClassVar[tuple[str, ...]] = ()
 
     observation_shape: tuple[int, ...]
     action_size: int
@@ -117,9 +119,24 @@ class Algorithm(ABC):
     def columns(self, batch_size: int) -> dict[str, Column]:
         """What a batch must hold. Boolean columns (`terminated`) come as 0 or 1 in `dtype`."""
 
-    @abstractmethod
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """The random numbers of one gradient step, on the generator's device; empty when it needs none."""
+    def draw(
+        self, batch_size: int, generator: torch.Generator, out: dict[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """The random numbers of one gradient step: (B, A) standard normal for each of `noises`.
+
+        Args:
+            batch_size: B.
+            generator: where they come from; they are on its device.
+            out: what an earlier draw gave, or tensors like it, to be written to; new ones where None.
+        """
+        if out is None:
+            shape = (batch_size, self.action_size)
+            out = {
+                name: torch.empty(shape, dtype=self.dtype, device=generator.device) for name in self.noises
+            }
+        for tensor in out.values():
+            tensor.normal_(generator=generator)
+        return out
 
     @abstractmethod
     def gradient_step(self, state: Any, batch: Batch, draws: Batch, variant: str = "full") -> StepResult:

@@ -111,10 +111,6 @@ class DDPG(base.Algorithm):
         """A batch of transitions."""
         return self._transition_columns(batch_size)
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Nothing: the step is deterministic."""
-        return {}
-
     def gradient_step(
         self, state: State, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:

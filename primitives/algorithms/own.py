@@ -88,10 +88,6 @@ class OwnAlgorithm(base.Algorithm):
         """Transitions with importance weights."""
         return self._transition_columns(batch_size)
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Nothing is drawn."""
-        return {}
-
     def gradient_step(
         self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
     ) -> base.StepResult:

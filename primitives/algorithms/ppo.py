@@ -205,10 +205,6 @@ class PPO(base.Algorithm):
         samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}
         return {name: transition[name] for name in ("observation", "action")} | samples
 
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Nothing: the step is deterministic."""
-        return {}
-
     def _features(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         if not self.shared:
             return observation

@@ -99,6 +99,7 @@ class SAC(base.Algorithm):
 
     name: ClassVar[str] = "sac"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
+    noises: ClassVar[tuple[str, ...]] = ("noise", "next_noise")
     hyperparameters: Hyperparameters = Hyperparameters()
 
     @property
@@ -144,14 +145,6 @@ class SAC(base.Algorithm):
     def columns(self, batch_size: int) -> dict[str, base.Column]:
         """A batch of transitions."""
         return self._transition_columns(batch_size)
-
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """`noise` and `next_noise`: (B, A) standard normal."""
-        shape = (batch_size, self.action_size)
-        return {
-            name: torch.randn(shape, generator=generator, dtype=self.dtype, device=generator.device)
-            for name in ("noise", "next_noise")
-        }
 
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions (B, A) in (-1, 1) and their log-probabilities (B,), in nats, from standard normal noise."""

@@ -89,6 +89,7 @@ class TD3(base.Algorithm):
 
     name: ClassVar[str] = "td3"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
+    noises: ClassVar[tuple[str, ...]] = ("target_noise",)
     hyperparameters: Hyperparameters = Hyperparameters()
 
     @property
@@ -134,12 +135,6 @@ class TD3(base.Algorithm):
     def columns(self, batch_size: int) -> dict[str, base.Column]:
         """A batch of transitions."""
         return self._transition_columns(batch_size)
-
-    def draw(self, batch_size: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """`target_noise`: (B, A) standard normal."""
-        shape = (batch_size, self.action_size)
-        noise = torch.randn(shape, generator=generator, dtype=self.dtype, device=generator.device)
-        return {"target_noise": noise}
 
     def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         pairs = torch.cat([observation, action], 1)

@@ -34,12 +34,11 @@ from primitives.learner.graph import (
     Buffer,
     Graph,
     Node,
-    UnsupportedOperationError,
     View,
     contiguous_strides,
     plan,
 )
-from primitives.learner.native_elementwise import LANES, Group, merged
+from primitives.learner.native_elementwise import LANES, Group, merged, require_float_arithmetic
 from primitives.learner.native_layout import with_epilogues, with_own_layouts
 
 DTYPES = ("float32", "int32", "int64", "bool", "uint8")
@@ -54,25 +53,6 @@ def unavailable_reason() -> str:
     except ImportError as error:
         return f"the native extension is not built: {error}"
     return ""
-
-
-def _require_float_arithmetic(graph: Graph) -> None:
-    """Check that element-wise programs compute in float32: integers are only converted and compared.
-
-    Raises:
-        UnsupportedOperationError: names the operation and the user's line.
-    """
-    for node in graph.nodes_of("elementwise"):
-        dtypes = [graph.buffers[view.buffer].dtype for view in node.inputs]
-        for instruction in node.program:
-            dtypes.append(instruction.dtype)
-            from_float = any(dtypes[i] == "float32" for i in instruction.arguments)
-            is_conversion = instruction.op in ("constant", "copy") and not from_float
-            if instruction.dtype not in ("float32", "bool") and not is_conversion:
-                raise UnsupportedOperationError(
-                    f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
-                    "backend 'native' computes in float32"
-                )
 
 
 class NativeExecutable(Executable):
@@ -107,7 +87,7 @@ class NativeExecutable(Executable):
             require_supported(
                 graph, "native", kinds=tuple(NODE_KINDS), operations=tuple(ARITY), dtypes=DTYPES
             )
-            _require_float_arithmetic(graph)
+            require_float_arithmetic(graph)
         laid_out, self._transposed = with_own_layouts(graphs)
         lowered = {variant: with_dense_outputs(with_epilogues(graph)) for variant, graph in laid_out.items()}
         arena_bytes = 0
@@ -130,6 +110,7 @@ class NativeExecutable(Executable):
             lowering.emit(self._executor, program)
         self._state = {b.name: self._located(first.offset(i), b) for i, b in first.graph.of_kind("state")}
         self._inputs = [buffer for _, buffer in first.graph.of_kind("input")]
+        self._lowerings = lowerings
 
     def _located(self, offset: int, buffer: Buffer) -> Array:
         strides = contiguous_strides(buffer.shape)
@@ -145,6 +126,11 @@ class NativeExecutable(Executable):
     def write_state(self, name: str, value: Array) -> None:
         """Set a state leaf."""
         self._state[name][...] = value
+
+    def input(self, variant: str, name: str) -> Array:
+        """An input as it lies in the arena, where `step` writes it to."""
+        graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
+        return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One gradient step."""

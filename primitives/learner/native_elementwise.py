@@ -7,7 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from primitives.learner.graph import Graph, Instruction, Node, View, contiguous_strides
+from primitives.learner.graph import (
+    Graph,
+    Instruction,
+    Node,
+    UnsupportedOperationError,
+    View,
+    contiguous_strides,
+)
 
 LANES = 16  # floats that kernels may read and write at once, whatever the instruction set
 BLOCK = 512  # elements of a block
@@ -31,6 +38,25 @@ class Places(Protocol):
     def constant(self, value: float) -> int:
         """A whole vector of the number."""
         ...
+
+
+def require_float_arithmetic(graph: Graph) -> None:
+    """Check that element-wise programs compute in float32: integers are only converted and compared.
+
+    Raises:
+        UnsupportedOperationError: names the operation and the user's line.
+    """
+    for node in graph.nodes_of("elementwise"):
+        dtypes = [graph.buffers[view.buffer].dtype for view in node.inputs]
+        for instruction in node.program:
+            dtypes.append(instruction.dtype)
+            from_float = any(dtypes[i] == "float32" for i in instruction.arguments)
+            is_conversion = instruction.op in ("constant", "copy") and not from_float
+            if instruction.dtype not in ("float32", "bool") and not is_conversion:
+                raise UnsupportedOperationError(
+                    f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
+                    "backend 'native' computes in float32"
+                )
 
 
 def merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:

@@ -42,7 +42,7 @@ class _Call(Protocol):
     """One variant's step in the executor: `StepCall::step` in native/step_call.hpp."""
 
     def __call__(
-        self, batch: Mapping[str, Array], weights: Array | None, draw: Callable[[], list[Array]], /
+        self, batch: Mapping[str, Array], weights: Array | None, draw: Callable[[], object], /
     ) -> StepOutcome | None: ...
 
 
@@ -109,7 +109,7 @@ class NativeLearner(GraphLearner):
         self._acting_calls: dict[int, _Acting] = {}
         if self._acts:
             self._explorer = acting_by(self.algorithm, self._act)
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, tuple[_Call, Callable[[], object]]] = {}
 
     @property
     def acts_natively(self) -> bool:
@@ -131,19 +131,15 @@ class NativeLearner(GraphLearner):
         """
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
-        call = self._calls.get(variant) or self._prepare(variant)
-        outcome = call(batch, weights, self._drawn)
+        call, draw = self._calls.get(variant) or self._prepare(variant)
+        outcome = call(batch, weights, draw)
         if outcome is None:
             return super().step(batch, weights, variant=variant)
         self.gradient_steps += 1
         return outcome
 
-    def _drawn(self) -> list[Array]:
-        drawn = self.algorithm.draw(self.batch_size, self._generator)
-        return [np.ascontiguousarray(value.numpy()) for value in drawn.values()]
-
-    def _prepare(self, variant: str) -> _Call:
-        """The call of a variant, made ready.
+    def _prepare(self, variant: str) -> tuple[_Call, Callable[[], object]]:
+        """The call of a variant, made ready, and what draws its random numbers, straight into the executor's memory.
 
         Raises:
             ValueError: an unknown variant.
@@ -166,7 +162,13 @@ class NativeLearner(GraphLearner):
         outputs = [(name.removeprefix("losses/"), view.shape) for name, view in graph.outputs.items()]
         program = executable._programs[variant]
         call = _native.learner.StepCall(executable._executor, program, rules, outputs, StepOutcome)
-        self._calls[variant] = call.step
+        assert inputs[len(rules) :] == [f"draws/{name}" for name in self.algorithm.noises]
+        draws = {
+            name: torch.from_numpy(executable.input(variant, f"draws/{name}"))
+            for name in self.algorithm.noises
+        }
+        draw = partial(self.algorithm.draw, self.batch_size, self._generator, draws)
+        self._calls[variant] = call.step, draw
         return self._calls[variant]
 
     def _prepare_acting(self, number: int) -> _Acting:

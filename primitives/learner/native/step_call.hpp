@@ -66,15 +66,15 @@ class StepCall {
     }
 
     // The outcome of a step on the batch; None, with the state as it was, where something is not exactly as
-    // its rule has it: the caller then converts, or says what is wrong. `draw` gives the draws; it is called
-    // after all was found right.
+    // its rule has it: the caller then converts, or says what is wrong. `draw` writes the draws into their
+    // inputs; it is called after all was found right.
     nb::object step(nb::handle batch, nb::handle weights, nb::handle draw) {
         const auto &program = executor_.program(program_);
         executor_.expect(program);
         if (!load(batch, weights))
             return nb::none();
         if (program.inputs.size() > rules_.size())
-            load_draws(program, draw());
+            draw();
         {
             nb::gil_scoped_release released;
             executor_.run(program);
@@ -161,15 +161,6 @@ class StepCall {
         for (long i = 0; i < count; ++i)
             wrong |= static_cast<std::uint64_t>(integers[i]) >= static_cast<std::uint64_t>(limit);
         return !wrong;
-    }
-
-    void load_draws(const Executor::Program &program, const nb::object &draws) const {
-        const auto given = nb::cast<nb::sequence>(draws);
-        for (std::size_t i = rules_.size(); i < program.inputs.size(); ++i) {
-            const Transfer &input = program.inputs[i];
-            const nb::object draw = given[i - rules_.size()];
-            std::memcpy(input.place, PyArray_DATA(checked_array(draw, input.bytes, i, "input")), input.bytes);
-        }
     }
 
     nb::object outcome(const Executor::Program &program) const {

@@ -148,3 +148,16 @@ def test_exploring_draws_from_the_policy_and_acting_takes_its_mean():
 def test_a_wrong_hyperparameter_is_named(name, value):
     with pytest.raises(ValueError, match=name):
         make(**{name: value})
+
+
+def test_random_numbers_may_be_written_over_older_ones():
+    algorithm = make()
+    first = algorithm.draw(4, torch.Generator().manual_seed(0))
+    older = algorithm.draw(4, torch.Generator().manual_seed(1))
+    again = algorithm.draw(4, torch.Generator().manual_seed(0), older)
+    assert list(again) == ["noise", "next_noise"]
+    for name, value in first.items():
+        assert value.shape == (4, algorithm.action_size)
+        torch.testing.assert_close(again[name], value, rtol=0, atol=0)
+        assert again[name] is older[name]
+    assert not torch.equal(first["noise"], first["next_noise"])

@@ -125,6 +125,24 @@ def test_functions_are_accurate_over_their_range_and_at_its_ends(simd: str) -> N
         assert np.all(close | same | tiny), (name, x[~(close | same | tiny)])
 
 
+@pytest.mark.parametrize("simd", USABLE)
+@pytest.mark.parametrize("divisor", [3, -0.1, 255, 1e-30, 2e-38, 1e-38, 1e-45, 3e38, 0.0, np.inf, np.nan])
+def test_division_by_one_number_is_accurate_over_its_range(simd: str, divisor: float) -> None:
+    x = np.concatenate([np.logspace(-37, 38, 500), -np.logspace(-37, 38, 500), [0, np.inf, np.nan]])
+    state = {"x": torch.from_numpy(x.astype(np.float32)), "divisor": torch.tensor(divisor)}
+    graph = trace(lambda state: (state, state["x"] / state["divisor"]), (state,))
+    executable = NativeExecutable({"full": graph}, simd=simd)
+    for name, value in state.items():
+        executable.write_state(f"state/{name}", value.numpy())
+    (found,) = executable.step("full", {}).values()
+    expected = (state["x"].double() / state["divisor"].double()).numpy()
+    with np.errstate(over="ignore"):
+        as_float32 = expected.astype(np.float32)
+    tiny = np.abs(expected) < 1.2e-38
+    assert np.all(np.isclose(found, as_float32, rtol=2e-7, atol=0, equal_nan=True) | tiny)
+    assert np.all(np.abs(found[tiny]) < 1.3e-38)
+
+
 @pytest.mark.parametrize("name", ["ddpg", "dqn"])
 def test_n_steps_in_one_call_are_n_calls(name: str) -> None:
     algorithm = make(name, torch.float32)
