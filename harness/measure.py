@@ -92,6 +92,8 @@ class Protocol:
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
             The first round is always measured.
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
+        rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
+            for milliseconds, have let go of their cores.
         long_block_s: a case whose block takes longer takes part in every second round only, or in every fourth;
             None: all take part in all. Blocks are never skipped so often that fewer than 5 samples would be left.
         largest_block: most calls of a block, at least 1; their arguments are in memory together.
@@ -109,6 +111,7 @@ class Protocol:
     warm_up_calls: int = 3
     budget_s: float | None = None
     lead_in_calls: int = 0
+    rest_s: float = 0.0
     long_block_s: float | None = None
     largest_block: int = 4096
     noise_limit: float = NOISE_LIMIT
@@ -125,6 +128,7 @@ class Protocol:
             ("warm_up_s", 0.0),
             ("warm_up_calls", 0),
             ("lead_in_calls", 0),
+            ("rest_s", 0.0),
         ):
             if getattr(self, name) < low:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
@@ -265,6 +269,8 @@ class _Runner:
         arguments = []
         if not self.case.block:
             arguments = [self.case.inputs(state, self.rng) for _ in range(lead_in + self.calls)]
+        if self.protocol.rest_s:
+            time.sleep(self.protocol.rest_s)
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -402,6 +408,7 @@ def measure(
                 "block_s": protocol.block_s,
                 "warm_up_s": protocol.warm_up_s,
                 "lead_in_calls": protocol.lead_in_calls,
+                "rest_s": protocol.rest_s,
                 "budget_s": protocol.budget_s,
                 "noise_limit": protocol.noise_limit,
                 "pinned": protocol.cores is not None or protocol.caller_core is not None,

@@ -142,6 +142,13 @@ def test_blocks_are_long_enough_for_the_clock(world, time_s):
     assert timing.calls * time_s <= max(2e-3, 2 * time_s)
 
 
+def test_a_rest_before_each_block_is_outside_the_clock(world, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: world.log.append(f"rest {seconds}"))
+    timings = world.measure(world.case("a", 1e-2), block_s=1e-2, warm_up_calls=0, rest_s=0.5)
+    assert world.log[2:-1] == ["rest 0.5", "a"] * 8  # one to warm up
+    assert timings["a"].median_s == pytest.approx(1e-2)
+
+
 def test_warm_up_lasts_its_time(world):
     world.measure(world.case("a", 1e-3), warm_up_s=0.5, rounds=1)
     assert world.log.count("a") >= 500
@@ -212,7 +219,8 @@ def test_names_are_unique(world):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"rounds": 0}, {"block_s": 0}, {"warm_up_s": -1}, {"noise_limit": float("nan")}]
+    "bad",
+    [{"rounds": 0}, {"block_s": 0}, {"warm_up_s": -1}, {"rest_s": -1}, {"noise_limit": float("nan")}],
 )
 def test_protocol_refuses_what_makes_no_sense(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
