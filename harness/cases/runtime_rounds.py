@@ -45,8 +45,7 @@ class _Nothing:
     def step(self, *_: Any) -> Any:
         return self._outcome
 
-    def run(self, *_: Any) -> dict[str, float]:
-        return self._outcome.losses
+    def run(self, *_: Any) -> None: ...
 
     def explore(self, *_: Any) -> None: ...
 

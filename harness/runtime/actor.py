@@ -80,6 +80,7 @@ class Actor:
         self._columns = columns or {
             name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()
         }
+        self._views: dict[int, dict[str, npt.NDArray]] = {}  # by vector steps: what `collect` returns
         self._observations = np.stack([np.asarray(one, fields["observation"].dtype) for one in first])
         self._returns = [0.0] * len(first)
         self._space = space
@@ -112,26 +113,27 @@ class Actor:
         if not 1 <= steps <= self._steps_that_fit:
             raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")
         columns, observations = self._columns, self._observations
+        observed, acted = columns["observation"], columns["action"]
         number = len(observations)
-        row = 0
-        now_s = perf_counter()
-        for _ in range(steps):
+        end, now_s = 0, perf_counter()
+        for row in range(0, steps * number, number):
             if policy is None:
                 actions = self._random_actions(number)
             else:
                 actions = policy(observations, self.environment_steps, self._rng)
             end = row + number
-            columns["observation"][row:end] = observations
-            columns["action"][row:end] = actions
+            observed[row:end] = observations
+            acted[row:end] = actions
             acted_s = perf_counter()
             self.inference_s += acted_s - now_s
             if self._clip:
                 actions = np.clip(actions, -1, 1)
             self._step_environments(row, actions if self._scale is None else self._scaled(actions))
-            row = end
             now_s = perf_counter()
             self.environment_s += now_s - acted_s
-        return {name: column[:row] for name, column in columns.items()}
+        if steps not in self._views:
+            self._views[steps] = {name: column[:end] for name, column in columns.items()}
+        return self._views[steps]
 
     def _random_actions(self, number: int) -> npt.NDArray:
         if isinstance(self._space, gymnasium.spaces.Discrete):

@@ -24,7 +24,7 @@ from harness.runtime.balance import Balance, check_learners, parallel_learner
 from harness.runtime.compose import Fusion, Parts, Task, check_processes, compose, start_actors
 from harness.runtime.learner_processes import LearnerProcesses
 from harness.runtime.parallel_updates import ParallelLearner
-from harness.runtime.run_time import LEARNER, RMM, STORAGE, VirtualTime, time_of
+from harness.runtime.run_time import LEARNER, RMM, STORAGE, VirtualTime, time_of, weights_bytes
 from harness.runtime.virtual_actors import VirtualActors
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
@@ -44,7 +44,8 @@ class Progress:
         episodes: those that ended in it; their environment steps count from the beginning of training.
         terms_s: seconds by part of the loop: environment, infer, insert, sample, gather, learner, update.
             Sampling that is fused with gathering is one term, sample; a whole fused gradient step is one
-            term, step. What is missing to `wall_s` is the loop itself.
+            term, step. A simulated learner's weights on their way to the actors are one more, publish. What is
+            missing to `wall_s` is the loop itself.
         losses: of the last gradient step, by name.
     """
 
@@ -212,6 +213,7 @@ class Training:
         self._fused = parts.steps
         self._time = time_of(mapping, self.learner, self.replay, platform)
         self.provenance = self._time.provenance
+        self._weights_bytes = weights_bytes(self._time, self.learner)
         self._items_bytes = self._batch_size * self._storage.nbytes // self._storage.capacity
         device = mapping.storage.device
         # A storage on a simulated device is as fast as its memory; one on the host is measured.
@@ -304,7 +306,7 @@ class Training:
             self.balance.step()
 
     def _publish(self) -> None:
-        self._time.wait(self._learnt_s)
+        self._time.wait(self._time.send(LEARNER, "publish", self._weights_bytes, self._learnt_s))
         self._acting.publish()
 
     def _collect(self, vector_steps: int, explore: bool = True) -> None:
@@ -322,7 +324,12 @@ class Training:
         )
 
     def _insert(self, transitions: MappingABC[str, npt.NDArray]) -> None:
-        self._time.call(RMM, "insert", lambda: self.replay.insert(transitions))
+        if self._fused is not None:  # as in `_fused_steps`
+            start_s = perf_counter()
+            self.replay.insert(transitions)
+            self._time.terms_s["insert"] += perf_counter() - start_s
+        else:
+            self._time.call(RMM, "insert", lambda: self.replay.insert(transitions))
         self._inserted += len(transitions["reward"])
 
     def _gradient_steps(self, number: int) -> None:
@@ -362,7 +369,7 @@ class Training:
 
     def _fused_steps(self, fused: FusedSteps, steps: int) -> None:
         start_s = perf_counter()  # what is fused is on the host, and so short that a call more would show
-        self._losses = fused.run(steps, self._rng)
+        fused.run(steps, self._rng)
         self._time.terms_s["step"] += perf_counter() - start_s
         self.gradient_steps += steps
 
@@ -392,6 +399,8 @@ class Training:
             terms_s["step"] = spent_s["step"]
         else:
             terms_s |= {name: spent_s[name] for name in ("sample", "learner", "update")}
+        if self._time.is_simulated(LEARNER):
+            terms_s["publish"] = spent_s["publish"]
         if self._time.is_simulated(RMM):
             terms_s["gather"] = spent_s["gather"]
         elif self.fusion is Fusion.NONE:
@@ -408,5 +417,5 @@ class Training:
             wall_s=after.now_s - before.now_s,
             episodes=self._acting.take_episodes(),
             terms_s={name: after.terms_s[name] - before.terms_s[name] for name in after.terms_s},
-            losses=self._losses,
+            losses=self._fused.losses if self._fused else self._losses,
         )

@@ -35,6 +35,9 @@ class StepResult(NamedTuple):
     td_error: Tensor
 
 
+NUMPY_DTYPES: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
+
+
 @dataclass(frozen=True)
 class Hyperparameters:
     """Base of each algorithm's hyper-parameters; the subclasses document their fields."""
@@ -159,6 +162,32 @@ class Algorithm(ABC):
         """
 
     @abstractmethod
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """The random numbers of exploring actions, (number, ...) each.
+
+        Args:
+            number: of actions.
+            environment_step: how many environment steps were taken so far, for schedules.
+            rng: where randomness comes from.
+        """
+
+    @abstractmethod
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
+        """The action that an actor takes while it gathers experience; pure, as `act`.
+
+        Args:
+            parameters, observation: see `act`.
+            draws: from `draw_exploration`, as tensors or arrays too.
+
+        Returns:
+            As `act`; PPO's continuous actions may lie outside [-1, 1]: clip them where they are applied, and
+            store them as they are.
+        """
+
     def explore(
         self,
         parameters: Mapping[str, np.ndarray],
@@ -166,18 +195,13 @@ class Algorithm(ABC):
         environment_step: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """The action that an actor takes while it gathers experience.
+        """`explored` with numbers drawn for it; see there and `draw_exploration`."""
+        draws = self.draw_exploration(len(observation), environment_step, rng)
+        return self.explored(parameters, observation, draws)
 
-        Args:
-            parameters: from `acting_parameters`, as arrays.
-            observation: (n, *observation_shape).
-            environment_step: how many environment steps were taken so far, for schedules.
-            rng: where randomness comes from.
-
-        Returns:
-            As `act`; PPO's continuous actions may lie outside [-1, 1]: clip them where they are applied, and
-            store them as they are.
-        """
+    def _normal(self, number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Standard normal noise for the components of continuous actions."""
+        return {"noise": rng.standard_normal((number, self.action_size), NUMPY_DTYPES[self.dtype])}
 
     def _transition_columns(self, batch_size: int) -> dict[str, Column]:
         pixels = self.network.kind == "nature_cnn"
@@ -197,17 +221,6 @@ class Algorithm(ABC):
             **({"discount": scalar} if self.n_step else {}),
             "weight": scalar,
         }
-
-
-_BOUNDS = {np.dtype(kind): (np.array(-1, kind), np.array(1, kind)) for kind in (np.float32, np.float64)}
-
-
-def with_noise(action: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:
-    """Actions in [-1, 1] with Gaussian noise of standard deviation `scale`, clipped to [-1, 1]."""
-    low, high = _BOUNDS[action.dtype]
-    noise = rng.standard_normal(action.shape, action.dtype)
-    # An actor feels every call: bounds that are arrays already, and results in new ones, cost a third of `np.clip`.
-    return np.maximum(np.minimum(action + action.dtype.type(scale) * noise, high), low)
 
 
 def lesser(first: Tensor, second: Tensor) -> Tensor:

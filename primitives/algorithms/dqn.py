@@ -34,6 +34,8 @@ from primitives.algorithms import base, checks, networks
 from primitives.algorithms.networks import Array, Network, Parameters
 from primitives.algorithms.updates import AdamState, copy, initial_adam
 
+_BONUS = 1e30
+
 
 @dataclass(frozen=True)
 class Hyperparameters(base.Hyperparameters):
@@ -168,18 +170,22 @@ class DQN(base.Algorithm):
         progress = min(environment_step / settings.exploration_steps, 1.0)
         return settings.epsilon_initial + progress * (settings.epsilon_final - settings.epsilon_initial)
 
-    def explore(
-        self,
-        parameters: Mapping[str, np.ndarray],
-        observation: np.ndarray,
-        environment_step: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """A bonus (number, A): so large for an action that is to be random that no value outdoes it, else 0."""
+        epsilon = self.epsilon(environment_step)
+        bonus = np.zeros((number, self.action_size), base.NUMPY_DTYPES[self.dtype])
+        if number == 1:  # without the calls that arrays need
+            if rng.random() < epsilon:
+                bonus[0, rng.integers(self.action_size)] = _BONUS
+            return {"bonus": bonus}
+        random = np.flatnonzero(rng.random(number) < epsilon)
+        bonus[random, rng.integers(self.action_size, size=number)[random]] = _BONUS
+        return {"bonus": bonus}
+
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
         """Epsilon-greedy: (n,) int64."""
-        n, epsilon = len(observation), self.epsilon(environment_step)
-        if n == 1:  # without the calls that arrays need
-            chosen = rng.random() < epsilon
-            return rng.integers(self.action_size, size=1) if chosen else self.act(parameters, observation)
-        random = rng.random(n) < epsilon
-        action = rng.integers(self.action_size, size=n)
-        return action if random.all() else np.where(random, action, self.act(parameters, observation))
+        return (self.q(parameters, observation) + draws["bonus"]).argmax(-1)

@@ -149,6 +149,23 @@ def activate(name: str, x: Array) -> Array:
     return _NUMPY_ACTIVATIONS[name](x) if isinstance(x, np.ndarray) else _TORCH_ACTIVATIONS[name](x)
 
 
+def clip(x: Array, low: float, high: float) -> Array:
+    """Clip the elements of a tensor or array to [low, high]."""
+    return np.minimum(np.maximum(x, low), high) if isinstance(x, np.ndarray) else x.clamp(low, high)
+
+
+def exp(x: Array) -> Array:
+    """The exponential of a tensor or array."""
+    return np.exp(x) if isinstance(x, np.ndarray) else torch.exp(x)
+
+
+def choose(condition: Array, first: Array, second: Array) -> Array:
+    """Elements of the first tensor or array where the condition holds, else of the second."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, first, second)
+    return torch.where(condition, first, second)
+
+
 @dataclass(frozen=True)
 class MLP:
     """Linear layers with an activation between them.

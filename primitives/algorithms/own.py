@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from primitives.algorithms import base, checks, tree
+from primitives.algorithms import base, checks, networks, tree
 from primitives.algorithms.networks import Array, Network, Parameters
 from primitives.algorithms.updates import PURE
 
@@ -113,16 +113,20 @@ class OwnAlgorithm(base.Algorithm):
                 return self.act(tensors, torch.from_numpy(observation)).numpy()
         return self.policy(tree.unflatten(self.state, parameters), observation)
 
-    def explore(
-        self,
-        parameters: Mapping[str, np.ndarray],
-        observation: np.ndarray,
-        environment_step: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Noise, or whether each action is random and a random one."""
+        if not self.discrete:
+            return self._normal(number, rng)
+        random = rng.random(number) < self.exploration
+        return {"random": random, "action": rng.integers(self.action_size, size=number)}
+
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
         """The policy's action, sometimes replaced by a random one, or with noise."""
         action = self.act(parameters, observation)
-        if not self.discrete:
-            return base.with_noise(action, self.exploration, rng)
-        random = rng.random(len(action)) < self.exploration
-        return np.where(random, rng.integers(self.action_size, size=len(action)), action)
+        if self.discrete:
+            return networks.choose(draws["random"], draws["action"], action)
+        return networks.clip(action + self.exploration * draws["noise"], -1, 1)

@@ -317,19 +317,23 @@ class PPO(base.Algorithm):
         output = self._policy_output(parameters, observation)
         return output.argmax(-1) if self.discrete else output
 
-    def explore(
-        self,
-        parameters: Mapping[str, np.ndarray],
-        observation: np.ndarray,
-        environment_step: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Noise of the policy's distribution."""
+        if not self.discrete:
+            return self._normal(number, rng)
+        gumbel = rng.gumbel(size=(number, self.action_size))
+        return {"gumbel": gumbel.astype(base.NUMPY_DTYPES[self.dtype])}
+
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
         """An action drawn from the policy."""
         if self.discrete:  # the largest of logits with Gumbel noise is a draw from their softmax
-            output = self._policy_output(parameters, observation)
-            return (output + rng.gumbel(size=output.shape)).argmax(-1)
-        output = self.act(parameters, observation)  # which a learner may have faster
-        return output + np.exp(parameters["policy.log_std"]) * rng.standard_normal(output.shape, output.dtype)
+            return (self._policy_output(parameters, observation) + draws["gumbel"]).argmax(-1)
+        mean = self.act(parameters, observation)
+        return mean + networks.exp(parameters["policy.log_std"]) * draws["noise"]
 
     def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:
         """The samples of an iteration.

@@ -227,15 +227,17 @@ class SAC(base.Algorithm):
         """(n, A) in [-1, 1]: tanh of the mean."""
         return networks.activate("tanh", self.actor(parameters, observation)[:, : self.action_size])
 
-    def explore(
-        self,
-        parameters: Mapping[str, np.ndarray],
-        observation: np.ndarray,
-        environment_step: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Gaussian noise."""
+        return self._normal(number, rng)
+
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
         """An action drawn from the policy."""
         output = self.actor(parameters, observation)
         mean, log_std = output[:, : self.action_size], output[:, self.action_size :]
-        noise = rng.standard_normal(mean.shape, mean.dtype)
-        return np.tanh(mean + np.exp(np.clip(log_std, *LOG_STD_RANGE)) * noise)
+        std = networks.exp(networks.clip(log_std, *LOG_STD_RANGE))
+        return networks.activate("tanh", mean + std * draws["noise"])

@@ -196,12 +196,15 @@ class TD3(base.Algorithm):
         """(n, A) in [-1, 1]."""
         return self.actor(parameters, observation)
 
-    def explore(
-        self,
-        parameters: Mapping[str, np.ndarray],
-        observation: np.ndarray,
-        environment_step: int,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def draw_exploration(
+        self, number: int, environment_step: int, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """Gaussian noise."""
+        return self._normal(number, rng)
+
+    def explored(
+        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
+    ) -> Array:
         """The greedy action with Gaussian noise, clipped to [-1, 1]."""
-        return base.with_noise(self.act(parameters, observation), self.hyperparameters.exploration_noise, rng)
+        noise = self.hyperparameters.exploration_noise * draws["noise"]
+        return networks.clip(self.act(parameters, observation) + noise, -1, 1)

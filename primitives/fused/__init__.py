@@ -42,9 +42,9 @@ class FusedSteps:
         self._replay, self._learner, self._executable = replay, learner, learner.executable
         self._draws: list[str] = []
         graphs = self._executable.graphs
-        # By variant: which outputs are losses. A variant that updates less has fewer of them.
+        # By program: which outputs are losses. A variant that updates less has fewer of them.
         self._losses = {
-            variant: [
+            self._executable._programs[variant]: [
                 (name.removeprefix("losses/"), position)
                 for position, name in enumerate(graphs[variant].outputs)
                 if name.startswith("losses/")
@@ -60,6 +60,8 @@ class FusedSteps:
                 raise TypeError(
                     f"learner: variant {variant!r} reads {inputs}; allowed: the same as the first"
                 )
+        self._programs = self._executable._programs
+        self._last = self._programs[learner.algorithm.variants[0]]
         self._fused: Any = fused.Fused(
             replay._native,
             self._executable._executor,
@@ -88,15 +90,12 @@ class FusedSteps:
             )
         return _COLUMN, list(columns).index(name)
 
-    def run(self, steps: int, rng: np.random.Generator) -> dict[str, float]:
+    def run(self, steps: int, rng: np.random.Generator) -> None:
         """Take gradient steps.
 
         Args:
             steps: how many, at least 1.
             rng: source of the random numbers of sampling.
-
-        Returns:
-            Each loss of the last step, by name.
 
         Raises:
             ValueError: nothing to sample, or a number that is not finite, in a batch (the steps before it have
@@ -104,20 +103,20 @@ class FusedSteps:
         """
         if steps < 1:
             raise ValueError(f"steps: found {steps}; allowed: at least 1")
-        learner = self._learner
-        first = learner.gradient_steps
-        variants = [learner.algorithm.variant(first + step) for step in range(steps)]
-        taken_before = self._fused.taken
+        learner, taken_before = self._learner, self._fused.taken
+        first, variant = learner.gradient_steps, learner.algorithm.variant
+        programs = [self._programs[variant(step)] for step in range(first, first + steps)]
         try:
-            scalars = self._fused.run(
-                [self._executable._programs[variant] for variant in variants],
-                rng,
-                self._replay.betas(steps),
-                self._drawn(steps),
-            )
+            self._fused.run(programs, rng, self._replay.betas(steps), self._drawn(steps))
         finally:
             learner.gradient_steps += self._fused.taken - taken_before
-        return {name: scalars[position] for name, position in self._losses[variants[-1]]}
+        self._last = programs[-1]
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Each loss of the last step, by name; empty before the first."""
+        scalars = self._fused.scalars
+        return {name: scalars[position] for name, position in self._losses[self._last] if scalars}
 
     def _drawn(self, steps: int) -> list[npt.NDArray]:
         """The random numbers of the algorithm itself, (steps, ...) each."""

@@ -26,9 +26,8 @@ class Fused {
 
     int64_t taken() const { return steps_.taken(); }
 
-    // -> the scalar outputs of the last step, nan for the others.
-    std::vector<float> run(const std::vector<int> &programs, nb::handle rng, const std::vector<double> &betas,
-                           nb::sequence draws) {
+    void run(const std::vector<int> &programs, nb::handle rng, const std::vector<double> &betas,
+             nb::sequence draws) {
         Steps::Run run{programs, {}, betas, {}};
         if (programs.empty() || betas.size() != programs.size())
             throw nb::value_error("programs, betas: allowed: as many of both, at least one");
@@ -45,13 +44,16 @@ class Fused {
             nb::gil_scoped_release released;
             steps_.run(run, *parts_.samples_drawn);
         }
-        std::vector<float> scalars;
+        // Kept here: the next program may overwrite the arena.
+        scalars_.clear();
         for (const learner::Transfer &output : steps_.outputs(programs.back()))
-            scalars.push_back(output.bytes == 4 && output.type == learner::Type::float32
-                                  ? learner::read_element(output.place, output.type)
-                                  : NAN);
-        return scalars;
+            scalars_.push_back(output.bytes == 4 && output.type == learner::Type::float32
+                                   ? learner::read_element(output.place, output.type)
+                                   : NAN);
     }
+
+    // The scalar outputs of the last step, nan for the others.
+    const std::vector<float> &scalars() const { return scalars_; }
 
   private:
     static std::vector<Source> sources_of(const std::vector<std::tuple<int, int, std::string>> &given) {
@@ -65,6 +67,7 @@ class Fused {
     replay::Parts parts_;
     numpy::Source source_;
     Steps steps_;
+    std::vector<float> scalars_;
 };
 
 } // namespace
@@ -76,7 +79,8 @@ void bind_fused(nb::module_ &parent) {
         .def(nb::init<nb::object, nb::object, int64_t, const std::vector<std::tuple<int, int, std::string>> &,
                       const std::vector<std::size_t> &>())
         .def_prop_ro("taken", &Fused::taken)
-        .def("run", &Fused::run);
+        .def("run", &Fused::run)
+        .def_prop_ro("scalars", &Fused::scalars);
 }
 
 } // namespace placerl::fused

@@ -1,12 +1,13 @@
 """The native learner: a `GraphLearner` whose actors' inference runs in the executor too.
 
 An actor that asks for one action at a time spends most of it in calls: NumPy takes some ten of them for three
-layers. Here the algorithm's `act` is one more program on the arena, which reads the weights where they lie.
+layers. Here the algorithm's `act`, and `explored` with its noise, are two more programs on the arena, which read the
+weights where they lie.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from primitives.learner.graph_learner import GraphLearner
 from primitives.learner.native_backend import NativeExecutable
 from primitives.learner.tracing import trace
 
-_ACT = "act"
+_ACT, _EXPLORE = "act", "explore"
 # What the executor checks of a column: `StepCall::Check` in native/step_call.hpp.
 _NO_CHECK, _FINITE, _NOT_NEGATIVE, _BELOW_LIMIT = range(4)
 
@@ -31,11 +32,12 @@ class _Acted(NamedTuple):
 
 
 class _Acting(NamedTuple):
-    """The executor's call for a number of observations, and the arrays that it reads and writes."""
+    """What the executor's call for a number of observations takes and gives."""
 
-    run: Callable[[], int]
-    observations: Array
-    actions: Array
+    programs: list[int]
+    draws: list[str]
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 class _Call(Protocol):
@@ -46,6 +48,7 @@ class _Call(Protocol):
     ) -> StepOutcome | None: ...
 
 
+@lru_cache(maxsize=64)
 def acting_graph(algorithm: Algorithm) -> Graph:
     """The graph of an algorithm's greedy action for one observation.
 
@@ -56,9 +59,30 @@ def acting_graph(algorithm: Algorithm) -> Graph:
     def step(state: Any, batch: Any) -> _Acted:
         return _Acted(state, algorithm.act(algorithm.acting_parameters(state), batch["observation"]))
 
+    return trace(step, _acting_example(algorithm))
+
+
+@lru_cache(maxsize=64)
+def exploring_graph(algorithm: Algorithm) -> Graph:
+    """The graph of an algorithm's exploring action for one observation, with the numbers drawn for it.
+
+    Raises:
+        UnsupportedOperationError: an operation that no graph backend has.
+    """
+
+    def step(state: Any, batch: Any, draws: Any) -> _Acted:
+        parameters = algorithm.acting_parameters(state)
+        return _Acted(state, algorithm.explored(parameters, batch["observation"], draws))
+
+    drawn = algorithm.draw_exploration(1, 0, np.random.default_rng(0))
+    draws = {name: torch.from_numpy(value) for name, value in drawn.items()}
+    return trace(step, (*_acting_example(algorithm), draws))
+
+
+def _acting_example(algorithm: Algorithm) -> tuple[Any, Any]:
     shape, dtype = algorithm.columns(1)["observation"]
     state = algorithm.initialise(torch.Generator().manual_seed(0))
-    return trace(step, (state, {"observation": torch.zeros(shape, dtype=dtype)}))
+    return state, {"observation": torch.zeros(shape, dtype=dtype)}
 
 
 def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
@@ -82,19 +106,21 @@ class NativeLearner(GraphLearner):
         simd: str = "",
         threads: int = 1,
     ) -> None:
-        """Trace and lower the algorithm's steps and its `act`, and make the initial state.
+        """Trace and lower the algorithm's steps, its `act` and `explored`, and make the initial state.
 
-        An `act` that the executor cannot run stays with NumPy: `acts_natively`, and `acting_refusal` says why.
+        An `act` that the executor cannot run stays with NumPy: `acts_natively`, and `acting_refusal` says why. Of an
+        `explored` that it cannot run, what goes beyond `act` does.
         """
         self._acting_refusal = ""
 
         def compiled(graphs: Mapping[str, Graph]) -> NativeExecutable:
             made = partial(NativeExecutable, simd=simd, threads=threads)
-            try:
-                return made({**graphs, _ACT: acting_graph(algorithm)})
-            except UnsupportedOperationError as error:
-                self._acting_refusal = str(error)
-                return made(graphs)
+            for acting in ({_ACT: acting_graph, _EXPLORE: exploring_graph}, {_ACT: acting_graph}):
+                try:
+                    return made({**graphs, **{name: graph_of(algorithm) for name, graph_of in acting.items()}})
+                except UnsupportedOperationError as error:
+                    self._acting_refusal = "" if _EXPLORE in acting else str(error)
+            return made(graphs)
 
         super().__init__(
             algorithm,
@@ -105,20 +131,19 @@ class NativeLearner(GraphLearner):
             seed=seed,
         )
         self._acts = _ACT in self.executable.graphs
-        self._explorer = algorithm
-        self._acting_calls: dict[int, _Acting] = {}
-        if self._acts:
-            self._explorer = acting_by(self.algorithm, self._act)
+        self._explores = _EXPLORE in self.executable.graphs
+        self._explorer = acting_by(algorithm, self._act) if self._acts else algorithm
+        self._acting_calls: dict[tuple[str, int], _Acting] = {}
         self._calls: dict[str, tuple[_Call, Callable[[], object]]] = {}
 
     @property
     def acts_natively(self) -> bool:
-        """Whether greedy actions come from the executor; if not, from NumPy."""
+        """Whether actions come from the executor; if not, from NumPy."""
         return self._acts
 
     @property
     def acting_refusal(self) -> str:
-        """Which operation of `act` the executor lacks; empty where it acts natively."""
+        """Which operation of `act` or `explored` the executor lacks; empty where it acts natively."""
         return self._acting_refusal
 
     def step(
@@ -171,31 +196,37 @@ class NativeLearner(GraphLearner):
         self._calls[variant] = call.step, draw
         return self._calls[variant]
 
-    def _prepare_acting(self, number: int) -> _Acting:
+    def _prepare_acting(self, name: str, number: int) -> _Acting:
         """The call for so many observations: the program, so often, one after the other."""
         executable: Any = self.executable
-        graph = executable.graphs[_ACT]
-        ((_, observation),) = graph.of_kind("input")
+        graph = executable.graphs[name]
+        _, *draws = (buffer.name.removeprefix("draws/") for _, buffer in graph.of_kind("input"))
         action = graph.outputs["action"]
-        observations = np.zeros((number, *observation.shape[1:]), observation.dtype)
-        actions = np.zeros((number, *action.shape[1:]), graph.buffers[action.buffer].dtype)
-        programs = [executable._programs[_ACT]] * number
-        run = partial(executable._executor.run, programs, [observations], [actions])
-        self._acting_calls[number] = _Acting(run, observations, actions)
-        return self._acting_calls[number]
+        dtype = np.dtype(graph.buffers[action.buffer].dtype)
+        made = _Acting([executable._programs[name]] * number, draws, (number, *action.shape[1:]), dtype)
+        self._acting_calls[name, number] = made
+        return made
+
+    def _acted(self, name: str, observation: Array, draws: Mapping[str, Array]) -> Array:
+        number = len(observation)
+        call = self._acting_calls.get((name, number)) or self._prepare_acting(name, number)
+        executable: Any = self.executable
+        inputs = [np.ascontiguousarray(observation, self._columns["observation"][1])]
+        inputs += [draws[draw] for draw in call.draws]
+        actions = np.empty(call.shape, call.dtype)
+        if executable._executor.run(call.programs, inputs, [actions]) >= 0:
+            raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
+        return actions
 
     def _act(self, observation: Array) -> Array:
-        if not self._acts:
-            return super()._act(observation)
-        number = len(observation)
-        run, observations, actions = self._acting_calls.get(number) or self._prepare_acting(number)
-        observations[:] = observation
-        if run() >= 0:
-            raise ValueError("observation: found NaN or infinity; allowed: finite numbers")
-        return actions.copy()
+        return self._acted(_ACT, observation, {}) if self._acts else super()._act(observation)
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
         """The action that an actor takes while it gathers experience; see `Algorithm.explore`."""
         batch, single = self._observations(observation)
-        action = self._explorer.explore(self._acting_arrays(), batch, environment_step, rng)
+        if self._explores:
+            draws = self.algorithm.draw_exploration(len(batch), environment_step, rng)
+            action = self._acted(_EXPLORE, batch, draws)
+        else:
+            action = self._explorer.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action

@@ -126,7 +126,7 @@ class Replay {
     }
     void thaw() { replay_.thaw(); }
 
-    // -> the first row, or None.
+    // -> the rows, (n,) int64, or None.
     nb::object insert(nb::handle batch, nb::handle td_errors) {
         if (!PyDict_CheckExact(batch.ptr()) || size_t(PyDict_Size(batch.ptr())) != fields_.size())
             return nb::none();
@@ -149,7 +149,11 @@ class Replay {
         run(replay_.frozen() || is_long(count), [&] {
             first = replay_.insert(items.bytes(), count, priorities.empty() ? nullptr : priorities.data());
         });
-        return nb::int_(first);
+        nb::object rows = new_vector(count, NPY_INT64);
+        for (npy_intp i = 0; i < count; ++i)
+            data<int64_t>(rows)[i] =
+                first + i < replay_.capacity() ? first + i : first + i - replay_.capacity();
+        return rows;
     }
 
     // Fills (indices, weights, columns), new ones when None -> them, or None. False when there is nothing to

@@ -112,8 +112,10 @@ class ConcurrentReplay(Replay):
 
     def betas(self, count: int) -> list[float]:
         """The exponents of the next `count` calls of `sample`."""
-        drawn = self.samples_drawn
-        return [checked_beta(value_at(self._beta, drawn + ahead)) for ahead in range(count)]
+        beta, drawn = self._beta, self._native.samples_drawn
+        if not callable(beta):
+            return [beta] * count
+        return [checked_beta(beta(step)) for step in range(drawn, drawn + count)]
 
     @property
     def max_priority(self) -> float:
@@ -125,14 +127,13 @@ class ConcurrentReplay(Replay):
     ) -> npt.NDArray[np.int64]:
         """Inserts items, over the oldest ones when full. Arguments and result as `PrioritizedReplay.insert`."""
         self._check_process()
-        first = self._native.insert(batch, td_errors)
-        if first is None:
+        rows: npt.NDArray[np.int64] | None = self._native.insert(batch, td_errors)
+        if rows is None:
             arrays = {name: np.ascontiguousarray(a) for name, a in self.storage.checked(batch).items()}
             n = len(next(iter(arrays.values())))
-            first = self._native.insert(arrays, None if td_errors is None else self._checked(td_errors, n))
-        n = len(next(iter(batch.values())))  # type: ignore[arg-type]
-        rows = np.arange(first, first + n)
-        return rows if first + n <= self.storage.capacity else rows % self.storage.capacity
+            rows = self._native.insert(arrays, None if td_errors is None else self._checked(td_errors, n))
+            assert rows is not None
+        return rows
 
     def sample(
         self,
