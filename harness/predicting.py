@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 
+import torch
+
 from harness.errors import UserError
 from harness.mapping import (
     DEFAULT_STRATEGY,
@@ -19,6 +21,7 @@ from harness.mapping import (
 from harness.mapping.base import candidates
 from harness.mapping.composed_loop import composed_candidates
 from harness.provenance import Provenance
+from harness.runtime.compose import algorithm_of
 from harness.store import Measurement
 from harness.workload import Workload
 
@@ -62,7 +65,14 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
         update_interval=workload.training.update_interval,
         trajectory_length=settings["trajectory_length"] if on_policy else 0,
         epochs=settings["epochs"] if on_policy else 1,
+        acting_words=_acting_words(workload),
     )
+
+
+def _acting_words(workload: Workload) -> int:
+    algorithm = algorithm_of(workload)
+    state = algorithm.initialise(torch.Generator().manual_seed(0))
+    return sum(value.numel() for value in algorithm.acting_parameters(state).values())
 
 
 def measurements(

@@ -166,6 +166,7 @@ class Problem:
         update_interval: environment steps between gradient steps.
         trajectory_length: T, vector steps of an on-policy iteration; 0 where training is off-policy.
         epochs: K, passes over the samples of an on-policy iteration.
+        acting_words: 32-bit words of the parameters that actors need.
     """
 
     batch_size: int
@@ -174,6 +175,7 @@ class Problem:
     update_interval: int = 1
     trajectory_length: int = 0
     epochs: int = 1
+    acting_words: int = 0
 
     @property
     def on_policy(self) -> bool:

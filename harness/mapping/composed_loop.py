@@ -55,7 +55,7 @@ from harness.mapping.base import (
     Target,
     inputs_provenance,
 )
-from harness.mapping.schedule import ACTORS, HOST, STORAGE, Call
+from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call
 from harness.provenance import Provenance
 
 CPU, NATIVE = Target("cpu"), Target("native")
@@ -173,6 +173,8 @@ class ComposedLoop:
         seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
         if "gather" in simulated.transfers_s:  # by the memory of the simulated device
             seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
+        if "publish" in simulated.transfers_s:
+            seconds["publish"] = simulated.transfers_s["publish"]
         round_s = self._round(simulated, table, seconds).period_s
         return Prediction(
             mapping=mapping,
@@ -202,7 +204,8 @@ class ComposedLoop:
             learn=call(learn, times=times),
             update=call("update", times=times),
             gradient_steps=times,
-            host_s=sum(seconds.get(term, 0.0) for term in ("loop", "publish", "prepare")),
+            publish=call("publish", LINK if "publish" in made.transfers_s else HOST),
+            host_s=sum(seconds.get(term, 0.0) for term in ("loop", "prepare")),
             overlapped=overlapped,
         )
 
@@ -313,6 +316,8 @@ def _with_simulated(
     batch_bytes = problem.batch_size * problem.item_words * WORD_BYTES
     if _simulated(table, "round.learn", learner):
         transfers_s["learner"] = batch_bytes / platform.bytes_per_s(storage.device, learner.device)
+        weights_bytes = problem.acting_words * WORD_BYTES
+        transfers_s["publish"] = weights_bytes / platform.bytes_per_s(learner.device, CPU.device)
         slowed.pop("learner", None)
     if _simulated(table, "round.sample", rmm):
         calls["sample"] = calls.pop("sample and gather")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-HOST, ACTORS, STORAGE = "host", "actors", "storage"
+HOST, ACTORS, STORAGE, LINK = "host", "actors", "storage", "link"
 _SETTLED, _COUNTED = 8, 8
 """Rounds until the schedule repeats itself, and rounds that are averaged."""
 
@@ -33,6 +33,7 @@ class Round:
         insert: of their transitions.
         sample, gather, learn, update: of each gradient step.
         gradient_steps: how many of those.
+        publish: of the weights, to actors that are elsewhere than the learner.
         host_s: of the loop itself, and of what else the host does in a round.
         overlapped: whether a round's gradient steps begin before its vector steps have ended.
     """
@@ -44,6 +45,7 @@ class Round:
     gather: Call = NOTHING
     update: Call = NOTHING
     gradient_steps: int = 1
+    publish: Call = NOTHING
     host_s: float = 0.0
     overlapped: bool = False
 
@@ -62,10 +64,11 @@ class Round:
         if self.overlapped:
             acted_s = clock.call(self.act)
             self._learn(clock)
-            clock.wait(max(acted_s, clock.learnt_s))
+            clock.wait(clock.call(self.publish, clock.learnt_s))
+            clock.wait(acted_s)
             clock.call(self.insert)
         else:
-            clock.wait(clock.learnt_s)  # it acts on the newest weights
+            clock.wait(clock.call(self.publish, clock.learnt_s))  # it acts on the newest weights
             clock.wait(clock.call(self.act))
             clock.call(self.insert)
             self._learn(clock)

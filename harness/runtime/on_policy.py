@@ -13,7 +13,7 @@ from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.runtime.compose import Fusion, actors_of, check_processes, columns_of, learner_of, start_actors
 from harness.runtime.options import STRICT, Options, is_on_policy
-from harness.runtime.run_time import HOST, LEARNER, time_of
+from harness.runtime.run_time import HOST, LEARNER, time_of, weights_bytes
 from harness.runtime.training import Progress, Training, links_of_map
 from harness.workload import Workload
 from primitives.algorithms.ppo import PPO, Rollout
@@ -82,6 +82,7 @@ class OnPolicyTraining:
         self._rng = np.random.default_rng(dealing_seed)
         self._time = time_of(mapping, self.learner, None, platform)
         self.provenance = self._time.provenance
+        self._weights_bytes = weights_bytes(self._time, self.learner)
         self._batch_bytes = size * sum(
             prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
         )
@@ -130,6 +131,7 @@ class OnPolicyTraining:
         )
 
     def _iterate(self) -> None:
+        self._time.wait(self._time.send(LEARNER, "publish", self._weights_bytes, 0.0))
         self._acting.publish()
         transitions = self._acting.collect(self._length)
         shape = (self._length, self._actors)
@@ -155,11 +157,12 @@ class OnPolicyTraining:
             self._variant = "value"
 
     def _terms_s(self) -> dict[str, float]:
+        spent_s = self._time.terms_s
+        simulated = ("publish",) if self._time.is_simulated(LEARNER) else ()
         return {
             "environment": self._acting.environment_s,
             "infer": self._acting.inference_s,
-            "prepare": self._time.terms_s["prepare"],
-            "learner": self._time.terms_s["learner"],
+            **{name: spent_s[name] for name in ("prepare", "learner", *simulated)},
         }
 
 

@@ -8,6 +8,7 @@ calls compute the same data, but the clock is a discrete-event one:
   made: a call starts when it has been made, its inputs are there, and the unit is free;
 - on a simulated device it takes the seconds that the device tells (its clock cycles) and what its links need to
   bring its inputs; the seconds that the simulation needs are taken out of the clock;
+- the weights of a simulated learner come to the actors over its link to the host, whenever they are handed over;
 - on the host it takes as long as it takes, and waits for its inputs first.
 """
 
@@ -20,6 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.provenance import Provenance
+from primitives.learner import Learner
 
 Value = TypeVar("Value")
 HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
@@ -75,6 +77,10 @@ class RealTime:
         """Count work that was done inside a call but belongs to another unit; when it is ready."""
         return after_s
 
+    def send(self, unit: str, term: str, output_bytes: int, after_s: float) -> float:
+        """Have what a unit has made `after_s` brought to the host; when it is there."""
+        return after_s
+
     def wait(self, ready_s: float) -> None:
         """Let the host go on no sooner than when something is ready."""
 
@@ -89,11 +95,13 @@ class Device(NamedTuple):
         simulated_s: tells the seconds that it has worked so far, by its own clock.
         bytes_per_s: of the link over which its inputs come.
         name: of the device; units of one device work one after the other.
+        host_bytes_per_s: of its link to the host, which works beside the device.
     """
 
     simulated_s: Callable[[], float]
     bytes_per_s: float
     name: str
+    host_bytes_per_s: float
 
 
 class VirtualTime(RealTime):
@@ -147,6 +155,13 @@ class VirtualTime(RealTime):
         self.terms_s[term] += seconds
         return end_s
 
+    def send(self, unit: str, term: str, output_bytes: int, after_s: float) -> float:
+        """See `RealTime.send`."""
+        if (device := self._devices.get(unit)) is None:
+            return after_s
+        seconds = output_bytes / device.host_bytes_per_s
+        return self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s))
+
     def wait(self, ready_s: float) -> None:
         """See `RealTime.wait`."""
         self._ahead_s += max(0.0, ready_s - self.now_s())
@@ -174,9 +189,15 @@ def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], 
     devices = {}
     for unit, (part, target, source) in sources.items():
         if told := simulated_s(part):
-            speed = platform().bytes_per_s(source.device, target.device)
-            devices[unit] = Device(told, speed, target.device)
+            links = platform()
+            speed = links.bytes_per_s(source.device, target.device)
+            devices[unit] = Device(told, speed, target.device, links.bytes_per_s(target.device, "cpu"))
     return VirtualTime(devices) if devices else RealTime()
+
+
+def weights_bytes(time: RealTime, learner: Learner) -> int:
+    """Bytes of a simulated learner's acting parameters, which actors on the host wait for; 0 where it is none."""
+    return sum(value.nbytes for value in learner.parameters().values()) if time.is_simulated(LEARNER) else 0
 
 
 def simulated_s(part: Any) -> Callable[[], float] | None:

@@ -179,3 +179,21 @@ def test_the_default_strategy_takes_the_fastest_of_all_mappings() -> None:
     without_fusion |= {("round.learn", "native"): 2e-3, ("round.collect", "native"): 50e-6}
     chosen = STRATEGIES["composed-loop"].choose(table(without_fusion), Problem(32, 27), PLATFORM)
     assert str(chosen.mapping) == "torch-flat-cpu"
+
+
+@pytest.mark.parametrize("loop", [Loop.FUSED, Loop.OVERLAPPED])
+def test_a_simulated_learners_weights_come_over_its_link(loop: Loop) -> None:
+    pieces = PIECES_S | {("round.collect", "fpga"): 50e-6, ("overlapped_round.insert", "native"): 2e-6}
+    learn = Entry("round.learn", Target("fpga"), 32, 1e-3, 1e-3, 1e-3, Provenance.SIMULATED)
+    profile = PerformanceTable([*table(pieces), learn])
+    few, many = (
+        ComposedLoop(loop).predict(
+            profile, Problem(32, 27, acting_words=words), PLATFORM, Mapping.parse("fpga-native-cpu")
+        )
+        for words in (0, 1_000_000)
+    )
+    link_s = 4_000_000 / PLATFORM.bytes_per_s("fpga", "cpu")
+    steps = 8 if loop is Loop.OVERLAPPED else 1
+    assert few.terms_s["publish"] == 0
+    assert many.terms_s["publish"] == pytest.approx(link_s / steps)
+    assert 1 / many.gps - 1 / few.gps == pytest.approx(link_s / steps)

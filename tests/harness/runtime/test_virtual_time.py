@@ -127,8 +127,28 @@ def test_transfers_take_the_links_time(short):
     made = training(short("cartpole-dqn"), links=Slow, rmm=False)
     made.warm_up()
     batch_bytes = 8 * made._storage.nbytes // 500
+    weights_bytes = sum(value.nbytes for value in made.learner.parameters().values())
     progress = made.advance(10)
-    assert progress.wall_s / progress.gradient_steps == pytest.approx(LEARN_S + batch_bytes / 1e-6, rel=1e-3)
+    step_s = LEARN_S + (batch_bytes + weights_bytes) / 1e-6
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=1e-3)
+    made.close()
+
+
+@pytest.mark.parametrize("overlap", [0, 4])
+def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
+    class Slow(Links):
+        def bytes_per_s(self, source, target):
+            return 1e-6 if (source, target) == ("cpu", "cpu") else 1e300  # the fake board is a native learner
+
+    made = training(short("cartpole-dqn"), links=Slow, rmm=False, overlap=overlap)
+    devices = made._time._devices
+    devices[LEARNER] = devices[LEARNER]._replace(bytes_per_s=1e300)
+    made.warm_up()
+    weights_s = sum(value.nbytes for value in made.learner.parameters().values()) / 1e-6
+    progress = made.advance(40)
+    handed_over = 40 // max(1, overlap)
+    assert progress.terms_s["publish"] == pytest.approx(handed_over * weights_s)
+    assert progress.wall_s == pytest.approx(40 * LEARN_S + handed_over * weights_s, rel=1e-3)
     made.close()
 
 
@@ -153,7 +173,7 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
         told[0] += 1e6
         return "done"
 
-    time = VirtualTime({LEARNER: Device(lambda: told[0], 1e300, "fpga")})
+    time = VirtualTime({LEARNER: Device(lambda: told[0], 1e300, "fpga", 1e300)})
     before_s = time.now_s()
     made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
     assert made.value == "done"
@@ -164,7 +184,7 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
 
 
 def test_a_device_that_tells_no_time_is_an_error():
-    time = VirtualTime({LEARNER: Device(lambda: 0.0, 1.0, "fpga")})
+    time = VirtualTime({LEARNER: Device(lambda: 0.0, 1.0, "fpga", 1.0)})
     with pytest.raises(RuntimeError, match="learner: device fpga told 0 s"):
         time.call(LEARNER, "learner", lambda: None)
 
