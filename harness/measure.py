@@ -95,7 +95,8 @@ class Protocol:
         rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
             for milliseconds, have let go of their cores.
         long_block_s: a case whose block takes longer takes part in every second round only, or in every fourth;
-            None: all take part in all. Blocks are never skipped so often that fewer than 5 samples would be left.
+            None: all take part in all. Blocks are never skipped so often that fewer than 5 samples would be left of
+            the rounds that the budget holds.
         largest_block: most calls of a block, at least 1; their arguments are in memory together.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
         caller_core: core to pin the measuring thread to once everything is warm, so that the threads of libraries
@@ -297,15 +298,18 @@ class _Runner:
         self._block_s = max(told_s, time.perf_counter() - start_s) if self.case.block else told_s
         return self._block_s
 
-    def set_stride(self) -> None:
-        """In which rounds it takes part, judging by how long the last block took."""
+    @property
+    def round_s(self) -> float:
+        """Seconds that it takes of a round in which it takes part, judging by how long the last block took."""
+        lead_in = 0 if self.case.block else self.protocol.lead_in_calls
+        return 0.0 if self.failure else self._block_s * (1 + lead_in / self.calls)
+
+    def set_stride(self, rounds: float) -> None:
+        """In which rounds it takes part, where there will be so many."""
         if (longest_s := self.protocol.long_block_s) is None:
             return
-        while (
-            self._block_s > longest_s * self.every
-            and self.protocol.rounds >= 10 * self.every
-            and self.every < 4
-        ):
+        fewest = 2 * comparison.FEWEST_SAMPLES
+        while self._block_s > longest_s * self.every and rounds >= fewest * self.every and self.every < 4:
             self.every *= 2
 
     def sample(self, number: int) -> None:
@@ -390,7 +394,12 @@ def measure(
                 runner.attempt("setup", runner.prepare)
                 runner.attempt("check", runner.check)
                 runner.attempt("warm-up", runner.warm_up)
-                runner.attempt("warm-up", runner.set_stride)
+            rounds: float = protocol.rounds
+            if protocol.budget_s is not None:
+                round_s = sum(runner.round_s for runner in runners)
+                rounds = min(rounds, (protocol.budget_s - (clock() - begin_s)) / max(round_s, 1e-9))
+            for runner in runners:
+                runner.set_stride(rounds)
             with caller_pinned(protocol.caller_core):
                 for done in range(protocol.rounds):
                     if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:

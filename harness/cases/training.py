@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from typing import cast
 
@@ -31,6 +32,8 @@ SIMULATED_LEARNER_GRADIENT_STEPS = 2
 """The same where the learner is simulated: what is waited for, a priority update, is little beside its step."""
 STRETCH_S = 10e-3
 """Of a call: so long that the call's own time is nothing."""
+LONG_CALL_S = 0.1
+"""Of a call: so long that what the caches held before it is nothing."""
 
 
 @dataclass
@@ -40,11 +43,13 @@ class Run:
     Attributes:
         training: where it stands.
         gradient_steps: of a call.
+        long: whether a call takes so long that one before it would change nothing.
         terms_s: seconds of each part of the loop since they were last taken; `loop` is what the others leave.
     """
 
     training: Training | OnPolicyTraining
     gradient_steps: int = 1
+    long: bool = False
     terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
@@ -54,7 +59,8 @@ class Run:
 
     def block(self, calls: int) -> float:
         """Seconds of some calls, after one that does not count: in virtual time, where a device is simulated."""
-        if not self.simulated:  # a simulation leaves the caches to nobody
+        # A simulation leaves the caches to nobody, and many gradient steps find them as they themselves left them.
+        if not self.simulated and not self.long:
             self.advance()
         self.taken()
         start_s = perf_counter()
@@ -173,7 +179,7 @@ def _size(run: Run, problem: Problem, loop: Loop) -> None:
         fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
         run.gradient_steps = least * -(-fewest // least)
         return
-    while (step_s := min(_step_s(run) for _ in range(3))) * run.gradient_steps < STRETCH_S / 2:
+    while (step_s := _least_step_s(run)) * run.gradient_steps < STRETCH_S / 2:
         wanted = min(STRETCH_S / step_s, 10 * run.gradient_steps)
         run.gradient_steps = round(wanted / least) * least
 
@@ -187,10 +193,18 @@ class LateActors(ActorPlan):
         return actor
 
 
-def _step_s(run: Run) -> float:
-    start_s = perf_counter()
-    taken = run.advance().gradient_steps
-    return (perf_counter() - start_s) / taken
+def _least_step_s(run: Run) -> float:
+    """Seconds a gradient step, the least of three calls; of one that is long, its own."""
+    least_s = inf
+    for _ in range(3):
+        start_s = perf_counter()
+        taken = run.advance().gradient_steps
+        took_s = perf_counter() - start_s
+        if took_s > LONG_CALL_S:
+            run.long = True
+            return took_s / taken
+        least_s = min(least_s, took_s / taken)
+    return least_s
 
 
 def _off_policy(

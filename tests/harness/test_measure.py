@@ -207,6 +207,16 @@ def test_the_budget_ends_the_rounds(world):
     assert len(timing.samples_s) == 1
 
 
+@pytest.mark.parametrize(("budget_s", "fewest", "most"), [(None, 10, 10), (8.0, 5, 7), (24.0, 5, 15)])
+def test_long_blocks_take_part_in_fewer_rounds_but_in_enough_of_those_that_the_budget_holds(
+    world, budget_s, fewest, most
+):
+    short, long = world.case("short", 1e-3), world.case("long", 1.0)
+    timings = world.measure(short, long, rounds=40, budget_s=budget_s, long_block_s=0.1)
+    assert fewest <= len(timings["long"].samples_s) <= most
+    assert len(timings["short"].samples_s) >= len(timings["long"].samples_s)
+
+
 def test_progress_is_told(world):
     seen = []
     measure([world.case("a")], Protocol(rounds=3), progress=lambda *at: seen.append(at), clock=world.clock)
