@@ -19,6 +19,7 @@ from harness.mapping.metrics import experiences_per_s, portability, regret
 from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
+from harness.runtime.compose import Fusion
 
 SUITE = "validation"
 BASELINE_LEARNERS = {"sb3": ("torch",), "rllib": ("torch",)}
@@ -180,7 +181,11 @@ def beside(
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
     """What a mapping reached under a loop; where nothing can be fused, the strict loop is the fused one."""
     found = ran.get((mapping, loop))
-    return ran.get((mapping, Loop.FUSED)) if found is None and loop is Loop.STRICT else found
+    if found is None and loop is Loop.STRICT:
+        found = ran.get((mapping, Loop.FUSED))
+        if found is not None and found.row.details.get("fusion", Fusion.NONE) not in ("", Fusion.NONE):
+            return None  # not run unfused
+    return found
 
 
 def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:

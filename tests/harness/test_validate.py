@@ -191,6 +191,8 @@ def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
     found = {("torch-flat-cpu", Loop.FUSED): fused}
     assert made.under(Loop.STRICT, "torch-flat-cpu", found) is fused
     assert made.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
+    fused.row.details["fusion"] = "replay"
+    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is None
 
 
 def test_terms_that_the_model_joins_are_joined_before_they_are_compared() -> None:
