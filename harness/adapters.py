@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 import primitives
-from harness import comparison, sampled, workers
+from harness import comparison, sampled, starting
 from harness.conditions import conditions
 from harness.measurement import Measurement
 from harness.progress import Report
@@ -24,7 +24,7 @@ from harness.workers import Worker, WorkerFailure
 
 SUITE = "bench-adapters"
 THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
-WORKER = workers.BASELINES / "adapter_worker.py"
+WORKER = starting.BASELINES / "adapter_worker.py"
 CAPACITY = 10**6  # PAL's
 WARM_UP_STEPS = 1000  # environment steps; gradient steps begin after 500 of them
 JOB_S = 0.4
@@ -95,8 +95,8 @@ def start(library: str, package: Path) -> Worker:
     Raises:
         WorkerFailure: the environment cannot be made.
     """
-    python = workers.build_baseline(library)
-    command = [str(python), str(WORKER), str(workers.BASELINES / library / "adapter.py")]
+    python = starting.build_baseline(library)
+    command = [str(python), str(WORKER), str(starting.BASELINES / library / "adapter.py")]
     variables = {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
     return Worker(command, environment_variables=variables)
 
@@ -192,7 +192,7 @@ def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Me
         unit="1",
         provenance=Provenance.MEASURED,
         status=status,
-        reason=reason.replace(f"{workers.BASELINES.parent}/", ""),
+        reason=reason.replace(f"{starting.BASELINES.parent}/", ""),
         details=details,
     )
 

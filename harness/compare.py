@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import comparison, workers
+from harness import comparison, starting
 from harness.conditions import conditions
 from harness.mapping import Mapping
 from harness.measurement import Measurement
@@ -141,7 +141,7 @@ def compare(
         gradient_steps=FIRST_JOB_STEPS,
         environment=environment,
     )
-    kinds = {workers.replay_alone(name) for name in baselines}
+    kinds = {starting.replay_alone(name) for name in baselines}
     if len(kinds) > 1:
         raise ValueError(
             f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
@@ -152,12 +152,12 @@ def compare(
 
     def start() -> Worker:
         if part is Part.REPLAY:
-            return workers.own_replay_worker()
-        return workers.own_worker(str(mapping), envpool=envpool)
+            return starting.own_replay_worker()
+        return starting.own_worker(str(mapping), envpool=envpool)
 
     ours = _System(OURS, start, job)
-    theirs = [_System(name, partial(workers.baseline_worker, name), job) for name in baselines]
-    for outcome in workers.build_baselines(baselines).items():
+    theirs = [_System(name, partial(starting.baseline_worker, name), job) for name in baselines]
+    for outcome in starting.build_baselines(baselines).items():
         _note_build_failure(theirs, *outcome)
     begin_s = monotonic()
 

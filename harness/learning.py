@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from rich.table import Table
 from scipy import stats
 
-from harness import comparison, workers, workload
+from harness import comparison, starting, workload
 from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.progress import Report
@@ -101,9 +101,9 @@ def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
 def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         if system == OURS:
-            start = partial(workers.own_worker, str(mapping))
+            start = partial(starting.own_worker, str(mapping))
         else:
-            start = partial(workers.baseline_worker, system)
+            start = partial(starting.baseline_worker, system)
         return [train(task, system, start, seed, report)]
 
     return Cell(f"learn/{task.workload}/{system}/seed{seed}", task.gradient_steps * ROUGH_STEP_S, measure)

@@ -9,8 +9,6 @@ Whatever a worker does wrong is one `WorkerFailure`, which says what happened an
 one, the worker and every process that it started are gone.
 """
 
-import fcntl
-import hashlib
 import json
 import math
 import os
@@ -22,7 +20,6 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,14 +31,6 @@ MAX_ANSWER_BYTES = 1 << 20
 LAST_LINES = 20
 MAX_LINE_CHARACTERS = 400
 EXIT_GRACE_S = 0.3
-BUILD_LIMIT_S = 1200.0
-
-BASELINES = Path(__file__).parent.parent / "baselines"
-ENVIRONMENTS = Path(__file__).parent / "environments"
-REPLAY_WORKER = BASELINES / "replay_worker.py"
-OWN_REPLAY = Path(__file__).parent / "timed_replay.py"
-# Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
-TORCH = "torch==2.13.0"
 
 
 class FailureKind(StrEnum):
@@ -150,7 +139,7 @@ class LastLines:
         return line.decode(errors="replace").strip()[:MAX_LINE_CHARACTERS]
 
 
-class _GuardedProcess:
+class GuardedProcess:
     """A command under `harness.guard`: when `end` returns, or this process dies, nothing of it is left."""
 
     def __init__(self, command: Sequence[str], cpus: Sequence[int] | None = None, **popen: Any) -> None:
@@ -209,7 +198,7 @@ class Worker:
         self._stdout = b""
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
         environment |= {"PYTHONUNBUFFERED": "1"} | dict(environment_variables or {})
-        self._guarded = _GuardedProcess(
+        self._guarded = GuardedProcess(
             command,
             cpus,
             env=environment,
@@ -375,132 +364,3 @@ class _Refusal(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     error: str
-
-
-def baseline_names() -> list[str]:
-    """The systems under `baselines/`: a folder each, with `requirements.txt`."""
-    return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
-
-
-def replay_alone(name: str) -> bool:
-    """Whether a baseline is a replay that trains nothing: its folder has `replay.py` and no `worker.py`."""
-    folder = BASELINES / name
-    return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
-
-
-def baseline_python(name: str) -> Path:
-    """The interpreter of a baseline's virtual environment, which may not exist yet."""
-    return BASELINES / name / ".venv" / "bin" / "python"
-
-
-def _stamp(requirements: Path) -> str:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return hashlib.sha256(version.encode() + requirements.read_bytes()).hexdigest()
-
-
-def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
-    """Make a baseline's virtual environment from its requirements, unless it is there already.
-
-    Args:
-        name: a folder under `baselines/`.
-        limit_s: seconds that installing may take.
-
-    Returns:
-        Its interpreter.
-
-    Raises:
-        WorkerFailure: of kind ENVIRONMENT, with pip's last lines.
-    """
-    folder = BASELINES / name
-    requirements = folder / "requirements.txt"
-    if not requirements.is_file():
-        raise WorkerFailure(FailureKind.ENVIRONMENT, f"{name}: there is no baselines/{name}/requirements.txt")
-    stamp = folder / ".venv" / "stamp"
-    python = baseline_python(name)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)  # one process builds, others wait
-        if not (stamp.is_file() and stamp.read_text() == _stamp(requirements)):
-            _run(name, [sys.executable, "-m", "venv", "--clear", str(folder / ".venv")], limit_s)
-            pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            _run(name, [*pip, TORCH, "--requirement", str(requirements)], limit_s)
-            stamp.write_text(_stamp(requirements))
-    finally:
-        os.close(handle)
-    return python
-
-
-def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
-    """Build several baselines' environments; a broken one stops no other. Each name's failure, or None."""
-    outcome: dict[str, WorkerFailure | None] = {}
-    for name in names:
-        try:
-            build_baseline(name)
-            outcome[name] = None
-        except WorkerFailure as failure:
-            outcome[name] = failure
-    return outcome
-
-
-def _run(name: str, command: list[str], limit_s: float) -> None:
-    """Run a command of a build to its end, or say with its last lines why not."""
-    said = LastLines()
-    guarded = _GuardedProcess(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    output = guarded.process.stdout
-    assert output
-    deadline_s = time.monotonic() + limit_s
-    timed_out = False
-    try:
-        with output, selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            while not timed_out:
-                timed_out = not selector.select(max(0.0, deadline_s - time.monotonic()))
-                if not timed_out:
-                    data = os.read(output.fileno(), 1 << 16)
-                    if not data:
-                        break
-                    said.feed(data)
-    finally:
-        status = guarded.end(grace_s=0.0 if timed_out else 1.0)
-    if timed_out:
-        raise WorkerFailure(FailureKind.ENVIRONMENT, f"{name}: not built within {limit_s:g} s", said.lines())
-    if status:
-        raise WorkerFailure(
-            FailureKind.ENVIRONMENT, f"{name}: {command[2]} ended with {status}", said.lines()
-        )
-
-
-def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
-    """Start a baseline's worker, its environment being built first where it is not there.
-
-    Raises:
-        WorkerFailure: the environment cannot be made.
-    """
-    python = build_baseline(name)
-    script = [str(BASELINES / name / "worker.py")]
-    if replay_alone(name):
-        script = [str(REPLAY_WORKER), str(BASELINES / name / "replay.py")]
-    modules = os.pathsep.join(map(str, (ENVIRONMENTS, BASELINES)))
-    return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
-
-
-def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
-    """Start this project's runtime on a mapping as a worker of the same protocol.
-
-    Args:
-        mapping: what runs where.
-        cpus: the processors that it may use; all by default.
-        envpool: step the environments with EnvPool.
-    """
-    command = [sys.executable, "-P", "-m", "harness.runtime.worker", mapping]
-    return Worker([*command, "--envpool"] if envpool else command, cpus=cpus)
-
-
-def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
-    """Start this project's replay, without training, as a worker of the same protocol."""
-    modules = {"PYTHONPATH": str(BASELINES)}
-    return Worker(
-        [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)], environment_variables=modules, cpus=cpus
-    )

@@ -17,13 +17,30 @@ import torch
 from agent import RETURNS, Agent, KeptReturns, hidden_layers, make_environment
 from job_loop import UnsupportedError, serve
 from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.dqn import DQNConfig, dqn
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
-from rllib_alone import Cadence
 
 ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
+
+
+class Cadence:
+    """Stands in for RLlib's `calculate_rr_weights`: how often a training step of DQN and its kin stores, and trains.
+
+    At first it fills the replay. With `store` at 0 a training step is RLlib's own loop of samples, gradient steps and
+    priority updates, without a call of the environment: learner and replay alone.
+
+    Attributes:
+        store, train: how often.
+    """
+
+    def __init__(self) -> None:
+        self.store, self.train = ITERATION_STEPS, 1
+        dqn.calculate_rr_weights = self
+
+    def __call__(self, config: Any) -> list[int]:
+        return [self.store, self.train]
 
 
 class Training(Agent):

@@ -26,7 +26,7 @@ from functools import partial
 
 import torch
 
-from harness import comparison, workers
+from harness import comparison, starting
 from harness.benchmarks import command
 from harness.benchmarks.learner.cells import CELLS, RLTOOLS, SB3, Cell
 from harness.benchmarks.learner.limits import Limits, limits
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError("bench-learner", "--threads", min(options.threads), "at least 1")
     run = command.open_run(options)
     if options.build:
-        for name, failure in workers.build_baselines(PEERS).items():
+        for name, failure in starting.build_baselines(PEERS).items():
             if failure:
                 print(f"{name}: {failure}")
     peak = options.peak_gflops or _native.learner.peak_gflops()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import comparison, workers
+from harness import comparison, starting
 from harness.benchmarks import command
 from harness.benchmarks.replay_table import judged, table
 from harness.benchmarks.tree_rows import (
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     run = command.open_run(options)
     if options.build:
-        workers.build_baselines(options.peers)
+        starting.build_baselines(options.peers)
     rows = [*own_rows(), *peer_rows(options.peers)]
     rows += floor_rows(rows)
     rng = np.random.default_rng(0)

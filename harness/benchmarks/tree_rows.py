@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import comparison, workers
+from harness import comparison, starting, workers
 from harness.mapping import Target
 from harness.workers import FailureKind
 from primitives import sum_tree
@@ -16,7 +16,7 @@ from primitives import sum_tree
 PEERS = ("tianshou", "cpprb", "pfrl", "rllib", "torchrl")
 OURS, NULL = "native", "native (null)"
 FLOORS = ("load_independent", "load_dependent")
-WORKER = workers.BASELINES / "tree_worker.py"
+WORKER = starting.BASELINES / "tree_worker.py"
 OWN_TREE = Path(__file__).parent.parent / "timed_tree.py"
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
@@ -63,7 +63,7 @@ class Row:
         except workers.WorkerFailure as failure:
             self.worker = None
             # Without the place of this checkout, which says nothing to others.
-            said = str(failure).replace(f"{workers.BASELINES.parent}/", "")
+            said = str(failure).replace(f"{starting.BASELINES.parent}/", "")
             self.failure = said[:_FAILURE_CHARACTERS]
             if failure.kind is FailureKind.TIMEOUT:
                 asked = ", ".join(f"{name} {value}" for name, value in request.items())
@@ -119,8 +119,8 @@ def peer_rows(names: Iterable[str]) -> list[Row]:
     """A row a peer whose environment is there; one that says so for the others."""
     rows = []
     for name in names:
-        python = workers.baseline_python(name)
-        row = Row(name, [str(python), str(WORKER), str(workers.BASELINES / name / "tree.py")], peer=True)
+        python = starting.baseline_python(name)
+        row = Row(name, [str(python), str(WORKER), str(starting.BASELINES / name / "tree.py")], peer=True)
         if not python.exists():
             row.failure = "not run: needs its environment, which --build makes"
         rows.append(row)

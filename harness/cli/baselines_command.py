@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from harness import workers
+from harness import starting
 from harness.cli.app import app
 from harness.cli.common import named_baselines
 
@@ -16,7 +16,7 @@ def baselines(
     """Build the virtual environments of baselines; one that fails stops no other."""
     failed = False
     for name in named_baselines(names, "NAMES"):
-        failure = workers.build_baselines([name])[name]
+        failure = starting.build_baselines([name])[name]
         failed |= failure is not None
         typer.echo(f"{name}: {failure or 'ready'}")
         for line in failure.last_lines if failure else ():

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import machine, reproduce, simulated_profile, workers, workload
+from harness import machine, reproduce, simulated_profile, starting, workload
 from harness.errors import UserError
 from harness.progress import bar, silent
 from harness.report import site
@@ -121,7 +121,7 @@ def cluster_extra(address: str) -> Iterator[None]:
 
 def named_baselines(text: str, field: str = "--baselines") -> list[str]:
     """The baselines that a comma-separated list or `all` names; `field` is the argument that it came in."""
-    known = workers.baseline_names()
+    known = starting.baseline_names()
     names = known if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:

@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness import machine, reproduce, workers
+from harness import machine, reproduce, starting
 from harness.cluster.connection import MACHINE, RESTARTS, brief
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -63,7 +63,7 @@ def _measure(cell: Cell, before: list[Measurement], fingerprint: str) -> Elsewhe
     node = ray.get_runtime_context().get_node_id()
     if _fingerprint() != fingerprint:
         return Elsewhere(node, machine.describe().to_json())
-    workers.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
+    starting.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
     try:
         rows = cell.measure(_Before(before), silent)
     except Exception as error:  # one broken cell must not cost the others; it is stored and shown

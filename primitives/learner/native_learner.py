@@ -117,7 +117,9 @@ class NativeLearner(GraphLearner):
             made = partial(NativeExecutable, simd=simd, threads=threads)
             for acting in ({_ACT: acting_graph, _EXPLORE: exploring_graph}, {_ACT: acting_graph}):
                 try:
-                    return made({**graphs, **{name: graph_of(algorithm) for name, graph_of in acting.items()}})
+                    return made(
+                        {**graphs, **{name: graph_of(algorithm) for name, graph_of in acting.items()}}
+                    )
                 except UnsupportedOperationError as error:
                     self._acting_refusal = "" if _EXPLORE in acting else str(error)
             return made(graphs)

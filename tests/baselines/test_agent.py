@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workers, workload
+from harness import starting, workers, workload
 
 
 @pytest.fixture
 def agent(monkeypatch):
-    monkeypatch.syspath_prepend(str(workers.BASELINES))
-    monkeypatch.syspath_prepend(str(workers.ENVIRONMENTS))
+    monkeypatch.syspath_prepend(str(starting.BASELINES))
+    monkeypatch.syspath_prepend(str(starting.ENVIRONMENTS))
     import agent
 
     return agent

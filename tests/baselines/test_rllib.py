@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import workers, workload
+from harness import starting, workload
 from harness.workers import FailureKind, Job, WorkerFailure
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -18,7 +18,7 @@ def job(name, gradient_steps, environment=True, **training):
 
 @pytest.fixture
 def rllib():
-    with workers.baseline_worker("rllib") as worker:
+    with starting.baseline_worker("rllib") as worker:
         yield worker
 
 

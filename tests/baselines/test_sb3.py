@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import workers, workload
+from harness import starting, workload
 from harness.workers import FailureKind, Job, WorkerFailure
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -18,7 +18,7 @@ def job(name, gradient_steps=20, environment=True, **training):
 
 @pytest.fixture
 def sb3():
-    with workers.baseline_worker("sb3") as worker:
+    with starting.baseline_worker("sb3") as worker:
         yield worker
 
 

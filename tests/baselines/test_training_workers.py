@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harness import workers, workload
+from harness import starting, workload
 from harness.workers import FailureKind, Job, Worker, WorkerFailure
 
 LIMIT_S = 900.0
@@ -44,15 +44,15 @@ def job(name, gradient_steps=20, **training):
 
 def built(name):
     """A baseline's worker; the test is skipped where its environment is not built."""
-    if not workers.baseline_python(name).exists():
+    if not starting.baseline_python(name).exists():
         pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
-    return workers.baseline_worker(name)
+    return starting.baseline_worker(name)
 
 
 def here(name):
     """The worker of a baseline that needs nothing but what this project's own environment has."""
-    modules = os.pathsep.join(map(str, (workers.ENVIRONMENTS, workers.BASELINES)))
-    script = workers.BASELINES / name / "worker.py"
+    modules = os.pathsep.join(map(str, (starting.ENVIRONMENTS, starting.BASELINES)))
+    script = starting.BASELINES / name / "worker.py"
     return Worker([sys.executable, "-P", str(script)], environment_variables={"PYTHONPATH": modules})
 
 
@@ -134,12 +134,12 @@ def test_what_a_baseline_cannot_do_is_refused(baseline, name):
 
 def test_every_folder_is_a_baseline_and_names_its_torch():
     folders = {
-        path.name for path in workers.BASELINES.iterdir() if path.is_dir() and path.name != "__pycache__"
+        path.name for path in starting.BASELINES.iterdir() if path.is_dir() and path.name != "__pycache__"
     }
-    assert set(workers.baseline_names()) == folders
+    assert set(starting.baseline_names()) == folders
     for name in folders:
-        folder = workers.BASELINES / name
-        assert (folder / "worker.py").exists() or workers.replay_alone(name), name
+        folder = starting.BASELINES / name
+        assert (folder / "worker.py").exists() or starting.replay_alone(name), name
         requirements = (folder / "requirements.txt").read_text()
         if name != "rltools":  # which computes without PyTorch
-            assert workers.TORCH in requirements, name
+            assert starting.TORCH in requirements, name

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import compare, reproduce, workers, workload
+from harness import compare, reproduce, starting, workers, workload
 from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.progress import silent
@@ -70,9 +70,9 @@ def row():
 
 def comparing(baseline, monkeypatch):
     """A cell that compares this project, which behaves, with a baseline, which does as its name says."""
-    monkeypatch.setattr(workers, "own_worker", lambda mapping: nasty("rate", Worker, "20000", "1000000"))
-    monkeypatch.setattr(workers, "baseline_worker", lambda name: nasty(name, Impatient))
-    monkeypatch.setattr(workers, "build_baselines", lambda names: dict.fromkeys(names))
+    monkeypatch.setattr(starting, "own_worker", lambda mapping: nasty("rate", Worker, "20000", "1000000"))
+    monkeypatch.setattr(starting, "baseline_worker", lambda name: nasty(name, Impatient))
+    monkeypatch.setattr(starting, "build_baselines", lambda names: dict.fromkeys(names))
     item, mapping = workload.load("cartpole-dqn"), Mapping.parse("native-native-cpu")
 
     def measure(run, report):
@@ -119,7 +119,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
 def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monkeypatch):
     cell = comparing("hang", monkeypatch)
     started = []
-    monkeypatch.setattr(workers, "baseline_worker", partial(_started, started))
+    monkeypatch.setattr(starting, "baseline_worker", partial(_started, started))
 
     def kill():
         while not (started and started[0]._guarded.process.poll() is None and _below(started[0])):

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from harness import compare, workers, workload
+from harness import compare, starting, workload
 from harness.cli import compare_command
 from harness.mapping import Mapping
 from harness.workers import FailureKind, Worker, WorkerFailure
@@ -35,9 +35,9 @@ def systems(monkeypatch):
             for name in names
         }
 
-    monkeypatch.setattr(workers, "own_worker", lambda mapping, **_: start("placerl"))
-    monkeypatch.setattr(workers, "baseline_worker", start)
-    monkeypatch.setattr(workers, "build_baselines", build)
+    monkeypatch.setattr(starting, "own_worker", lambda mapping, **_: start("placerl"))
+    monkeypatch.setattr(starting, "baseline_worker", start)
+    monkeypatch.setattr(starting, "build_baselines", build)
     return commands
 
 
@@ -116,8 +116,8 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
         "replay": ["cycles", "1000"],
         "trains": ["rate", "1000", MANY],
     }
-    monkeypatch.setattr(workers, "replay_alone", lambda name: name == "replay")
-    monkeypatch.setattr(workers, "own_replay_worker", lambda: workers.baseline_worker("ours-alone"))
+    monkeypatch.setattr(starting, "replay_alone", lambda name: name == "replay")
+    monkeypatch.setattr(starting, "own_replay_worker", lambda: starting.baseline_worker("ours-alone"))
     rows = compared(["replay"])
     assert rows["replay, replay alone", "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.05)
     assert {row.primitive for row in rows.values()} == {"replay"}
@@ -141,9 +141,9 @@ def test_learner_and_replay_alone_are_told_apart_from_training(systems):
 
 def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
-    own, asked = workers.own_worker, []
+    own, asked = starting.own_worker, []
     monkeypatch.setattr(
-        workers, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
+        starting, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
     )
     rows = compared(["slow"], envpool=True)
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}

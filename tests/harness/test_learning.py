@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from harness import learning, reproduce, workers, workload
+from harness import learning, reproduce, starting, workload
 from harness.learning import Task
 from harness.mapping import Mapping
 from harness.progress import silent
@@ -96,7 +96,7 @@ def test_a_plan_trains_five_seeds_of_each_system_and_then_sums_up(tier):
 
 def test_the_own_worker_trains_ppo_too():
     """Two stretches of a tiny run through the real worker."""
-    start = partial(workers.own_worker, str(MAPPING))
+    start = partial(starting.own_worker, str(MAPPING))
     row = learning.train(Task("cartpole-ppo", 20), "placerl", start, 0, silent)
     assert row.status == "ok"
     assert np.isfinite(row.value)
@@ -104,8 +104,8 @@ def test_the_own_worker_trains_ppo_too():
 
 def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
     silent_zero = COUNTING.replace("[number]", "[0]")
-    monkeypatch.setattr(learning.workers, "own_worker", lambda mapping: fake(COUNTING)())
-    monkeypatch.setattr(learning.workers, "baseline_worker", lambda name: fake(silent_zero)())
+    monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake(COUNTING)())
+    monkeypatch.setattr(learning.starting, "baseline_worker", lambda name: fake(silent_zero)())
     cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:12]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
@@ -120,14 +120,14 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
 
 
 def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning.workers, "own_worker", lambda mapping: fake("")())
+    monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake("")())
     cells = [cell for cell in learning.plan("quick", ["placerl"], MAPPING) if "cartpole-dqn" in cell.key]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         reproduce.execute(run, cells, silent)
         (before,) = learning.summaries(run)
         assert (before.status, before.details) == ("failed", {"seeds": 0, "failed": 5})
-        monkeypatch.setattr(learning.workers, "own_worker", lambda mapping: fake(COUNTING)())
+        monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake(COUNTING)())
         reproduce.execute(run, cells, silent)
         (after,) = learning.summaries(run)
         assert (after.status, after.details) == ("ok", {"seeds": 5, "failed": 0})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import cli, reproduce, workers
+from harness import cli, reproduce, starting
 from harness.cli import plan_table
 from harness.machine import Machine
 from harness.reproduce import Cell
@@ -105,4 +105,4 @@ def test_the_full_tier_has_every_shipped_workload_and_its_own_batch_sizes() -> N
     keys = {c.key for c in reproduce.plan(TIERS["full"])}
     assert {"profile/ant-sac/2048", "profile/halfcheetah-ddpg/512", "profile/pong-ppo/128"} <= keys
     assert "run/humanoid-ppo/512/seed4" in keys
-    assert set(TIERS["full"].baselines) <= set(workers.baseline_names())
+    assert set(TIERS["full"].baselines) <= set(starting.baseline_names())

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import workers
+from harness import starting, workers
 from harness.workers import FailureKind, Job, Worker, WorkerFailure
 
 NASTY = Path(__file__).with_name("nasty_worker.py")
@@ -205,8 +205,8 @@ def test_a_job_refuses_what_no_worker_can_do() -> None:
 @pytest.fixture
 def baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of baselines whose environments install nothing: pip gets no torch and empty requirements."""
-    monkeypatch.setattr(workers, "BASELINES", tmp_path)
-    monkeypatch.setattr(workers, "TORCH", "pip")
+    monkeypatch.setattr(starting, "BASELINES", tmp_path)
+    monkeypatch.setattr(starting, "TORCH", "pip")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return tmp_path
 
@@ -220,15 +220,15 @@ def baseline(folder: Path, name: str, requirements: str) -> None:
 def test_a_broken_baseline_stops_no_other(baselines: Path) -> None:
     baseline(baselines, "broken", "there-is-no-such-distribution==1\n")
     baseline(baselines, "sound", "")
-    assert workers.baseline_names() == ["broken", "sound"]
-    outcome = workers.build_baselines(["broken", "missing", "sound"])
+    assert starting.baseline_names() == ["broken", "sound"]
+    outcome = starting.build_baselines(["broken", "missing", "sound"])
     assert outcome["sound"] is None
     for name in ("broken", "missing"):
         failure = outcome[name]
         assert failure is not None
         assert failure.kind is FailureKind.ENVIRONMENT
     assert any("there-is-no-such-distribution" in line for line in outcome["broken"].last_lines)
-    with workers.baseline_worker("sound") as worker:
+    with starting.baseline_worker("sound") as worker:
         assert worker.ask(JOB, LIMIT_S).gradient_steps == 10
 
 
@@ -242,21 +242,21 @@ def test_an_environment_is_made_once_and_again_when_its_requirements_change(
         (baselines / name / ".venv").mkdir(exist_ok=True)
         commands.append(command)
 
-    monkeypatch.setattr(workers, "_run", record)
-    workers.build_baseline("sound")
+    monkeypatch.setattr(starting, "_run", record)
+    starting.build_baseline("sound")
     made = len(commands)
-    workers.build_baseline("sound")
+    starting.build_baseline("sound")
     assert len(commands) == made
     (baselines / "sound" / "requirements.txt").write_text("# changed\n")
-    workers.build_baseline("sound")
+    starting.build_baseline("sound")
     assert len(commands) == 2 * made
-    assert workers.TORCH in commands[-1]
+    assert starting.TORCH in commands[-1]
 
 
 def test_an_environment_that_takes_too_long(baselines: Path) -> None:
     baseline(baselines, "sound", "")
     with pytest.raises(WorkerFailure, match="not built within"):
-        workers.build_baseline("sound", limit_s=0.01)
+        starting.build_baseline("sound", limit_s=0.01)
     assert not (baselines / "sound" / ".venv" / "stamp").exists()
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness import workers, workload
+from harness import starting, workers, workload
 from harness.benchmarks.learner.cells import Cell
 from harness.benchmarks.learner.eager import EAGER
 from harness.cases.learners import expect_td_errors, expected_td_errors, random_batch
@@ -23,7 +23,7 @@ NATIVE = "native"
 NULL = "native (null)"
 NATIVE_ALONE = "native (1 thread)"
 """The native learner on one thread, where the others have more."""
-WORKER = workers.BASELINES / "learner_worker.py"
+WORKER = starting.BASELINES / "learner_worker.py"
 SET_UP_LIMIT_S = 1200.0  # RLtools compiles; SB3 plays until its replay can be sampled
 BLOCK_LIMIT_S = 300.0
 PEER_LEARNING_STARTS = 1000
@@ -117,13 +117,13 @@ def _peer_case(name: str, cell: Cell, threads: int) -> Case[workers.Worker]:
     item = workload.override(cell.item, "training.learning_starts", PEER_LEARNING_STARTS, "bench-learner")
 
     def setup() -> workers.Worker:
-        python, folder = workers.baseline_python(name), workers.BASELINES / name
+        python, folder = starting.baseline_python(name), starting.BASELINES / name
         if not python.exists():
             raise FileNotFoundError("needs its environment, which --build makes")
         worker = workers.Worker(
             [str(python), str(WORKER), str(folder / "learner.py")],
             environment_variables={
-                "PYTHONPATH": str(workers.ENVIRONMENTS),
+                "PYTHONPATH": str(starting.ENVIRONMENTS),
                 "OMP_NUM_THREADS": str(threads),
                 "OPENBLAS_NUM_THREADS": str(threads),
             },

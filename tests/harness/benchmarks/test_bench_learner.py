@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness import workers, workload
+from harness import starting, workload
 from harness.benchmarks import bench_learner
 from harness.benchmarks.bench_learner import Result
 from harness.benchmarks.learner import sides
@@ -113,7 +113,7 @@ def peer(tmp_path, monkeypatch):
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
     (folder / "learner.py").write_text(LEARNER)
-    monkeypatch.setattr(workers, "BASELINES", tmp_path)
+    monkeypatch.setattr(starting, "BASELINES", tmp_path)
     return folder
 
 
@@ -144,7 +144,7 @@ def test_a_peer_that_does_not_learn_is_not_timed(peer):
 
 
 def test_a_peer_without_its_environment_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "BASELINES", tmp_path)
+    monkeypatch.setattr(starting, "BASELINES", tmp_path)
     timing = _peer_timing("cartpole-ddpg")
     assert "needs its environment, which --build makes" in timing.reason
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import workers, workload
+from harness import starting, workload
 from harness.workers import FailureKind, Job, WorkerFailure
 
 LIMIT_S = 120.0
@@ -17,7 +17,7 @@ def job(gradient_steps=20, **changes):
 
 
 def test_it_answers_jobs_and_keeps_its_agent():
-    with workers.own_worker("torch-native-cpu") as worker:
+    with starting.own_worker("torch-native-cpu") as worker:
         first, second = (worker.ask(job(steps), LIMIT_S) for steps in (20, 300))
         assert (first.gradient_steps, second.gradient_steps) == (20, 300)
         assert second.environment_steps == 300
@@ -28,13 +28,13 @@ def test_it_answers_jobs_and_keeps_its_agent():
 
 @pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
 def test_learner_and_replay_work_alone(mapping):
-    with workers.own_worker(mapping) as worker:
+    with starting.own_worker(mapping) as worker:
         result = worker.ask(job(40, environment=False), LIMIT_S)
     assert (result.gradient_steps, result.environment_steps, result.episode_returns) == (40, 0, [])
 
 
 def test_what_it_cannot_do_is_a_refusal_with_its_reason():
-    with workers.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
+    with starting.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
         worker.ask(job(), LIMIT_S)
     assert failure.value.kind is FailureKind.REFUSED
     assert "abacus" in failure.value.detail
