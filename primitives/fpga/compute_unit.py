@@ -22,27 +22,12 @@ COUNT_BITS = 32
 
 
 def compute_unit(
-    *,
-    side: int,
-    width: int = 32,
-    accumulator_width: int = 64,
-    accumulator_depth: int = 1024,
-    operand_blocks: int = 1024,
-    result_blocks: int = 1024,
-    layout: str = "blocked",
-    configurable: bool = False,
-    block_load: bool = False,
+    *, operand_blocks: int = 1024, result_blocks: int = 1024, layout: str = "blocked", **core: Any
 ) -> "ComputeUnit":
-    """A unit with its core: arguments as `GemmCore` and `ComputeUnit` have them."""
-    core = GemmCore(
-        side=side,
-        width=width,
-        accumulator_width=accumulator_width,
-        accumulator_depth=accumulator_depth,
-        configurable=configurable,
-        block_load=block_load,
+    """A unit as `ComputeUnit`, with a core of these arguments of `GemmCore`; `side` has no default."""
+    return ComputeUnit(
+        core=GemmCore(**core), operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
     )
-    return ComputeUnit(core=core, operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout)
 
 
 class ComputeUnit(wiring.Component):

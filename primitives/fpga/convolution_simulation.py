@@ -18,8 +18,15 @@ from primitives.fpga import simulation
 from primitives.fpga.compute_unit import compute_unit
 from primitives.fpga.convolution_unit import BANDS, ConvolutionUnit
 from primitives.fpga.cycles.convolution import Band, band_shape, bands
-from primitives.fpga.gemm_plan import Integers, blocks, checked_dataflow, checked_operand, padded, vectors
-from primitives.fpga.gemm_timer import command_fields
+from primitives.fpga.gemm_plan import (
+    Integers,
+    blocks,
+    check_streamed,
+    checked_dataflow,
+    checked_operand,
+    command_fields,
+    padded,
+)
 from primitives.fpga.layout_transform import Convolution
 from primitives.fpga.simulation.ports import columns
 from primitives.fpga.unit_simulation import read_back, row_writes
@@ -187,11 +194,7 @@ class SimulatedConvolution:
     ) -> dict[str, Any]:
         side = self.core.side
         shape = band_shape(convolution, band, outputs, transposed=transposed)
-        streamed = vectors(shape, dataflow)
-        if dataflow != "NS" and streamed > self.core.accumulator_depth:
-            raise ValueError(
-                f"{dataflow}: found {streamed} vectors a pass; allowed: {self.core.accumulator_depth}"
-            )
+        check_streamed(shape, dataflow, self.core.accumulator_depth)
         return {
             "gemm": command_fields(shape, side=side, dataflow=dataflow),
             "pitch_a": blocks(convolution.matrix_size[1], side),

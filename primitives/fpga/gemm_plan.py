@@ -4,6 +4,7 @@ Plain NumPy; every engine that runs the core uses it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,25 @@ def passes(words: GemmShape, dataflow: str, side: int) -> int:
         checked_dataflow(dataflow)
     ]
     return blocks(stays[0], side) * blocks(stays[1], side)
+
+
+def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool = False) -> dict[str, Any]:
+    """The command for a product of that shape in words, as the fields of a `gemm_control.GemmCommand`."""
+    return {
+        "dataflow": DATAFLOWS.index(checked_dataflow(dataflow)),
+        "a_blocks": blocks(words.a, side),
+        "b_blocks": blocks(words.b, side),
+        "c_blocks": blocks(words.c, side),
+        "vectors": vectors(words, dataflow),
+        "halves": int(halves),
+    }
+
+
+def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> None:
+    """ValueError where a pass has more sums on the way than the accumulators hold."""
+    streamed = vectors(words, dataflow)
+    if dataflow != "NS" and streamed > accumulator_depth:
+        raise ValueError(f"{dataflow}: found {streamed} vectors a pass; allowed: {accumulator_depth}")
 
 
 def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Integers:
@@ -141,6 +161,10 @@ class GemmPlan:
             a, b = (a, packed(b, 1, width)) if dataflow == "WS" else (packed(a, 0, width), b)
         words = word_shape(shape, dataflow, halves)
         return cls(shape, words, dataflow, halves, side, padded(a, side), padded(b, side))
+
+    def command(self) -> dict[str, Any]:
+        """The fields of the product's `gemm_control.GemmCommand`."""
+        return command_fields(self.words, side=self.side, dataflow=self.dataflow, halves=self.halves)
 
     def product(self, sums: Integers) -> Integers:
         """C from the core's sums, (words.a, words.c, lanes) int64."""

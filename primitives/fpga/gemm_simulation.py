@@ -17,9 +17,9 @@ import numpy as np
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.gemm_control import Axis, Dataflow
+from primitives.fpga.gemm_control import Axis
 from primitives.fpga.gemm_core import GemmCore
-from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks, vectors
+from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks, check_streamed, vectors
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,24 @@ class GemmOutcomes:
     cycles: int
 
 
-def command_fields(plan: GemmPlan) -> dict[str, Any]:
-    """The plan as the fields of a `GemmCommand`."""
-    words = plan.words
-    counts = (blocks(size, plan.side) for size in (words.a, words.b, words.c))
-    return {
-        "dataflow": Dataflow[plan.dataflow],
-        **dict(zip(("a_blocks", "b_blocks", "c_blocks"), counts, strict=True)),
-        "vectors": vectors(words, plan.dataflow),
-        "halves": int(plan.halves),
-    }
+def plan_for(
+    core: GemmCore, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str, halves: bool
+) -> GemmPlan:
+    """The plan of A B on that core.
+
+    Raises:
+        ValueError: operands, dataflow or sizes that the core does not take.
+    """
+    if halves and not core.configurable:
+        raise ValueError("halves: found True; allowed: False, for the core is not configurable")
+    plan = GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
+    check_streamed(plan.words, dataflow, core.accumulator_depth)
+    return plan
+
+
+def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
+    """Operands A and B of a product of that shape whose values do not matter."""
+    return np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
 
 
 def requested(request: Any, matrix: Integers, side: int) -> list[int]:
@@ -133,29 +141,11 @@ class SimulatedGemm:
     """The core in Amaranth's own simulator: thousands of cycles a second for small arrays.
 
     Args:
-        side: P. width: bits of an operand. accumulator_width: bits of a sum, at most 64.
-        accumulator_depth: the most vectors of a stationary pass. configurable: allows `halves`.
-        block_load: a stationary block comes in at once, not row by row.
+        options: of `GemmCore`; `side` has no default. Sums have at most 64 bits here.
     """
 
-    def __init__(
-        self,
-        *,
-        side: int,
-        width: int = 32,
-        accumulator_width: int = 64,
-        accumulator_depth: int = 1024,
-        configurable: bool = False,
-        block_load: bool = False,
-    ):
-        self.core = GemmCore(
-            side=side,
-            width=width,
-            accumulator_width=accumulator_width,
-            accumulator_depth=accumulator_depth,
-            configurable=configurable,
-            block_load=block_load,
-        )
+    def __init__(self, **options: Any):
+        self.core = GemmCore(**options)
         self._plans: list[GemmPlan] = []
         self._outcome: GemmOutcomes | None = None
         self._simulator = Simulator(self.core)
@@ -186,18 +176,7 @@ class SimulatedGemm:
     ) -> GemmOutcomes:
         """The products of pairs (A, B), one behind the other through the RTL; as `multiply`."""
         core = self.core
-        if halves and not core.configurable:
-            raise ValueError("halves: found True; allowed: False, for the core is not configurable")
-        plans = [
-            GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
-            for a, b in operands
-        ]
-        streamed = max(vectors(plan.words, dataflow) for plan in plans)
-        if dataflow != "NS" and streamed > core.accumulator_depth:
-            raise ValueError(
-                f"{dataflow}: found {streamed} vectors a pass; allowed: {core.accumulator_depth}"
-            )
-        self._plans = plans
+        self._plans = [plan_for(core, a, b, dataflow=dataflow, halves=halves) for a, b in operands]
         self._simulator.reset()  # starts `_run` again
         self._simulator.run()
         assert self._outcome is not None
@@ -205,8 +184,7 @@ class SimulatedGemm:
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
         """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
-        a, b = np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
-        return self.multiply(a, b, dataflow=dataflow, halves=halves).cycles
+        return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     async def _run(self, ctx: Any) -> None:
         if not self._plans:
@@ -219,7 +197,7 @@ class SimulatedGemm:
         weights = WeightWave(core.side)
         while first is None or not ctx.get(core.idle):
             if waiting:
-                ctx.set(core.command.payload, command_fields(waiting[0]))
+                ctx.set(core.command.payload, waiting[0].command())
             ctx.set(core.command.valid, int(bool(waiting)))
             if first is None and ctx.get(core.entering):
                 first = cycle

@@ -10,22 +10,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.gemm_control import Axis, GemmCommand, GemmController
-from primitives.fpga.gemm_plan import GemmShape, blocks, vectors
 from primitives.fpga.matrix_buffer import PlainBuffer
 
 COUNT_BITS = 32
-
-
-def command_fields(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, object]:
-    """The command for a product of that shape, as the fields of a `GemmCommand`."""
-    return {
-        "dataflow": ("NS", "WS", "IS").index(dataflow),
-        "a_blocks": blocks(shape.a, side),
-        "b_blocks": blocks(shape.b, side),
-        "c_blocks": blocks(shape.c, side),
-        "vectors": vectors(shape, dataflow),
-        "halves": 0,
-    }
 
 
 class GemmTimer(wiring.Component):

@@ -12,7 +12,7 @@ from primitives.fpga.cycles import gemm
 from primitives.fpga.cycles.balance import Schedule, schedule
 from primitives.fpga.cycles.networks import Layer
 from primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
-from primitives.fpga.gemm_timer import command_fields
+from primitives.fpga.gemm_plan import command_fields
 from primitives.fpga.simulation.ports import columns
 from primitives.fpga.unit_pair import UnitPair
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from primitives.fpga import cache, simulation
-from primitives.fpga.gemm_plan import GemmShape
-from primitives.fpga.gemm_timer import GemmTimer, command_fields
+from primitives.fpga.gemm_plan import GemmShape, command_fields
+from primitives.fpga.gemm_timer import GemmTimer
 from primitives.fpga.simulation.ports import columns
 from primitives.fpga.unit_cycles import rtl_key
 
@@ -34,10 +34,8 @@ class SimulatedProducts:
     def __init__(
         self, *, side: int, block_load: bool = False, layout: str = "blocked", engine: str = "compiled"
     ):
-        if engine not in ("compiled", "interpreted"):
-            raise ValueError(f"engine: found {engine!r}; allowed: compiled, interpreted")
         self.side, self.block_load, self.layout = side, block_load, layout
-        self._start = getattr(simulation, engine)
+        self._start = simulation.engine(engine)
         self._timer: Any = None
         self._found: dict[Product, tuple[int, int]] = {}
 

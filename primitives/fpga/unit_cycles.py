@@ -133,7 +133,8 @@ class GemmUnit:
 
     def _timed(self, part: GemmShape, dataflow: str) -> int:
         from primitives.fpga import simulation
-        from primitives.fpga.gemm_timer import GemmTimer, command_fields
+        from primitives.fpga.gemm_plan import command_fields
+        from primitives.fpga.gemm_timer import GemmTimer
 
         if self._timer is None:
             self._timer = simulation.compiled(GemmTimer(side=self.side))

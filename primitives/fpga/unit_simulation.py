@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from primitives.fpga import simulation
 from primitives.fpga.compute_unit import compute_unit
 from primitives.fpga.gemm_core import GemmCore
-from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks, vectors
-from primitives.fpga.gemm_simulation import command_fields
+from primitives.fpga.gemm_plan import GemmPlan, GemmShape, Integers, blocks
+from primitives.fpga.gemm_simulation import plan_for, zeros
+from primitives.fpga.simulation.ports import columns
 
 
 @dataclass(frozen=True)
@@ -59,38 +60,29 @@ class SimulatedUnit:
             ValueError: operands, dataflow or sizes that the unit does not take.
         """
         core = self.core
-        if halves and not core.configurable:
-            raise ValueError("halves: found True; allowed: False, for the core is not configurable")
-        plan = GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
+        plan = plan_for(core, a, b, dataflow=dataflow, halves=halves)
         self._check(plan)
         stored_a = plan.a.T if transposed_a else plan.a
         self._load(stored_a, to_b=0)
         self._load(plan.b, to_b=1)
-        gemm = {name: np.array([int(value)]) for name, value in command_fields(plan).items()}
         command = {
-            "gemm": gemm,
-            "pitch_a": np.array([stored_a.shape[1] // core.side]),
-            "pitch_b": np.array([plan.b.shape[1] // core.side]),
-            "transposed_a": np.array([int(transposed_a)]),
-            **{name: np.array([0]) for name in ("base_a", "base_b", "base_c")},
+            "gemm": plan.command(),
+            "pitch_a": stored_a.shape[1] // core.side,
+            "pitch_b": plan.b.shape[1] // core.side,
+            "transposed_a": int(transposed_a),
+            **dict.fromkeys(("base_a", "base_b", "base_c"), 0),
         }
-        run = self._simulation.run({"commands": command}, {"finished": 1})
+        run = self._simulation.run({"commands": columns([command])}, {"finished": 1})
         finished = run.outputs["finished"]
         product = plan.product(self._result(plan))
         return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
         """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
-        a, b = np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
-        return self.multiply(a, b, dataflow=dataflow, halves=halves).cycles
+        return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     def _check(self, plan: GemmPlan) -> None:
         unit, words, side = self.unit, plan.words, plan.side
-        streamed = vectors(words, plan.dataflow)
-        if plan.dataflow != "NS" and streamed > self.core.accumulator_depth:
-            raise ValueError(
-                f"{plan.dataflow}: found {streamed} vectors a pass; allowed: {self.core.accumulator_depth}"
-            )
         c_blocks = blocks(words.a, side) * blocks(words.c, side)
         for name, found, allowed in (
             ("a", plan.a.size // side**2, unit.operand_blocks),
@@ -125,12 +117,17 @@ def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) ->
 
 
 def read_back(
-    model: simulation.Simulation, rows: int, columns: int, core: GemmCore, base: int = 0
+    model: simulation.Simulation,
+    rows: int,
+    columns: int,
+    core: GemmCore,
+    base: int = 0,
+    ports: tuple[str, str] = ("reads", "rows"),
 ) -> Integers:
-    """A unit's sums, (rows, columns, lanes), whose blocks begin at `base`."""
+    """A unit's sums, (rows, columns, lanes), whose blocks begin at `base`; `ports` are the unit's."""
     side = core.side
     pitch = blocks(columns, side)
     row, column = np.divmod(np.arange(rows * pitch), pitch)
     reads = {"block": base + row // side * pitch + column, "row": row % side}
-    found = model.run({"reads": reads}, {"rows": len(row)}).outputs["rows"]
+    found = model.run({ports[0]: reads}, {ports[1]: len(row)}).outputs[ports[1]]
     return found.reshape(rows, pitch * side, core.lanes)[:, :columns]

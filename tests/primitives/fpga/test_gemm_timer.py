@@ -10,8 +10,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from primitives.fpga import simulation
 from primitives.fpga.cycles.gemm import core_cycles
 from primitives.fpga.cycles.layout import plain_stalls
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
-from primitives.fpga.gemm_timer import GemmTimer, command_fields
+from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape, command_fields
+from primitives.fpga.gemm_timer import GemmTimer
 from primitives.fpga.unit_simulation import SimulatedUnit
 
 SIDE = 3
