@@ -1,15 +1,18 @@
-"""Two compute units that train two networks, or share one: the load balancing module in time (PPO 3.3, Fig. 8, 9).
+"""Two compute units that train two networks, or share one: the load balancing module (PPO 3.3, Fig. 8, 9).
 
 Each unit works through its own products. Behind a product that is a gradient of weights its rows go to the weights, one
 a cycle through `weight_update.WeightUpdate`. Where the units share a network, both gradients' rows go together: the
-unit that is there first waits for the other. Units are `gemm_timer.GemmTimer`: no data.
+unit that is there first waits for the other.
 
-Golden model: `cycles.balance.pair_cycles`.
+`UnitPair` is of `gemm_timer.GemmTimer`s, without data; `training_pair.TrainingPair` is the same with data, in the same
+cycles. Golden model of when: `cycles.balance.pair_cycles`.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -24,7 +27,105 @@ class State(enum.Enum):
     UPDATE = 2
 
 
-class UnitPair(wiring.Component):
+@dataclass(frozen=True)
+class Updating:
+    """A unit's way through its commands.
+
+    Attributes:
+        command: the one at work. starting: it is taken in this cycle. meets: its rows go together with the other's.
+        moves: a row of its gradient goes to the weights in this cycle.
+    """
+
+    command: Any
+    starting: Signal
+    meets: Signal
+    moves: Signal
+
+
+class Pair(wiring.Component):
+    """Two units with the ports `commands` and `finished`, and their order.
+
+    Args:
+        units: not yet elaborated; `finished` is held until it is taken.
+        side: of the units.
+        fields: of a command beside `product`, `updates` and `shared`.
+        ports: beside `commands_k` and `finished_k`.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Any],
+        *,
+        side: int,
+        fields: Mapping[str, Any] | None = None,
+        ports: Mapping[str, Any] | None = None,
+    ):
+        self.side, self.units = side, tuple(units)
+        product = units[0].commands.payload.shape()
+        command = data.StructLayout({"product": product, "updates": 1, "shared": 1, **(fields or {})})
+        finished = units[0].finished.payload.shape()
+        super().__init__(
+            {
+                **{f"commands_{k}": In(stream.Signature(command)) for k in range(2)},
+                **{f"finished_{k}": Out(stream.Signature(finished)) for k in range(2)},
+                **(ports or {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        updating = []
+        for k, unit in enumerate(self.units):
+            m.submodules[f"unit_{k}"] = unit
+            signals = (Signal(name=f"{name}_{k}") for name in ("starting", "meets", "moves"))
+            updating.append(Updating(Signal.like(getattr(self, f"commands_{k}").payload), *signals))
+        may_move = self._rows(m, updating)
+        together = updating[0].meets & updating[1].meets & may_move[0] & may_move[1]
+        for k, unit in enumerate(self.units):
+            self._order(m, k, unit, updating[k], may_move[k], together)
+        return m
+
+    def _rows(self, m: Module, updating: Sequence[Updating]) -> Sequence[Any]:
+        """Carries the rows that move; returns for each unit whether one may."""
+        return [Const(1), Const(1)]
+
+    def _order(self, m: Module, k: int, unit: Any, updating: Updating, may_move: Any, together: Any) -> None:
+        commands, finished = getattr(self, f"commands_{k}"), getattr(self, f"finished_{k}")
+        state = Signal(State, name=f"state_{k}")
+        command = updating.command
+        rows, row = Signal(COUNT_BITS, name=f"rows_{k}"), Signal(COUNT_BITS, name=f"row_{k}")
+        gemm = command.product.gemm
+        m.d.comb += [
+            rows.eq(gemm.a_blocks * gemm.c_blocks * self.side),
+            unit.commands.payload.eq(commands.payload.product),
+            unit.commands.valid.eq(commands.valid & (state == State.IDLE)),
+            commands.ready.eq(unit.commands.ready & (state == State.IDLE)),
+            updating.starting.eq(commands.valid & commands.ready),
+            finished.payload.eq(unit.finished.payload),
+            updating.meets.eq((state == State.UPDATE) & command.shared),
+        ]
+        with m.Switch(state):
+            with m.Case(State.IDLE), m.If(updating.starting):
+                m.d.sync += [state.eq(State.PRODUCT), command.eq(commands.payload), row.eq(0)]
+            with m.Case(State.PRODUCT), m.If(unit.finished.valid):
+                m.d.comb += finished.valid.eq(~command.updates)
+                with m.If(command.updates):
+                    m.d.sync += state.eq(State.UPDATE)
+                with m.Elif(finished.ready):
+                    m.d.comb += unit.finished.ready.eq(1)
+                    m.d.sync += state.eq(State.IDLE)
+            with m.Case(State.UPDATE):
+                with m.If(row != rows):
+                    m.d.comb += updating.moves.eq((~command.shared & may_move) | together)
+                    m.d.sync += row.eq(row + updating.moves)
+                with m.Else():  # the adders' register
+                    m.d.comb += finished.valid.eq(1)
+                    with m.If(finished.ready):
+                        m.d.comb += unit.finished.ready.eq(1)
+                        m.d.sync += state.eq(State.IDLE)
+
+
+class UnitPair(Pair):
     """Two timers of compute units and the weight update between them.
 
     Args:
@@ -37,57 +138,5 @@ class UnitPair(wiring.Component):
     """
 
     def __init__(self, *, side: int, block_load: bool = True, layout: str = "blocked"):
-        self.side = side
-        self._timers = [GemmTimer(side=side, block_load=block_load, layout=layout) for _ in range(2)]
-        payload = self._timers[0].commands.payload.shape()
-        command = data.StructLayout({"product": payload, "updates": 1, "shared": 1})
-        finished = self._timers[0].finished.payload.shape()
-        super().__init__(
-            {
-                **{f"commands_{k}": In(stream.Signature(command)) for k in range(2)},
-                **{f"finished_{k}": Out(stream.Signature(finished)) for k in range(2)},
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        meets = [
-            Signal(name=f"meets_{k}") for k in range(2)
-        ]  # unit k has rows of the network that both train
-        for k, timer in enumerate(self._timers):
-            m.submodules[f"unit_{k}"] = timer
-            self._unit(m, k, timer, meets[k], meets[0] & meets[1])
-        return m
-
-    def _unit(self, m: Module, k: int, timer: GemmTimer, meets: Signal, together: Any) -> None:
-        commands, finished = getattr(self, f"commands_{k}"), getattr(self, f"finished_{k}")
-        state = Signal(State, name=f"state_{k}")
-        command = Signal.like(commands.payload, name=f"command_{k}")
-        rows, row = Signal(COUNT_BITS, name=f"rows_{k}"), Signal(COUNT_BITS, name=f"row_{k}")
-        gemm = command.product.gemm
-        m.d.comb += [
-            rows.eq(gemm.a_blocks * gemm.c_blocks * self.side),
-            timer.commands.payload.eq(commands.payload.product),
-            timer.commands.valid.eq(commands.valid & (state == State.IDLE)),
-            commands.ready.eq(timer.commands.ready & (state == State.IDLE)),
-            finished.payload.eq(timer.finished.payload),
-            meets.eq((state == State.UPDATE) & command.shared),
-        ]
-        with m.Switch(state):
-            with m.Case(State.IDLE), m.If(commands.valid & commands.ready):
-                m.d.sync += [state.eq(State.PRODUCT), command.eq(commands.payload), row.eq(0)]
-            with m.Case(State.PRODUCT), m.If(timer.finished.valid):
-                m.d.comb += finished.valid.eq(~command.updates)
-                with m.If(command.updates):
-                    m.d.sync += state.eq(State.UPDATE)
-                with m.Elif(finished.ready):
-                    m.d.comb += timer.finished.ready.eq(1)
-                    m.d.sync += state.eq(State.IDLE)
-            with m.Case(State.UPDATE):
-                with m.If(row != rows):
-                    m.d.sync += row.eq(row + (~command.shared | together))
-                with m.Else():  # the adders' register
-                    m.d.comb += finished.valid.eq(1)
-                    with m.If(finished.ready):
-                        m.d.comb += timer.finished.ready.eq(1)
-                        m.d.sync += state.eq(State.IDLE)
+        timers = [GemmTimer(side=side, block_load=block_load, layout=layout) for _ in range(2)]
+        super().__init__(timers, side=side)
