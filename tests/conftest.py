@@ -13,5 +13,8 @@ if hypothesis.settings.get_current_profile_name() != "ci":
     hypothesis.settings.register_profile("placerl", deadline=None)
     hypothesis.settings.load_profile("placerl")
 
+# Another name for tests/primitives/fpga, for those who look for the hardware's tests: `pytest tests/fpga`.
+collect_ignore = ["fpga"]
+
 # What the hardware tools build stays in the checkout, from one run of the tests to the next.
 os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
