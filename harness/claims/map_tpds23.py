@@ -208,8 +208,12 @@ CLAIMS = (
     Claim(
         "MAP-T6-cells",
         "Table VI",
-        "FPGA resources of the replay manager",
-        tuple(from_cell("map_table_6", "RMM (S=32)", column) for column in ("SRAM", "REG", "LUT", "DSP")),
+        "FPGA resources of the replay manager and of the DDPG learner",
+        tuple(
+            from_cell("map_table_6", row, column)
+            for row in ("RMM (S=32)", "DDPG learner")
+            for column in ("SRAM", "REG", "LUT", "DSP")
+        ),
         "nothing",
         fpga_cells.check("MAP-T6-cells"),
         reads=(),

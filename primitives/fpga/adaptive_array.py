@@ -20,6 +20,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from primitives.fpga.column_accumulator import ColumnAccumulator
+from primitives.fpga.export_platform import shared
 from primitives.fpga.processing_element import ConfigurableMultiplier, Control
 from primitives.fpga.systolic_array import delayed
 
@@ -27,6 +28,73 @@ from primitives.fpga.systolic_array import delayed
 def core_latency(side: int) -> int:
     """Cycles from a vector at a core to its sums: the products' register, and one for each level of the adders."""
     return 1 + ceil_log2(side)
+
+
+class AdaptiveElement(wiring.Component):
+    """An element of a core: FIX's configurable multiplier, the weight in use and the next one (FIX V-C).
+
+    Ports:
+        halves: In(1), the activation carries two.
+        load: In(1), weight: In(signed(width)): the next weight.
+        take: In(1), a vector begins that the next weight is for; it is in use from this cycle on.
+        activation: In(signed(width)).
+        products: Out(2 x signed(product_width)), a cycle later.
+    """
+
+    def __init__(self, *, width: int, product_width: int):
+        self.width, self.product_width = width, product_width
+        super().__init__(
+            {
+                "halves": In(1),
+                "load": In(1),
+                "weight": In(signed(width)),
+                "take": In(1),
+                "activation": In(signed(width)),
+                "products": Out(data.ArrayLayout(signed(product_width), 2)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        waiting, weight = Signal(signed(self.width)), Signal(signed(self.width))
+        with m.If(self.load):
+            m.d.sync += waiting.eq(self.weight)
+        with m.If(self.take):
+            m.d.sync += weight.eq(waiting)
+        m.submodules.multiplier = multiplier = ConfigurableMultiplier(width=self.width)
+        m.d.comb += [
+            multiplier.activation.eq(self.activation),
+            multiplier.weight.eq(Mux(self.take, waiting, weight)),
+            multiplier.halves.eq(self.halves),
+        ]
+        m.d.sync += [
+            self.products[0].eq(multiplier.product),
+            self.products[1].eq(multiplier.upper_product),
+        ]
+        return m
+
+
+class AdderTree(wiring.Component):
+    """The sum of several numbers, a register after each level of adders.
+
+    Ports:
+        terms: In(terms x signed(width)). total: Out(signed(width)), modulo 2**width, ceil(log2(terms)) cycles later.
+    """
+
+    def __init__(self, *, terms: int, width: int):
+        self.width = width
+        super().__init__({"terms": In(data.ArrayLayout(signed(width), terms)), "total": Out(signed(width))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        terms = [self.terms[k] for k in range(self.terms.shape().length)]
+        while len(terms) > 1:
+            pairs = [terms[k : k + 2] for k in range(0, len(terms), 2)]
+            terms = [Signal(signed(self.width)) for _ in pairs]
+            for register, pair in zip(terms, pairs, strict=True):
+                m.d.sync += register.eq(sum(pair[1:], pair[0]))
+        m.d.comb += self.total.eq(terms[0])
+        return m
 
 
 class AdaptiveCore(wiring.Component):
@@ -59,45 +127,38 @@ class AdaptiveCore(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        side, sum_shape = self.side, signed(self.accumulator_width)
+        side = self.side
+        take = self.control.valid & self.control.first
         columns: list[list[list[Any]]] = [[[] for _ in range(2)] for _ in range(side)]
         for i in range(side):
             for j in range(side):
-                waiting, weight = Signal(signed(self.width)), Signal(signed(self.width))
-                with m.If(self.load & (self.load_row == i)):
-                    m.d.sync += waiting.eq(self.weights[j])
-                with m.If(self.control.valid & self.control.first):
-                    m.d.sync += weight.eq(waiting)
-                m.submodules[f"multiplier_{i}_{j}"] = multiplier = ConfigurableMultiplier(width=self.width)
+                element, m.submodules[f"element_{i}_{j}"] = shared(
+                    platform, AdaptiveElement, width=self.width, product_width=self.accumulator_width
+                )
                 m.d.comb += [
-                    multiplier.activation.eq(self.activations[i]),
-                    multiplier.weight.eq(Mux(self.control.first, waiting, weight)),
-                    multiplier.halves.eq(self.halves),
+                    element.halves.eq(self.halves),
+                    element.load.eq(self.load & (self.load_row == i)),
+                    element.weight.eq(self.weights[j]),
+                    element.take.eq(take),
+                    element.activation.eq(self.activations[i]),
                 ]
-                for lane, product in enumerate((multiplier.product, multiplier.upper_product)):
-                    register = Signal(sum_shape)
-                    m.d.sync += register.eq(product)
-                    columns[j][lane].append(register)
+                for lane, terms in enumerate(columns[j]):
+                    terms.append(element.products[lane])
         m.submodules.accumulator = accumulator = ColumnAccumulator(
             width=self.accumulator_width, depth=self.accumulator_depth, lanes=2 * side
         )
         for j, lanes in enumerate(columns):
             for lane, terms in enumerate(lanes):
-                m.d.comb += accumulator.sums[2 * j + lane].eq(self._tree(m, terms))
+                tree, m.submodules[f"adders_{j}_{lane}"] = shared(
+                    platform, AdderTree, terms=side, width=self.accumulator_width
+                )
+                m.d.comb += [tree.terms[k].eq(term) for k, term in enumerate(terms)]
+                m.d.comb += accumulator.sums[2 * j + lane].eq(tree.total)
                 m.d.comb += self.totals[j][lane].eq(accumulator.totals[2 * j + lane])
         # The accumulator wants the control a cycle ahead of the sums.
         m.d.comb += accumulator.control.eq(delayed(m, self.control, core_latency(side) - 1))
         m.d.comb += self.valid.eq(accumulator.valid)
         return m
-
-    def _tree(self, m: Module, terms: list[Any]) -> Any:
-        """The sum of `terms`, a register after each level of adders."""
-        while len(terms) > 1:
-            pairs = [terms[k : k + 2] for k in range(0, len(terms), 2)]
-            terms = [Signal(signed(self.accumulator_width)) for _ in pairs]
-            for register, pair in zip(terms, pairs, strict=True):
-                m.d.sync += register.eq(sum(pair[1:], pair[0]))
-        return terms[0]
 
 
 class AdaptiveArray(wiring.Component):

@@ -27,6 +27,7 @@ class Words:
         return ", ".join(self.words)
 
 
+Banks = Annotated[int, Whole(2, 64)]
 Fanout = Annotated[int, Whole(2, 256)]
 Levels = Annotated[int, Whole(1, 32)]
 LeafBits = Annotated[int, Whole(1, 48)]
@@ -54,7 +55,7 @@ def _replay_pipeline(
 
 
 def _banked_replay_pipeline(
-    banks: Annotated[int, Whole(2, 64)] = 4,
+    banks: Banks = 4,
     fanout: Fanout = 16,
     levels: Levels = 3,
     leaf_bits: LeafBits = 32,
@@ -65,6 +66,26 @@ def _banked_replay_pipeline(
     from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, TreeLayout
 
     return BankedPipeline(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)), Form(form))
+
+
+def _lane_route(
+    banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
+) -> Any:
+    """The half of the crossbar beside a lane: the bank that its request is for (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    from primitives.fpga.replay_pipeline.crossbar import LaneRoute
+
+    return LaneRoute(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
+
+
+def _bank_arbiter(
+    banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
+) -> Any:
+    """The half of the crossbar beside a bank: the request that it takes (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    from primitives.fpga.replay_pipeline.crossbar import BankArbiter
+
+    return BankArbiter(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
 
 
 def _gemm_core(
@@ -242,6 +263,8 @@ BLOCKS = {
     for block in (
         Block("replay-pipeline", _replay_pipeline),
         Block("banked-replay-pipeline", _banked_replay_pipeline),
+        Block("lane-route", _lane_route),
+        Block("bank-arbiter", _bank_arbiter),
         Block("gemm-core", _gemm_core),
         Block("adaptive-array", _adaptive_array),
         Block("processing-element", _processing_element),

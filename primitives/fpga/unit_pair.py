@@ -5,7 +5,7 @@ a cycle through `weight_update.WeightUpdate`. Where the units share a network, b
 unit that is there first waits for the other.
 
 `UnitPair` is of `gemm_timer.GemmTimer`s, without data; `training_pair.TrainingPair` is the same with data, in the same
-cycles. Golden model of when: `cycles.balance.pair_cycles`.
+cycles. Golden model of when: `cycles.balance.pair_update_cycles`.
 """
 
 from collections.abc import Mapping, Sequence

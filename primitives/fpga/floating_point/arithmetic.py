@@ -148,5 +148,5 @@ class SquareRoot(Operator):
             carried = [registered(m, value) for value in carried]
         exponent, zero = carried
         bits = Cat(remainder != 0, root)
-        m.d.sync += self.result.eq(packed(m, Const(0, 1), exponent, bits, zero))
+        m.d.sync += self.result.eq(packed(m, None, exponent, bits, zero))
         return m

@@ -56,7 +56,7 @@ class Exponential(Operator):
             : tables.VALUE_FRACTION_BITS
         ]
         late = delayed(m, exponent, tables.LATENCY)
-        word = packed(m, Const(0, 1), late.as_signed(), Cat(inside, Const(1, 1)), Const(0, 1))
+        word = packed(m, None, late.as_signed(), Cat(inside, Const(1, 1)), Const(0, 1))
         m.d.sync += self.result.eq(word)
         return m
 

@@ -12,6 +12,7 @@ INFINITE_EXPONENT = 255
 
 # A binary32 number: fraction in the low bits, then exponent and sign.
 Float = data.StructLayout({"fraction": FRACTION_BITS, "exponent": 8, "sign": 1})
+_Magnitude = data.StructLayout({"fraction": FRACTION_BITS, "exponent": 8})
 
 
 class Operator(wiring.Component):
@@ -64,10 +65,11 @@ def normalised(value: Value, width: int) -> tuple[Value, Value]:
     return value, Cat(*reversed(places))
 
 
-def packed(m: Module, sign: Value, exponent: Value, bits: Value, zero: Value) -> Value:
+def packed(m: Module, sign: Value | None, exponent: Value, bits: Value, zero: Value) -> Value:
     """A rounded binary32 word.
 
     Args:
+        sign: None of a number that is never negative.
         exponent: biased, signed, of the top bit of `bits`.
         bits: the significand, its top bit 1, with 2 or more bits behind the 24; the lowest is sticky.
         zero: the result is zero whatever the rest says.
@@ -81,11 +83,13 @@ def packed(m: Module, sign: Value, exponent: Value, bits: Value, zero: Value) ->
     final_exponent = Signal(Shape.cast(exponent.shape()).width + 1, name="final_exponent")
     signed_exponent = final_exponent.as_signed()
     m.d.comb += [rounded.eq(kept + up), final_exponent.eq(exponent + rounded[-1])]
-    word = Signal(Float, name="word")
-    m.d.comb += word.sign.eq(sign)
+    # A sign that never changes would be a block of Verilog that waits for no variable: simulators never run it.
+    word = Signal(Float if sign is not None else _Magnitude, name="word")
+    if sign is not None:
+        m.d.comb += word.sign.eq(sign)
     with m.If(~zero & (signed_exponent >= INFINITE_EXPONENT)):
         m.d.comb += word.exponent.eq(INFINITE_EXPONENT)
     with m.Elif(~zero & (signed_exponent > 0)):
         # A carry out of the fraction leaves zeros behind.
         m.d.comb += [word.exponent.eq(final_exponent), word.fraction.eq(rounded[:FRACTION_BITS])]
-    return word.as_value()
+    return word.as_value() if sign is not None else Cat(word.as_value(), Const(0, 1))

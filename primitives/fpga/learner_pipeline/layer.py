@@ -39,7 +39,8 @@ def word_write(layer: LayerShape) -> wiring.Signature:
 
 
 def _counter(size: int | Value) -> Signal:
-    return Signal(range(size) if isinstance(size, int) else size.shape())
+    # One bit where there is one word: Verilog has no signal of none.
+    return Signal(range(max(2, size)) if isinstance(size, int) else size.shape())
 
 
 class Issue:

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from primitives.fpga.export_platform import shared
 from primitives.fpga.floating_point.convert import FromFixed, ToFixed
 from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
@@ -51,6 +52,13 @@ def update_latency(layer: LayerShape, batch_size: int) -> int:
     return layer.words + adam_latency(batch_size)
 
 
+class AdamLane(StreamLane):
+    """One lane of Adam, the same for every batch of that size."""
+
+    def __init__(self, *, batch_size: int):
+        super().__init__(adam_program(batch_size))
+
+
 class UpdateUnit(wiring.Component):
     """Takes a word of every pipeline's sums in every cycle; their sum is a tree of adders.
 
@@ -63,7 +71,7 @@ class UpdateUnit(wiring.Component):
     """
 
     def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int):
-        self.layer, self.pipelines = layer, pipelines
+        self.layer, self.pipelines, self.batch_size = layer, pipelines, batch_size
         self.program = adam_program(batch_size)
         lanes = layer.lanes
         sums = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), lanes), pipelines)
@@ -109,12 +117,12 @@ class UpdateUnit(wiring.Component):
         fixed, numbers = [], []
         for lane in range(lanes):
             part = slice(lane * WORD_BITS, (lane + 1) * WORD_BITS)
-            m.submodules[f"adam_{lane}"] = adam = StreamLane(self.program)
-            m.submodules[f"from_fixed_{lane}"] = gradient = FromFixed(
-                bits=SUM_BITS, fraction_bits=2 * FORMAT.fraction_bits
+            adam, m.submodules[f"adam_{lane}"] = shared(platform, AdamLane, batch_size=self.batch_size)
+            gradient, m.submodules[f"from_fixed_{lane}"] = shared(
+                platform, FromFixed, bits=SUM_BITS, fraction_bits=2 * FORMAT.fraction_bits
             )
-            m.submodules[f"to_fixed_{lane}"] = weight = ToFixed(
-                bits=FORMAT.bits, fraction_bits=FORMAT.fraction_bits
+            weight, m.submodules[f"to_fixed_{lane}"] = shared(
+                platform, ToFixed, bits=FORMAT.bits, fraction_bits=FORMAT.fraction_bits
             )
             total = sum((self.sums[p][lane] for p in range(1, self.pipelines)), self.sums[0][lane])
             m.d.comb += gradient.operands[0].eq(registered(m, total, signed(SUM_BITS)))

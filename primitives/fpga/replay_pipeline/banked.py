@@ -7,7 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, is_write
+from primitives.fpga.replay_pipeline.crossbar import BankArbiter, LaneRoute
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, is_write
 from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 
@@ -54,8 +55,8 @@ class BankedPipeline(wiring.Component):
         for number, bank in enumerate(banks):
             total_before = (total_before + bank.total)[: layout.total_bits]
             m.d.sync += sums[number + 1].eq(total_before)
-        positive = [Signal(name=f"positive_{i}") for i in range(count)]
-        m.d.sync += [mark.eq(bank.total != 0) for mark, bank in zip(positive, banks, strict=True)]
+        positive = [Signal(name=f"positive_{i}") for i in range(1, count)]
+        m.d.sync += [mark.eq(bank.total != 0) for mark, bank in zip(positive, banks[1:], strict=True)]
         m.d.comb += self.total.eq(sums[count])
 
         lanes = [getattr(self, f"requests_{i}") for i in range(count)]
@@ -69,23 +70,45 @@ class BankedPipeline(wiring.Component):
             request = lane.payload
             mine = is_write(request.operation) == phase.writing
             m.d.comb += lane.ready.eq(phase.open & mine & (~held_valid[number] | granted[number]))
-            chosen, rest = self._route(m, request, sums, positive, number)
+            m.submodules[f"route_{number}"] = route = LaneRoute(layout)
+            m.d.comb += [
+                route.operation.eq(request.operation),
+                route.path_bank.eq(request.path[layout.bank.path_bits :]),
+                route.value.eq(request.value),
+                route.positive.eq(Cat(positive)),
+                *(route.sums_before[i].eq(sums[i + 1]) for i in range(count)),
+            ]
             with m.If(lane.ready):
                 m.d.sync += [
                     held_valid[number].eq(lane.valid),
                     held[number].eq(request),
-                    held[number].value.eq(rest),
-                    held_bank[number].eq(chosen),
+                    held[number].value.eq(route.rest),
+                    held_bank[number].eq(route.bank),
                 ]
             with m.Elif(granted[number]):
                 m.d.sync += held_valid[number].eq(0)
 
         turn = Signal(ceil_log2(count))
         m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
-        grants = [
-            self._grant(m, number, bank, held, held_valid, held_bank, turn)
-            for number, bank in enumerate(banks)
-        ]
+        grants = []
+        for number, bank in enumerate(banks):
+            m.submodules[f"arbiter_{number}"] = arbiter = BankArbiter(layout)
+            held_here = (valid & (to == number) for valid, to in zip(held_valid, held_bank, strict=True))
+            m.d.comb += [
+                arbiter.wanted.eq(Cat(held_here)),
+                arbiter.turn.eq(turn),
+                arbiter.ready.eq(bank.requests.ready),
+                bank.requests.valid.eq(arbiter.valid),
+                bank.requests.payload.eq(arbiter.request),
+            ]
+            for offered, request in zip(arbiter.offered, held, strict=True):
+                m.d.comb += [
+                    offered.operation.eq(request.operation),
+                    offered.tag.eq(request.tag),
+                    offered.path.eq(request.path[: layout.bank.path_bits]),
+                    offered.value.eq(request.value),
+                ]
+            grants.append(arbiter.grant)
         m.d.comb += granted.eq(Cat(Cat(grant[lane] for grant in grants).any() for lane in range(count)))
 
         for number, bank in enumerate(banks):
@@ -113,62 +136,6 @@ class BankedPipeline(wiring.Component):
         with m.If(~is_open & quiet & settled.all()):
             m.d.sync += writing.eq(~writing)
         return _Phase(writing, is_open)
-
-    def _route(
-        self, m: Module, request: Any, sums: list[Signal], positive: list[Signal], lane: int
-    ) -> tuple[Any, Any]:
-        """The bank of a request, and its value there."""
-        layout = self.layout
-        sampled = request.operation == Operation.SAMPLE
-        bank = Signal(ceil_log2(layout.banks), name=f"bank_of_{lane}")
-        value = Signal(layout.total_bits, name=f"value_of_{lane}")
-        prefix = Signal(layout.total_bits, name=f"prefix_of_{lane}")
-        m.d.comb += prefix.eq(Mux(request.value < sums[-1], request.value, sums[-1] - 1))
-        with m.If(sampled):
-            m.d.comb += value.eq(prefix)
-            for number in range(1, layout.banks):
-                with m.If((sums[number] <= prefix) & positive[number]):
-                    m.d.comb += [bank.eq(number), value.eq(prefix - sums[number])]
-            with m.If(sums[-1] == 0):
-                m.d.comb += [bank.eq(0), value.eq(0)]
-        with m.Else():
-            m.d.comb += [bank.eq(request.path[layout.bank.path_bits :]), value.eq(request.value)]
-        return bank, value
-
-    def _grant(
-        self,
-        m: Module,
-        number: int,
-        bank: Any,
-        held: list[Any],
-        held_valid: Signal,
-        held_bank: list[Signal],
-        turn: Signal,
-    ) -> Signal:
-        """One bit a lane: the lane that `bank` takes a request from in this cycle, lanes taking turns."""
-        count = len(held)
-        wanted, later, grant = (
-            Signal(count, name=f"{name}_{number}") for name in ("wanted", "later", "grant")
-        )
-        m.d.comb += wanted.eq(Cat(held_valid[lane] & (held_bank[lane] == number) for lane in range(count)))
-        m.d.comb += later.eq(wanted & (((1 << count) - 1) << turn))
-        candidates = Mux(later.any(), later, wanted)
-        taken = Signal(count, name=f"taken_{number}")
-        m.d.comb += [
-            taken.eq(candidates & (~candidates + 1)),
-            grant.eq(Mux(bank.requests.ready, taken, 0)),
-            bank.requests.valid.eq(wanted.any()),
-        ]
-        request = bank.requests.payload
-        for lane in range(count):
-            with m.If(taken[lane]):
-                m.d.comb += [
-                    request.operation.eq(held[lane].operation),
-                    request.tag.eq(held[lane].tag),
-                    request.path.eq(held[lane].path[: self.layout.bank.path_bits]),
-                    request.value.eq(held[lane].value),
-                ]
-        return grant
 
 
 class _Phase:

@@ -96,8 +96,8 @@ class TreeLayout:
         return self.leaf_bits + ceil_log2(self.fanout ** (self.levels - level))
 
     def node_bits(self, level: int) -> int:
-        """Width of the number of a node at `level`."""
-        return ceil_log2(self.fanout**level)
+        """Width of the number of a node at `level`; one bit for the root, as Verilog has no signal of none."""
+        return max(1, ceil_log2(self.fanout**level))
 
     def request(self) -> data.StructLayout:
         """Fields of a request. `value` is a prefix sum or a priority; `remembered` asks UPDATE for `tag`'s path."""

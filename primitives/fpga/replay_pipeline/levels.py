@@ -29,6 +29,11 @@ class _Level(wiring.Component):
             }
         )
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the children are leaves."""
+        return self.level == self.layout.levels - 1
+
     def _digit(self, path: Any) -> Any:
         """This level's digit of a path."""
         return path.bit_select(
@@ -36,7 +41,7 @@ class _Level(wiring.Component):
         )
 
     def _leave(self, step: Any, child: Any, child_sum: Any, rest: Any) -> list[Any]:
-        """Statements that hand `step` on to its child."""
+        """Statements that hand `step` on to its child; of its sum only the last level makes use, the leaf's."""
         out = self.next_steps.payload
         sampled = step.response.operation == Operation.SAMPLE
         statements = [
@@ -46,7 +51,7 @@ class _Level(wiring.Component):
             out.node.eq(step.node * self.layout.fanout + child),
             self._digit(out.response.path).eq(child),
         ]
-        if self.level == self.layout.levels - 1:
+        if self.is_last:
             statements.append(out.response.value.eq(Mux(sampled, child_sum, step.response.value)))
         return statements
 
@@ -104,20 +109,23 @@ class WideLevel(_Level):
             ]
         return m
 
-    def _select(self, m: Module, step: Any, children: list[Any]) -> tuple[Signal, Signal, Signal]:
+    def _select(self, m: Module, step: Any, children: list[Any]) -> tuple[Signal, Signal, Any]:
         """The child at the prefix sum `step.rest`, the sum before it and its own (MAP Algorithm 1, line 11)."""
         width = self.layout.sum_bits(self.level)
         chosen = Signal(self.layout.digit_bits)
         before = Signal(width)
-        chosen_sum = Signal(self.child_bits)
+        chosen_sum = Signal(self.child_bits) if self.is_last else None
         running = [Signal(width, name=f"sum_before_{child}") for child in range(len(children))]
         for child in range(1, len(children)):
             m.d.comb += running[child].eq(running[child - 1] + children[child - 1])
         # The last child whose left border is not beyond the prefix; children of 0 share theirs with the next.
-        m.d.comb += chosen_sum.eq(children[0])
+        if chosen_sum is not None:
+            m.d.comb += chosen_sum.eq(children[0])
         for child in range(1, len(children)):
             with m.If((running[child] <= step.rest) & ~step.response.empty & (children[child] != 0)):
-                m.d.comb += [chosen.eq(child), before.eq(running[child]), chosen_sum.eq(children[child])]
+                m.d.comb += [chosen.eq(child), before.eq(running[child])]
+                if chosen_sum is not None:
+                    m.d.comb += chosen_sum.eq(children[child])
         return chosen, before, chosen_sum
 
 

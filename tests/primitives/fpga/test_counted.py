@@ -4,6 +4,8 @@ import pytest
 
 from primitives.fpga import counted, resources
 from primitives.fpga.blocks import BLOCKS
+from primitives.fpga.counted import Counted
+from primitives.fpga.resources import Part, Synthesis
 
 
 def test_every_subject_is_committed_with_cells_that_are_known() -> None:
@@ -11,6 +13,27 @@ def test_every_subject_is_committed_with_cells_that_are_known() -> None:
     for found in counted.committed().values():
         assert found.resources.luts > 0
         assert found.resources.flip_flops > 0
+
+
+def test_parts_are_of_their_block_and_never_more_than_it() -> None:
+    for name, found in counted.committed().items():
+        assert bool(found.synthesis.parts) <= found.subject.by_module, name
+        if found.synthesis.parts:
+            assert found.resources_of("").flip_flops <= found.resources.flip_flops
+            assert found.resources_of("").dsps <= found.resources.dsps
+
+
+def test_parts_are_added_up_by_the_beginning_of_their_name() -> None:
+    parts = {
+        "level_0": Part(1, {"FDRE": 2}),
+        "level_1": Part(3, {"FDRE": 5, "LUT2": 1}),
+        "other": Part(1, {}),
+    }
+    found = Counted(next(iter(counted.SUBJECTS.values())), "", "", Synthesis({"FDRE": 20}, None, parts))
+    assert found.resources_of("level_").flip_flops == 17
+    assert found.resources_of("level_1").luts == 3
+    with pytest.raises(KeyError, match="lane"):
+        found.resources_of("lane")
 
 
 def test_subjects_are_blocks_with_their_parameters() -> None:

@@ -63,6 +63,12 @@ def test_modules_are_counted_as_often_as_they_stand_there() -> None:
     )
     assert whole.dsps == by_module.dsps == 4  # one of each element
     assert (whole.block_rams, whole.ultra_rams) == (by_module.block_rams, by_module.ultra_rams)
+    synthesis = resources.count_cells(
+        BLOCKS["gemm-core"].make(side=2, width=16, accumulator_width=40), by_module=True
+    )[1]
+    assert {"array", "controller"} <= set(synthesis.parts)
+    assert resources.of_cells(synthesis.parts["array"].cells).dsps == 4
+    assert synthesis.cpu_s is not None
     # Nothing is shared across borders: never less, and not much more.
     assert whole.flip_flops <= by_module.flip_flops <= 1.2 * whole.flip_flops
     assert whole.luts <= by_module.luts <= 1.2 * whole.luts

@@ -1,0 +1,92 @@
+"""A product with data on a compute unit as large as the papers', checked; and what its simulation takes to build.
+
+make fpga-product SIDE=32: minutes to build the first time, so that no test does it.
+"""
+
+import argparse
+import json
+import resource
+from typing import Any
+
+import numpy as np
+
+from primitives.fpga import toolchain
+from primitives.fpga.cycles import gemm
+from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+
+
+def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
+    """The product of random matrices, of sizes that are no multiples of `side`, in each dataflow.
+
+    Raises:
+        RuntimeError: a product is not that of NumPy, or its cycles are not those of the closed form.
+    """
+    from primitives.fpga.unit_simulation import SimulatedUnit
+
+    began_s = _cpu_s()
+    unit = SimulatedUnit(
+        side=side, accumulator_depth=128, operand_blocks=16, result_blocks=16, block_load=True
+    )
+    build_cpu_s = _cpu_s() - began_s
+    shape = GemmShape(2 * side + 1, side + side // 2, 3 * side - 1)
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-(2**31), 2**31, size) for size in ((shape.a, shape.b), (shape.b, shape.c)))
+    rows = []
+    for dataflow in DATAFLOWS:
+        began_s = _cpu_s()
+        outcome = unit.multiply(a, b, dataflow=dataflow)
+        cycles = gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=True)
+        if not np.array_equal(outcome.product, a @ b):  # both modulo 2**64
+            raise RuntimeError(f"{dataflow}, P = {side}: the product is not NumPy's")
+        if (outcome.cycles, outcome.stalls) != (cycles, 0):
+            found = f"{outcome.cycles} cycles, {outcome.stalls} of them stalls"
+            raise RuntimeError(
+                f"{dataflow}, P = {side}: found {found}; the closed form has {cycles}, no stall"
+            )
+        rows.append(
+            {
+                "side": side,
+                "dataflow": dataflow,
+                "shape": [shape.a, shape.b, shape.c],
+                "cycles": outcome.cycles,
+                "provenance": "simulated",
+                "build_cpu_s": round(build_cpu_s, 1),
+                "run_cpu_s": round(_cpu_s() - began_s, 2),
+            }
+        )
+    return rows
+
+
+def _cpu_s() -> float:
+    """Processor time of this process and of those that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def main() -> None:
+    """Print the products."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--side", type=int, default=32, metavar="P", help="2 to 64")
+    parser.add_argument("--json", action="store_true", help="JSON for a script")
+    arguments = parser.parse_args()
+    if not 2 <= arguments.side <= 64:
+        parser.error(f"--side: found {arguments.side}; allowed: 2 to 64")
+    if reason := toolchain.unavailable_reason():
+        raise SystemExit(f"not run: {reason}")
+    rows = product(arguments.side)
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    print(f"P = {arguments.side}: {rows[0]['build_cpu_s']} s of processor time to build, or to find built.")
+    for row in rows:
+        a, b, c = row["shape"]
+        print(
+            f"{row['dataflow']}: {a} x {b} times {b} x {c} is exact in {row['cycles']:,} cycles (`simulated`), "
+            f"{row['run_cpu_s']} s of processor time."
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The crossbar between S lanes and S banks: where a request goes, and which request a bank takes (MAP IV-C4)."""
+
+from typing import Any
+
+from amaranth import Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
+
+
+class LaneRoute(wiring.Component):
+    """The bank of a lane's request, and its value there. Combinational.
+
+    Ports:
+        operation: In, path_bank: In(bank_bits), the bank that the request's path names, value: In(total_bits).
+        sums_before: In(S x total_bits), of the banks before bank 1, 2, ..., and of all banks.
+        positive: In(S - 1), which of banks 1, 2, ... have a sum above 0.
+        bank: Out(bank_bits), rest: Out(total_bits), for SAMPLE the prefix sum inside the bank, below the bank's sum.
+    """
+
+    def __init__(self, layout: BankedLayout) -> None:
+        self.layout = layout
+        bits = layout.total_bits
+        super().__init__(
+            {
+                "operation": In(Operation),
+                "path_bank": In(layout.bank_bits),
+                "value": In(bits),
+                "sums_before": In(data.ArrayLayout(bits, layout.banks)),
+                "positive": In(layout.banks - 1),
+                "bank": Out(layout.bank_bits),
+                "rest": Out(bits),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        banks = self.layout.banks
+        total = self.sums_before[banks - 1]
+        prefix = Signal(self.layout.total_bits)
+        m.d.comb += prefix.eq(Mux(self.value < total, self.value, total - 1))
+        with m.If(self.operation != Operation.SAMPLE):
+            m.d.comb += [self.bank.eq(self.path_bank), self.rest.eq(self.value)]
+        with m.Elif(total != 0):
+            m.d.comb += self.rest.eq(prefix)
+            for number in range(1, banks):
+                before = self.sums_before[number - 1]
+                with m.If((before <= prefix) & self.positive[number - 1]):
+                    m.d.comb += [self.bank.eq(number), self.rest.eq(prefix - before)]
+        return m
+
+
+class BankArbiter(wiring.Component):
+    """The request that a bank takes, of those that lanes hold for it; lanes take turns. Combinational.
+
+    Ports:
+        wanted: In(S), which lanes hold a request for this bank. turn: In: the lane that comes first.
+        offered: In(S x request), what they hold.
+        ready: In(1), the bank takes a request. request: Out, valid: Out(1).
+        grant: Out(S), the lane whose request is taken in this cycle.
+    """
+
+    def __init__(self, layout: BankedLayout) -> None:
+        self.layout = layout
+        request = layout.bank.request()
+        super().__init__(
+            {
+                "wanted": In(layout.banks),
+                "turn": In(ceil_log2(layout.banks)),
+                "offered": In(data.ArrayLayout(request, layout.banks)),
+                "ready": In(1),
+                "request": Out(request),
+                "valid": Out(1),
+                "grant": Out(layout.banks),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        count = self.layout.banks
+        later, candidates, taken = Signal(count), Signal(count), Signal(count)
+        m.d.comb += [
+            later.eq(self.wanted & (Const((1 << count) - 1) << self.turn)),
+            candidates.eq(Mux(later.any(), later, self.wanted)),
+            taken.eq(candidates & (~candidates + 1)),
+            self.grant.eq(Mux(self.ready, taken, 0)),
+            self.valid.eq(self.wanted.any()),
+        ]
+        for lane in range(count):
+            with m.If(taken[lane]):
+                m.d.comb += self.request.eq(self.offered[lane])
+        return m
