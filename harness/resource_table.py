@@ -153,34 +153,21 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
 
 
 TREE = "replay-pipeline fanout=16 levels=5"
-TRIAL_LUTS, TRIAL_ULTRA_RAMS = 16_863, 188
-"""Of an earlier synthesis of a 16^5 tree, a trial of the tools; how it was made was not kept."""
-ULTRA_RAM_BITS = 8 * ULTRA_RAM_BYTES
 
 
 def tree_note() -> str:
-    """Where the cells of the 16^5 tree go, beside those of an earlier trial; KeyError where it was not counted."""
+    """Where the cells of the 16^5 tree go; KeyError where it was not counted."""
     found = counted.committed()[TREE]
     whole, front = found.resources, found.resources_of("front_end")
     levels = [found.resources_of(f"level_{number}") for number in range(5)]
     deepest = levels[-1]
     without = whole.ultra_rams - front.ultra_rams
-    widths = [bits for bits in range(32, 65) if abs(_fixed_width_ultra_rams(bits) - TRIAL_ULTRA_RAMS) <= 2]
-    guess = f"{widths[0]} to {widths[-1]}" if widths else "no whole number of"
     luts = ", ".join(f"{level.luts:,}" for level in levels)
     return (
-        f"The 16^5 tree by module ({whole.luts:,} LUT, {whole.ultra_rams} URAM; a trial before it: {TRIAL_LUTS:,} "
-        f"and {TRIAL_ULTRA_RAMS}). URAM: {deepest.ultra_rams} hold the 2^20 leaves as words of 16 x 32 bits, "
-        f"{levels[-2].ultra_rams} the level above (16 x 36 bits), and {front.ultra_rams} a second copy of the leaves, "
-        f"from which an update knows its change before it walks down; without that copy {without}. The trial's lie "
-        f"between: as many as a tree without a copy takes whose sums all have {guess} bits (`modelled`: bits / "
-        f"{ULTRA_RAM_BITS:,}), where here they grow from 32 at the leaves to 52 at the root. LUT: the front end "
-        f"{front.luts:,} (the multiplexers behind {front.ultra_rams} URAM, the path memory), levels 0 to 4 {luts}; a "
-        "level has sixteen adders for an update, fifteen for the prefix sums, and a row of multiplexers for what was "
-        "written a cycle before, each as wide as its sums."
+        f"The 16^5 tree by module ({whole.luts:,} LUT, {whole.ultra_rams} URAM). URAM: {deepest.ultra_rams} hold the "
+        f"2^20 leaves as words of 16 x 32 bits, {levels[-2].ultra_rams} the level above (16 x 36 bits), and "
+        f"{front.ultra_rams} a second copy of the leaves, from which an update knows its change before it walks down; "
+        f"without that copy {without}. LUT: the front end {front.luts:,} (the multiplexers behind {front.ultra_rams} "
+        f"URAM, the path memory), levels 0 to 4 {luts}; a level has sixteen adders for an update, fifteen for the "
+        "prefix sums, and a row of multiplexers for what was written a cycle before, each as wide as its sums."
     )
-
-
-def _fixed_width_ultra_rams(bits: int) -> int:
-    """Of the two deepest levels of the tree where every sum has that many bits: `modelled`."""
-    return sum(-(-16 * bits * 16**level // ULTRA_RAM_BITS) for level in (3, 4))

@@ -15,12 +15,14 @@ WAIVERS = Path(__file__).with_name("lint.vlt")
 UNUSED = {
     r"halves": "elements of one activation a word have the port of the configurable ones, and leave it",
     r"updated_\d+__ready": "new weights must be taken at once",
-    r".*\$\d+": "Yosys numbers registers of one name: the copies that a pipeline carries on behind their last reader",
 }
-"""Inputs and registers of which bits may be not used, and why."""
+"""Inputs and registers of which bits may be not used, and why; copies of a register that a pipeline carries on behind
+the last reader may too, which Yosys numbers: `name$1` where another register `name` is used."""
 _UNUSED = re.compile(
     r"^%Warning-UNUSEDSIGNAL: [^:]*:(\d+):\d+: (?:Signal is|Bits of signal are) not used: '([^']*)'"
 )
+_NO_BIT = re.compile(r" *wire \[-1:0\] (?:consume|produce|[rw]_port__addr);")
+_REGISTER = re.compile(r"^ *reg (?:\[[^]]*\] )?\\?(\S+?)(?: *=.*| *;.*|)$", re.MULTILINE)
 
 
 def warnings(text: str, top: str = "top") -> list[str]:
@@ -33,17 +35,31 @@ def warnings(text: str, top: str = "top") -> list[str]:
     Raises:
         RuntimeError: Verilator ended without a result.
     """
-    unused = [line for line in _lint(text, top, []) if _is_read_by_name(line, text)]
-    return _lint(text, top, [str(WAIVERS)]) + unused
+    declarations = text.splitlines()
+    found = [line for line in _lint(text, top, [str(WAIVERS)]) if not _is_of_a_short_fifo(line, declarations)]
+    return found + _unused(_lint(text, top, []), text)
 
 
-def _is_read_by_name(line: str, text: str) -> bool:
-    """Whether a line says that an input or a register is not used: names of other signals are for waveforms alone."""
-    found = _UNUSED.match(line)
-    if not found:
-        return False
-    kind = text.splitlines()[int(found.group(1)) - 1].split()[0]
-    return kind in ("input", "reg") and not any(re.fullmatch(name, found.group(2)) for name in UNUSED)
+def _is_of_a_short_fifo(line: str, declarations: list[str]) -> bool:
+    """Amaranth's own FIFO of two words counts the one behind its output with signals of no bit, written [-1:0]."""
+    found = re.match(r"%Warning-ASCRANGE: [^:]*:(\d+):", line)
+    return bool(found and _NO_BIT.fullmatch(declarations[int(found[1]) - 1]))
+
+
+def _unused(lines: list[str], text: str) -> list[str]:
+    """The lines of inputs and registers that are not used: names of other signals are for waveforms alone."""
+    declarations = text.splitlines()
+    found = {line: match for line in lines if (match := _UNUSED.match(line))}
+    kinds = {line: declarations[int(match[1]) - 1].split()[0] for line, match in found.items()}
+    names = {line: match[2] for line, match in found.items() if kinds[line] in ("input", "reg")}
+    used = set(_REGISTER.findall(text)) - set(names.values())
+    bases = {name.partition("$")[0] for name in used}
+
+    def may_be(name: str) -> bool:
+        base, numbered, _ = name.partition("$")
+        return bool(numbered and base in bases) or any(re.fullmatch(allowed, name) for allowed in UNUSED)
+
+    return [line for line, name in names.items() if not may_be(name)]
 
 
 def _lint(text: str, top: str, waivers: list[str]) -> list[str]:

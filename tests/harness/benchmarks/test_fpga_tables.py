@@ -53,7 +53,6 @@ def test_the_trees_cells_are_told_by_module() -> None:
     assert sum(part.ultra_rams for part in parts) == found.resources.ultra_rams  # no URAM is left untold
     for number in (found.resources.ultra_rams, *(f"{part.luts:,}" for part in parts)):
         assert str(number) in note
-    assert resource_table._fixed_width_ultra_rams(32) == 114 + 8  # 16 x 32 x (65,536 + 4,096) bits
 
 
 def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
