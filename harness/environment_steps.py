@@ -5,6 +5,7 @@ Gymnasium's `AsyncVectorEnv` stands in for the latter, without shared memory, as
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ WORKLOADS = ("hopper-ppo", "humanoid-ppo")
 AGENTS = (1, 4)
 """Environments that are stepped together: the wrapper alone, and the fewest agents of PPO Table 2."""
 TIERS = {"standard": 15.0, "full": 60.0}
+CHECKED_STEPS = 5  # too few for an episode to end
 
 
 class _Here:
@@ -32,10 +34,12 @@ class _Here:
     def __init__(self, make: Seeded) -> None:
         self._environment = make()
 
-    def step(self, action: npt.NDArray) -> None:
-        _, _, terminated, truncated, _ = self._environment.step(action[0])
+    def step(self, action: npt.NDArray) -> tuple[Any, ...]:
+        made = self._environment.step(action[0])
+        _, _, terminated, truncated, _ = made
         if terminated or truncated:
             self._environment.reset()
+        return made
 
     def close(self) -> None:
         self._environment.close()
@@ -53,17 +57,26 @@ def _made(name: str, agents: int) -> Any:
 
 def case(name: str, agents: int, title: str) -> Case[Any]:
     """A step of so many environments in processes of their own; of one in this process where they are 0."""
-    size = workload.load(name).environment.action_size
+    environment = workload.load(name).environment
+    number, size = max(agents, 1), environment.action_size
 
     def check(made: Any) -> None:
-        """Nothing but a step that raises is wrong: what it returns is the environment's to say."""
-        made.step(np.zeros((max(agents, 1), size), np.float32))
+        """Raises AssertionError where it observes anything but what twins of the same seeds do, stepped here."""
+        rng = np.random.default_rng(0)
+        with ExitStack() as stack:
+            twins = [Seeded(environment, seed)() for seed in range(number)]
+            for twin in twins:
+                stack.callback(twin.close)
+            for _ in range(CHECKED_STEPS):
+                actions = rng.uniform(-1, 1, (number, size)).astype(np.float32)
+                wanted = [twin.step(action)[0] for twin, action in zip(twins, actions, strict=True)]
+                np.testing.assert_array_equal(np.reshape(made.step(actions)[0], (number, -1)), wanted)
 
     return Case(
         title,
         partial(_made, name, agents),
         check,
-        lambda made, rng: rng.uniform(-1, 1, (max(agents, 1), size)).astype(np.float32),
+        lambda made, rng: rng.uniform(-1, 1, (number, size)).astype(np.float32),
         lambda made, action: made.step(action),
         close=lambda made: made.close(),
     )

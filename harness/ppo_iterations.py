@@ -1,10 +1,12 @@
 """PPO's iterations, on what is here and on its accelerator, as rows of suite "claim" (PPO Table 2, Fig. 10 and 11).
 
-Whole iterations of training are timed, with the seconds of their parts, early stopping off. Of the accelerator the
-cycles of RTL are counted: the products of inferences and updates in the dataflows of fewest cycles (PPO 4). Transfers
-are in neither: PPO gives the time of none. What both cost together is the claims' to say.
+Whole iterations of training are timed, with the seconds of their parts, early stopping off, on every core that this
+process may use. Of the accelerator the cycles of RTL are counted: the products of inferences and updates in the
+dataflows of fewest cycles (PPO 4). Transfers are in neither: PPO gives the time of none. What both cost together is the
+claims' to say.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -96,6 +98,12 @@ def sized(item: Workload, iteration: Iteration) -> Workload:
     return workload.from_tables(tables, EXPERIMENT)
 
 
+def cores_used(iteration: Iteration) -> dict[str, int]:
+    """Threads of the learner, and processes that step the environments side by side (0: none but this one)."""
+    cores = len(os.sched_getaffinity(0))
+    return {"threads": cores, "processes": min(cores, iteration.agents) if cores > 1 else 0}
+
+
 def timed(
     benchmark: str, device: str, wanted: Sequence[Iteration], budget_s: float, report: Report
 ) -> list[Measurement]:
@@ -111,10 +119,14 @@ def timed(
     item, mapping = workload.load(BENCHMARKS[benchmark]), DEVICES[device].format(LEARNERS[benchmark])
     walls_s: dict[Iteration, list[float]] = {iteration: [] for iteration in wanted}
     parts_s: dict[Iteration, list[dict[str, float]]] = {iteration: [] for iteration in wanted}
+    used = {iteration: cores_used(iteration) for iteration in wanted}
     with ExitStack() as stack:
         trainings = {}
         for iteration in wanted:
-            trainings[iteration] = OnPolicyTraining(sized(item, iteration), Mapping.parse(mapping))
+            threads, processes = used[iteration]["threads"], used[iteration]["processes"]
+            trainings[iteration] = OnPolicyTraining(
+                sized(item, iteration), Mapping.parse(mapping), threads=threads, processes=processes
+            )
             stack.callback(trainings[iteration].close)
         begin_s, rounds = perf_counter(), 0
         while rounds < comparison.FEWEST_SAMPLES or (
@@ -140,6 +152,7 @@ def timed(
             quantity=TIME,
             unit="s",
             details=_details(benchmark, iteration)
+            | used[iteration]
             | {
                 "terms_s": {
                     name: [parts[name] for parts in parts_s[iteration]] for name in parts_s[iteration][0]

@@ -108,12 +108,23 @@ def weight_memory(_: pd.DataFrame) -> Finding:
 def activation_memory(_: pd.DataFrame) -> Finding:
     """FIX III: the memory of the activations of all layers, against HalfCheetah's in whole vectors of the array."""
     stated = from_text("FIX.activation_memory")[0]
-    state, first, second = (
-        int(n.value) for n in from_text("FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2")
+    state, first, second, action = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2", "FIX.halfcheetah_action")
     )
-    vectors = sum(-(-size // ARRAY_SIDE) for size in (state, first, second))
-    size = 4 * ARRAY_SIDE * vectors / 1000
-    source = f"inputs of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
-    ours = Number("activations of HalfCheetah's actor", size, "KB", Provenance.MODELLED, source)
-    agrees = abs(size - stated.value) < 0.005
-    return Finding(Outcome.REPRODUCED if agrees else Outcome.NOT_REPRODUCED, (ours,))
+    ours = []
+    for name, sizes in (("outputs", (first, second, action)), ("inputs", (state, first, second))):
+        vectors = sum(-(-size // ARRAY_SIDE) for size in sizes)
+        source = f"{name} of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
+        title = f"HalfCheetah's actor, {name} of its layers"
+        ours.append(Number(title, 4 * ARRAY_SIDE * vectors / 1000, "KB", Provenance.MODELLED, source))
+    outputs, inputs = (abs(number.value - stated.value) < 0.005 for number in ours)
+    if outputs:
+        return Finding(Outcome.REPRODUCED, tuple(ours))
+    said = (
+        "The text sets the memory by what comes out of all 3 layers, which is less; the printed size is that of what "
+        "goes into them, and the same section has the memory hold the host's inputs too."
+        if inputs
+        else "Neither what comes out of the layers nor what goes into them is of the printed size."
+    )
+    return Finding(Outcome.IN_KIND if inputs else Outcome.NOT_REPRODUCED, tuple(ours), said)

@@ -1,10 +1,11 @@
 """Checks of PPO Table 2, Fig. 10 and 11 over timed iterations and simulated cycles (`harness.ppo_iterations`).
 
 An iteration on CPU and FPGA takes what the host does, as it was timed here, and the accelerator's cycles at the paper's
-clock. Transfers come on top in the paper, which gives no time for them: these are the least times.
+clock. Transfers, losses and Adam come on top in the paper, which gives no time for them: these are the least times, and
+gains made of them upper bounds. One below 1 refutes that the accelerator is faster; none shows that it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,13 @@ MUJOCO = ("Hopper", "Humanoid")
 NEEDS = "the experiment PPO-T2: PPO's iterations timed here, and their products simulated"
 NEEDS_CUDA = "a CUDA device"
 CPU, GPU, FPGA = "cpu", "cuda", "fpga"
-NEAR = 0.2
-SOURCE = "host timed, products simulated, transfers left out"
+SLIGHTLY = 1.5
+"""Times as long: what still counts as "slightly slower" (PPO 5.3.1, which gives no number)."""
+SOURCE = "host timed, products simulated; upper bound: no transfers, no Adam or loss"
+BOUNDS = (
+    "A gain is an upper bound: no transfers, no Adam or loss, and dealing mini-batches, the host's work, is counted "
+    "as the accelerator's. It can refute that the accelerator is faster, not show it."
+)
 
 
 class Found(NamedTuple):
@@ -54,7 +60,7 @@ class Found(NamedTuple):
 
     @property
     def joined_s(self) -> npt.NDArray:
-        """Of the iteration with inferences and training on the accelerator."""
+        """Of the iteration with inferences and training on the accelerator, at least."""
         return self.host_s + self.accelerator_s("inference") + self.accelerator_s("training")
 
     @property
@@ -93,11 +99,11 @@ def _rates(benchmark: str, iteration: Iteration, item: Found, device: str) -> tu
     name = _name(benchmark, iteration)
     here = _number(f"{name}: {device}", iteration.samples / item.wall_s, "IPS", item, Provenance.MEASURED)
     joined = iteration.samples / item.joined_s
-    return here, _number(f"{name}: CPU and FPGA", joined, "IPS", item, Provenance.SIMULATED)
+    return here, _number(f"{name}: CPU and FPGA, at most", joined, "IPS", item, Provenance.SIMULATED)
 
 
 def _gain(benchmark: str, iteration: Iteration, item: Found, device: str) -> Number:
-    name = f"{_name(benchmark, iteration)}: CPU and FPGA over {device}"
+    name = f"{_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
     return _number(name, item.wall_s / item.joined_s, "ratio", item, Provenance.SIMULATED)
 
 
@@ -115,25 +121,40 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
     return made
 
 
-def _least(number: Number) -> float:
-    return number.value if number.low is None else number.low
-
-
 def _most(number: Number) -> float:
     return number.value if number.high is None else number.high
 
 
-def _judged(shown: Sequence[bool], refuted: Sequence[bool]) -> Outcome:
-    """In kind where all is shown, not reproduced where anything is refuted; else no verdict."""
-    if all(shown):
-        return Outcome.IN_KIND
+def _judged(refuted: Sequence[bool]) -> Outcome:
+    """Not reproduced where anything is refuted; else no verdict: upper bounds show nothing."""
     return Outcome.NOT_REPRODUCED if any(refuted) else Outcome.NO_VERDICT
+
+
+def _cores(items: Iterable[Found]) -> str:
+    """What of the CPU the iterations were timed with, in words; rows that do not say had one thread alone."""
+    used = {(detail(item.timed, "threads") or 1, detail(item.timed, "processes") or 0) for item in items}
+    words = (f"{threads} + {processes}" for threads, processes in sorted(used))
+    shared = " (of what processes do side by side, the slowest one's time)" if any(p for _, p in used) else ""
+    return f"Timed here with learner threads + environment processes: {', '.join(words)}{shared}."
+
+
+def _gain_of_small(few: Found, many: Found) -> float:
+    """The gain with small mini-batches over that with large ones, at most.
+
+    What is left out is the same data in more transfers, and Adam more often: no less with small mini-batches. The
+    more it takes, the nearer do both iterations come to each other.
+    """
+    rounds = min(len(few.wall_s), len(many.wall_s))
+    joined = np.maximum(1, many.joined_s[:rounds] / few.joined_s[:rounds])
+    samples = few.wall_s[:rounds] / many.wall_s[:rounds] * joined
+    return _most(_number("", samples, "ratio", few, Provenance.SIMULATED))
 
 
 def over_cpu(frame: pd.DataFrame) -> Finding:
     """PPO Table 2: what the accelerator gains over the CPU alone, and that most with small mini-batches."""
     ours: list[Number] = []
-    near, shown, refuted, shares = [], [], [], []
+    timed: list[Found] = []
+    lower, refuted, shares = [], [], []
     for benchmark in MUJOCO:
         items, published = found(frame, benchmark), published_gains(benchmark, "MNT")
         gains_here = {
@@ -141,36 +162,35 @@ def over_cpu(frame: pd.DataFrame) -> Finding:
         }
         for iteration, gain in gains_here.items():
             printed = [number.value for other, number in published if other == iteration]
-            near.append(any(abs(gain.value / value - 1) <= NEAR for value in printed))
-            shown.append(_least(gain) > 1)
+            lower.append(all(_most(gain) < value for value in printed))
             refuted.append(_most(gain) < 1)
-        for small, large in _ends(items):
-            shown.append(_least(gains_here[small]) > _most(gains_here[large]))
-            refuted.append(_most(gains_here[small]) < _least(gains_here[large]))
+        refuted += [_gain_of_small(items[small], items[large]) < 1 for small, large in _ends(items)]
         ours += gains_here.values()
+        timed += items.values()
         shares += [np.median(1 - item.host_s / item.wall_s) for item in items.values()]
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     explanation = (
         "The published CPUs run TensorFlow under OpenAI Baselines or Spinning Up, which no longer install; here it is "
         "this project's own learner, and inferences and training, all that the accelerator can save, are "
-        f"{min(shares):.0%} to {max(shares):.0%} of the iterations. Of {len(shown)} statements {sum(shown)} are shown "
-        f"and {sum(refuted)} refuted; {sum(near)} of {len(near)} gains are within a fifth of a published one."
+        f"{min(shares):.0%} to {max(shares):.0%} of the iterations. {BOUNDS} Of {len(refuted)} statements "
+        f"{sum(refuted)} are refuted; {sum(lower)} of {len(lower)} upper bounds are below every published gain. "
+        f"{_cores(timed)}"
     )
-    outcome = _judged(shown, refuted)
-    if outcome is Outcome.IN_KIND and all(near):
-        outcome = Outcome.REPRODUCED
-    return Finding(outcome, tuple(ours), explanation)
+    return Finding(_judged(refuted), tuple(ours), explanation)
 
 
 def platforms(frame: pd.DataFrame) -> Finding:
     """PPO Table 2, MuJoCo: inferences a second on the three platforms, and the accelerator's gain over the GPU."""
     ours: list[Number] = []
     over_gpu: list[Number] = []
+    timed: list[Found] = []
     for benchmark in MUJOCO:
         for iteration, item in found(frame, benchmark).items():
+            timed.append(item)
             ours += _rates(benchmark, iteration, item, "CPU")
         for iteration, item in found(frame, benchmark, GPU).items():
+            timed.append(item)
             ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
             over_gpu.append(_gain(benchmark, iteration, item, "CPU and GPU"))
     stand_ins = [gain.ratio for gain in gains(frame, "sb3") if "-ppo" in gain.ratio.quantity]
@@ -182,22 +202,23 @@ def platforms(frame: pd.DataFrame) -> Finding:
     )
     if not ours:
         return Finding(Outcome.NOT_RUN, tuple(stand_ins), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
+    explanation = f"{explanation} {BOUNDS} {_cores(timed)}"
     if not over_gpu:
         return Finding(Outcome.NOT_RUN, (*ours, *stand_ins), explanation, needs=NEEDS_CUDA)
-    outcome = _judged([_least(gain) > 1 for gain in over_gpu], [_most(gain) < 1 for gain in over_gpu])
+    outcome = _judged([_most(gain) < 1 for gain in over_gpu])
     return Finding(outcome, (*ours, *over_gpu, *stand_ins), explanation)
 
 
 def _speed_ups(
     frame: pd.DataFrame, benchmark: str, device: str, words: str
 ) -> tuple[list[Number], list[Number]]:
-    """The accelerator over a device: training, and inferences."""
+    """The accelerator over a device, at most: training, and inferences."""
     training: list[Number] = []
     inference: list[Number] = []
     for iteration, item in found(frame, benchmark, device).items():
         for part, name, made in (("learner", "training", training), ("infer", "inference", inference)):
             samples = item.part_s(part) / item.accelerator_s(name)
-            title = f"{_name(benchmark, iteration)}: {name}, FPGA over {words}"
+            title = f"{_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
             made.append(_number(title, samples, "ratio", item, Provenance.SIMULATED))
     return training, inference
 
@@ -231,25 +252,26 @@ def _slowdowns(benchmark: str, items: dict[Iteration, Found]) -> list[tuple[Numb
 def mujoco_times(frame: pd.DataFrame) -> Finding:
     """PPO Fig. 10: training and inferences of MuJoCo beside the CPU, and what smaller mini-batches cost each."""
     ours: list[Number] = []
-    shown: list[bool] = []
+    timed: list[Found] = []
     refuted: list[bool] = []
     for benchmark in MUJOCO:
+        items = found(frame, benchmark)
+        timed += items.values()
         for gain in (each for part in _speed_ups(frame, benchmark, CPU, "CPU") for each in part):
             ours.append(gain)
-            shown.append(_least(gain) > 1)
             refuted.append(_most(gain) < 1)
-        for here, there in _slowdowns(benchmark, found(frame, benchmark)):
+        for here, there in _slowdowns(benchmark, items):
             ours += [here, there]
-            shown.append(_least(here) > there.value)
-            refuted.append(_most(here) < there.value)
+            # What is left out takes no less with small mini-batches, but may hide how much longer products take.
+            refuted.append(_most(here) < min(1, there.value))
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     explanation = (
-        f"Of {len(shown)} statements, that the accelerator is faster at training and at inferences and loses less by "
-        f"small mini-batches than the CPU, {sum(shown)} are shown and {sum(refuted)} refuted. The figure's own factors "
-        "are lost, and its bars of a GPU need one."
+        f"Of {len(refuted)} statements, that the accelerator is faster at training and at inferences and loses less "
+        f"by small mini-batches than the CPU, {sum(refuted)} are refuted. {BOUNDS} The figure's own factors are lost, "
+        f"and its bars of a GPU need one. {_cores(timed)}"
     )
-    return Finding(_judged(shown, refuted), tuple(ours), explanation)
+    return Finding(_judged(refuted), tuple(ours), explanation)
 
 
 def pong_times(frame: pd.DataFrame) -> Finding:
@@ -261,8 +283,12 @@ def pong_times(frame: pd.DataFrame) -> Finding:
     if not training:
         said = "Beside the CPU alone; the statement is about a GPU."
         return Finding(Outcome.NOT_RUN, tuple(cpu), said, needs=NEEDS_CUDA)
-    over = [_gain("Pong", *item, "CPU and GPU") for item in found(frame, "Pong", GPU).items()]
-    shown = [_most(gain) < 1 for gain in training] + [_least(gain) > 1 for gain in (*inference, *over)]
-    refuted = [_least(gain) > 1 for gain in training] + [_most(gain) < 1 for gain in (*inference, *over)]
-    said = f"Of {len(shown)} comparisons {sum(shown)} are as stated, {sum(refuted)} the other way round."
-    return Finding(_judged(shown, refuted), (*training, *inference, *over, *cpu), said)
+    items = found(frame, "Pong", GPU)
+    over = [_gain("Pong", *item, "CPU and GPU") for item in items.items()]
+    refuted = [_most(gain) < 1 / SLIGHTLY for gain in training]
+    refuted += [_most(gain) < 1 for gain in (*inference, *over)]
+    said = (
+        f"Of {len(refuted)} statements {sum(refuted)} are refuted: training that takes over {SLIGHTLY:g} times as long "
+        f"as a GPU's is not slightly slower, and the rest must not be slower. {BOUNDS} {_cores(items.values())}"
+    )
+    return Finding(_judged(refuted), (*training, *inference, *over, *cpu), said)
