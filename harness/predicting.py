@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 
@@ -24,6 +25,7 @@ from harness.provenance import Provenance
 from harness.runtime.compose import algorithm_of
 from harness.store import Measurement
 from harness.workload import Workload
+from primitives.algorithms import Algorithm
 
 
 def table_from(
@@ -65,12 +67,12 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
         update_interval=workload.training.update_interval,
         trajectory_length=settings["trajectory_length"] if on_policy else 0,
         epochs=settings["epochs"] if on_policy else 1,
-        acting_words=_acting_words(workload),
+        acting_words=_acting_words(algorithm_of(workload)),
     )
 
 
-def _acting_words(workload: Workload) -> int:
-    algorithm = algorithm_of(workload)
+@lru_cache(maxsize=64)  # a state is made to be counted: of millions of words where there are frames
+def _acting_words(algorithm: Algorithm) -> int:
     state = algorithm.initialise(torch.Generator().manual_seed(0))
     return sum(value.numel() for value in algorithm.acting_parameters(state).values())
 

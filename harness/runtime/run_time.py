@@ -95,13 +95,13 @@ class Device(NamedTuple):
         simulated_s: tells the seconds that it has worked so far, by its own clock.
         bytes_per_s: of the link over which its inputs come.
         name: of the device; units of one device work one after the other.
-        host_bytes_per_s: of its link to the host, which works beside the device.
+        host_bytes_per_s: of its link to the host, which works beside the device; None where it sends nothing.
     """
 
     simulated_s: Callable[[], float]
     bytes_per_s: float
     name: str
-    host_bytes_per_s: float
+    host_bytes_per_s: float | None = None
 
 
 class VirtualTime(RealTime):
@@ -159,6 +159,8 @@ class VirtualTime(RealTime):
         """See `RealTime.send`."""
         if (device := self._devices.get(unit)) is None:
             return after_s
+        if device.host_bytes_per_s is None:
+            raise RuntimeError(f"{unit}: device {device.name} has no link to the host to send over")
         seconds = output_bytes / device.host_bytes_per_s
         return self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s))
 
@@ -191,7 +193,9 @@ def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], 
         if told := simulated_s(part):
             links = platform()
             speed = links.bytes_per_s(source.device, target.device)
-            devices[unit] = Device(told, speed, target.device, links.bytes_per_s(target.device, "cpu"))
+            # The learner alone sends something to the host, its weights: other links need not be known.
+            host_speed = links.bytes_per_s(target.device, "cpu") if unit == LEARNER else None
+            devices[unit] = Device(told, speed, target.device, host_speed)
     return VirtualTime(devices) if devices else RealTime()
 
 

@@ -187,5 +187,9 @@ class DQN(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Epsilon-greedy: (n,) int64."""
-        return (self.q(parameters, observation) + draws["bonus"]).argmax(-1)
+        """Epsilon-greedy: (n,) int64. Of arrays by way of `act`, which a learner may compute otherwise."""
+        bonus = draws["bonus"]
+        if not isinstance(bonus, np.ndarray):
+            return (self.q(parameters, observation) + bonus).argmax(-1)
+        random, action = bonus.any(-1), bonus.argmax(-1)
+        return action if random.all() else np.where(random, action, self.act(parameters, observation))

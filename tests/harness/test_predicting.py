@@ -1,9 +1,11 @@
 import pytest
+import torch
 
 from harness import platform_model, predicting, workload
 from harness.mapping import STRATEGIES
 from harness.measurement import Measurement
 from harness.provenance import Provenance
+from primitives.algorithms.ddpg import DDPG
 
 TIMES_S = {
     ("sum_tree.sample", "native"): 1e-5,
@@ -88,3 +90,24 @@ def test_a_strategy_without_the_times_that_it_needs_says_which() -> None:
 def test_item_words_are_those_of_a_hopper_transition() -> None:
     """Two observations of 11, an action of 3, a reward, a flag: E of MAP VI-B."""
     assert predicting.problem_of(workload.load("hopper-ddpg"), 256).item_words == 2 * 11 + 3 + 2
+
+
+def test_words_that_actors_need_are_counted_once_an_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The actor of Hopper: 11 inputs, two hidden layers, 3 actions."""
+    made = 0
+    item = workload.load("hopper-ddpg")
+    initialise = DDPG.initialise
+
+    def counted(self: DDPG, generator: torch.Generator) -> object:
+        nonlocal made
+        made += 1
+        return initialise(self, generator)
+
+    monkeypatch.setattr(DDPG, "initialise", counted)
+    predicting._acting_words.cache_clear()
+    words = [predicting.problem_of(item, size).acting_words for size in (32, 256)]
+    first, second = item.network.hidden
+    assert words == [11 * first + first + first * second + second + second * 3 + 3] * 2
+    assert made == 1
+    wider = workload.override(item, "network.hidden", (first + 1, second), "test")
+    assert predicting.problem_of(wider, 32).acting_words == words[0] + 11 + 1 + second

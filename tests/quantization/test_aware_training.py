@@ -1,5 +1,7 @@
 """Algorithm 1: when the precision changes, what is captured, what is counted, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,37 @@ def test_16_bits_everywhere_cannot_move_a_weight_by_a_small_step() -> None:
     )
     leaf = "state/target_critic/1.weight"
     assert (made.fixed.raw(leaf) == start.fixed.raw(leaf)).all()
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "td3", "dqn"])
+def test_exploring_without_noise_is_acting_in_fixed_point(kind: str) -> None:
+    """On observations that do not fit the format: who acts on floats counts none, and takes other actions."""
+    algorithm = cases.algorithm(kind)
+    silent = {"epsilon_initial": 0.0, "epsilon_final": 0.0} if kind == "dqn" else {"exploration_noise": 0.0}
+    algorithm = replace(algorithm, hyperparameters=replace(algorithm.hyperparameters, **silent))
+    rng = np.random.default_rng(5)
+    observation = 50 * rng.standard_normal((64, 5)).astype(np.float32)
+    found = []
+    for explores in (False, True):
+        made = aware_training.create(
+            algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
+        )  # 8 at most
+        assert made.saturated.get("inputs", 0) == 0
+        action = made.explore(observation, 0, rng) if explores else made.act(observation)
+        assert made.saturated["inputs"] > 0
+        found.append((action, made.saturated))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_random_actions_of_dqn_are_no_work_for_the_device() -> None:
+    algorithm = cases.algorithm("dqn")
+    made = aware_training.create(
+        algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
+    )
+    observation = np.full((8, 5), 1e3, np.float32)  # would saturate
+    assert made.explore(observation, 0, np.random.default_rng(0)).shape == (8,)  # epsilon is 1 at first
+    assert made.saturated.get("inputs", 0) == 0
 
 
 @pytest.mark.parametrize("kind", cases.KINDS)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <pthread.h>
@@ -179,14 +180,17 @@ class Team {
     }
 
     void end() {
-        const bool forked = getpid() != owner_;
+        if (getpid() != owner_) {
+            // The threads are the parent's: nobody is here to join, and their stacks, which the handles point
+            // to, were reclaimed by the fork. Even to detach them is undefined, so the handles are leaked on
+            // purpose: some bytes a team, in a forked process alone.
+            (void)new auto(std::move(workers_));
+            return;
+        }
         ending_.store(true);
         wake();
         for (std::thread &worker : workers_)
-            if (forked) // they are the parent's: here is nobody to join
-                worker.detach();
-            else
-                worker.join();
+            worker.join();
         workers_.clear();
     }
 

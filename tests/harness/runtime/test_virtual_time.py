@@ -3,6 +3,8 @@
 The fake devices tell so many seconds a call that what the host measures beside them is nothing.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from harness.mapping import Mapping
 from harness.provenance import Provenance
 from harness.runtime import run_time
 from harness.runtime.compose import Fusion, compose
-from harness.runtime.run_time import LEARNER, Device, VirtualTime, simulated_s
+from harness.runtime.run_time import LEARNER, RMM, Device, VirtualTime, simulated_s, time_of
 from harness.runtime.training import Training
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -181,6 +183,28 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
     assert time.now_s() < before_s + 1e6  # the host has only made the call
     time.drain()
     assert time.now_s() == pytest.approx(before_s + 6e6)
+
+
+@pytest.mark.parametrize("unit", [LEARNER, RMM])
+def test_only_the_learners_device_needs_a_link_to_the_host(unit):
+    asked = []
+
+    class Asked:
+        def bytes_per_s(self, source, target):
+            asked.append((source, target))
+            return 1.0
+
+    board = SimpleNamespace(simulated_s=0.0)
+    mapping = Mapping.parse("fpga:u200-native-cpu" if unit == LEARNER else "native-fpga:u200-cpu")
+    device = mapping.learner.device if unit == LEARNER else mapping.rmm.device
+    parts = (board, object()) if unit == LEARNER else (object(), board)
+    time = time_of(mapping, *parts, Asked)
+    assert asked == [("cpu", device), (device, "cpu")][: 1 + (unit == LEARNER)]
+    if unit == LEARNER:
+        assert time.send(unit, "publish", 3, time.now_s() + 10.0) > time.now_s() + 5.0
+    else:
+        with pytest.raises(RuntimeError, match=r"rmm: device .* has no link to the host"):
+            time.send(unit, "publish", 3, 0.0)
 
 
 def test_a_device_that_tells_no_time_is_an_error():
