@@ -100,6 +100,7 @@ SMALL = {
 QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-arbiter")
 
 
+@pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in BLOCKS]
 )
