@@ -44,10 +44,10 @@ def test_every_column_of_table_2_names_its_iteration() -> None:
     assert varied == {"M": 4, "MN": 8, "MNT": 14}, "N=16 is a column of M again"
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS)
-def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(benchmark: str) -> None:
-    for iteration in iterations(benchmark, "MNT"):
-        item = sized(workload.load(BENCHMARKS[benchmark]), iteration)
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(name: str) -> None:
+    for iteration in iterations(name, "MNT"):
+        item = sized(workload.load(BENCHMARKS[name]), iteration)
         assert item.training.actors == iteration.agents
         assert item.training.batch_size == iteration.minibatch
         assert item.algorithm.hyperparameters["trajectory_length"] == iteration.steps

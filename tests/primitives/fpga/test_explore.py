@@ -10,9 +10,9 @@ U200 = devices.device("u200")
 MUJOCO = ppo.Iteration(agents=16, steps=512, minibatch=512, epochs=10)
 
 
-@pytest.mark.parametrize("benchmark", ["Hopper", "Humanoid"])
-def test_mujoco_takes_the_array_that_ppo_took(benchmark: str) -> None:
-    designs = explore.ppo_designs(networks.PPO_NETWORKS[benchmark], MUJOCO, U200, units=2)
+@pytest.mark.parametrize("name", ["Hopper", "Humanoid"])
+def test_mujoco_takes_the_array_that_ppo_took(name: str) -> None:
+    designs = explore.ppo_designs(networks.PPO_NETWORKS[name], MUJOCO, U200, units=2)
     assert designs[0].fits
     assert designs[0].side == 16  # PPO 5.2
 
