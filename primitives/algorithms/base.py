@@ -161,17 +161,17 @@ class Algorithm(ABC):
             (n,) int64 for discrete actions, else (n, action_size) in [-1, 1].
         """
 
-    @abstractmethod
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """The random numbers of exploring actions, (number, ...) each.
+        """The random numbers of exploring actions, (number, ...) each: by default standard normal "noise" (number, A).
 
         Args:
             number: of actions.
             environment_step: how many environment steps were taken so far, for schedules.
             rng: where randomness comes from.
         """
+        return {"noise": rng.standard_normal((number, self.action_size), NUMPY_DTYPES[self.dtype])}
 
     @abstractmethod
     def explored(
@@ -198,10 +198,6 @@ class Algorithm(ABC):
         """`explored` with numbers drawn for it; see there and `draw_exploration`."""
         draws = self.draw_exploration(len(observation), environment_step, rng)
         return self.explored(parameters, observation, draws)
-
-    def _normal(self, number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Standard normal noise for the components of continuous actions."""
-        return {"noise": rng.standard_normal((number, self.action_size), NUMPY_DTYPES[self.dtype])}
 
     def _transition_columns(self, batch_size: int) -> dict[str, Column]:
         pixels = self.network.kind == "nature_cnn"

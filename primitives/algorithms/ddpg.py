@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -159,12 +158,6 @@ class DDPG(base.Algorithm):
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         """(n, A) in [-1, 1]."""
         return self.actor(parameters, observation)
-
-    def draw_exploration(
-        self, number: int, environment_step: int, rng: np.random.Generator
-    ) -> dict[str, np.ndarray]:
-        """Gaussian noise."""
-        return self._normal(number, rng)
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]

@@ -118,7 +118,7 @@ class OwnAlgorithm(base.Algorithm):
     ) -> dict[str, np.ndarray]:
         """Noise, or whether each action is random and a random one."""
         if not self.discrete:
-            return self._normal(number, rng)
+            return super().draw_exploration(number, environment_step, rng)
         random = rng.random(number) < self.exploration
         return {"random": random, "action": rng.integers(self.action_size, size=number)}
 

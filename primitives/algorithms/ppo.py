@@ -322,7 +322,7 @@ class PPO(base.Algorithm):
     ) -> dict[str, np.ndarray]:
         """Noise of the policy's distribution."""
         if not self.discrete:
-            return self._normal(number, rng)
+            return super().draw_exploration(number, environment_step, rng)
         gumbel = rng.gumbel(size=(number, self.action_size))
         return {"gumbel": gumbel.astype(base.NUMPY_DTYPES[self.dtype])}
 

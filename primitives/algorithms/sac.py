@@ -35,7 +35,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -226,12 +225,6 @@ class SAC(base.Algorithm):
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         """(n, A) in [-1, 1]: tanh of the mean."""
         return networks.activate("tanh", self.actor(parameters, observation)[:, : self.action_size])
-
-    def draw_exploration(
-        self, number: int, environment_step: int, rng: np.random.Generator
-    ) -> dict[str, np.ndarray]:
-        """Gaussian noise."""
-        return self._normal(number, rng)
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]

@@ -43,7 +43,7 @@ from primitives.learner.native_layout import with_epilogues, with_own_layouts
 
 DTYPES = ("float32", "int32", "int64", "bool", "uint8")
 SIMD = ("", "avx512", "avx2", "portable")
-PART_NS = 1500.0  # handing a part of an operation to another thread takes below a microsecond
+PART_NS = 1500.0  # a guess, not tuned: CartPole's steps at B = 2048 are no faster for sharing their small operations
 
 
 def unavailable_reason() -> str:
