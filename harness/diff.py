@@ -35,10 +35,21 @@ DISTINGUISHING = (
     "primitives",
 )
 """Details that tell rows apart, beside all that stand under "parameters". Seeds do not: they are repetitions."""
-_LOWER_IS_BETTER = frozenset({"s", "ms", "us", "cycles", "bytes", "W", "J"})
-_HIGHER_IS_BETTER = frozenset({"1/s", "1/s/W", "1", "B/s", "GB/s", "FLOP/s"})
-_LOSSES = frozenset({"regret"})
-"""Quantities of which less is better whatever their unit says."""
+_LESS_IS_BETTER = frozenset(
+    {"s", "ms", "us", "cycles", "bytes", "W", "J", "regret", "runtime_overhead", "time_over_memory_floor"}
+)
+"""Units, and quantities whose unit does not say it: a bare "1" may count a loss or a gain."""
+_MORE_IS_BETTER = frozenset({
+    "1/s", "1/min", "1/J", "1/s/W", "IPS", "IPS/W", "B/s", "GB/s", "FLOP/s",
+    "as_printed", "episode_return", "evaluation_return", "final_return", "interquartile_mean_return",
+    "saturating_nodes", "speedup_over_fastest_peer", "throughput_ratio",
+})  # fmt: skip
+"""The same, where more is better."""
+NEITHER_IS_BETTER = frozenset({
+    "descriptors", "failure", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio", "rows",
+    "shards_busy", "threads", "writer_busy",
+})  # fmt: skip
+"""Quantities that describe a run and do not judge it."""
 
 
 class Key(NamedTuple):
@@ -154,8 +165,23 @@ def _judge(key: Key, low: float, high: float) -> tuple[Literal["better", "worse"
         rose = False
     else:
         return "no verdict", f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}"
-    if key.quantity in _LOSSES or key.unit in _LOWER_IS_BETTER:
-        return ("worse" if rose else "better"), ""
-    if key.unit in _HIGHER_IS_BETTER:
-        return ("better" if rose else "worse"), ""
-    return "no verdict", f"of the unit {key.unit!r} it is not known whether more is better"
+    direction = better(key.quantity, key.unit)
+    if direction is None:
+        return "no verdict", (
+            f"of {key.quantity!r} neither more nor less is better"
+            if key.quantity in NEITHER_IS_BETTER
+            else f"of {key.quantity!r} in {key.unit!r} it is not known whether more is better"
+        )
+    return ("better" if rose == (direction == "more") else "worse"), ""
+
+
+def better(quantity: str, unit: str) -> Literal["more", "less"] | None:
+    """Whether more of a quantity or less of it is better; None where neither is, or it is not known."""
+    if quantity in NEITHER_IS_BETTER:
+        return None
+    for name in (quantity, unit):
+        if name in _LESS_IS_BETTER:
+            return "less"
+        if name in _MORE_IS_BETTER:
+            return "more"
+    return None
