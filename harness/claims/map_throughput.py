@@ -1,80 +1,18 @@
-"""Checks of MAP's throughput over a store's rows: predictions, the optimum, Table V, replay beside the learner."""
+"""Checks of MAP's throughput over a store's rows: Table V, gains over RLlib, replay beside the learner."""
 
 from typing import Any
 
 import pandas as pd
 
 from harness.claims.base import Finding, Outcome
-from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
+from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.map_tables import FPGA_AND_GPU
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.provenance import Provenance
 
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
-NEEDS_ERRORS = "a prediction, and a training run under the mapping that it chose"
-NEEDS_GAPS = "the learner's profile, and a training run under the mapping that MAP's strategy chose from it"
 NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
 NEEDS_ALONE = "CartPole's learner and replay alone beside RLlib's (`placerl compare cartpole-ddpg --alone`)"
-
-
-def _chosen_runs(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
-    """Every training run under the mapping that MAP's strategy chose for it, with the prediction of that mapping.
-
-    A run under a mapping that somebody asked for, or with options that no strategy knows of, says nothing about it.
-    """
-    predicted = select(frame, suite="prediction", quantity="gradient_steps_per_s", backend=MODEL)
-    chosen = {
-        (row.workload, row.batch_size, detail(row, "mapping")): row
-        for row in records(predicted)
-        if detail(row, "chosen")
-    }
-    achieved = select(frame, suite="run", quantity="gradient_steps_per_s")
-    placed = [
-        ((run.workload, run.batch_size, detail(run, "mapping")), run)
-        for run in records(achieved)
-        if not detail(run, "options")
-    ]
-    return [(run, chosen[place]) for place, run in placed if place in chosen]
-
-
-def optimum_gap(frame: pd.DataFrame) -> Finding:
-    """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same run."""
-    steps = select(frame, suite="profile", primitive="learner.step", quantity="time_per_call")
-    gaps, used_noise = [], False
-    for run, _ in _chosen_runs(frame):
-        mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
-        # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
-        mine = mine[mine["provenance"] == run.provenance]
-        if mine.empty:
-            continue
-        (fastest,) = records(mine.nsmallest(1, "value"))
-        optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
-        share = ratio("share", number(run, "achieved"), optimum)
-        low = None if share.high is None else 100 * (1 - share.high)
-        high = None if share.low is None else 100 * (1 - share.low)
-        gap = 100 * (1 - share.value)
-        name = f"{run.workload}, batch size {run.batch_size}, {run.device or run.backend}: gap to the optimum"
-        source = "1 - achieved GPS x time of the fastest learner step"
-        gaps.append(Number(name, gap, "%", share.provenance, source, low, high, share.rows))
-        used_noise = used_noise or noisy(frame.loc[list(share.rows)])
-    if not gaps:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_GAPS)
-    limit = from_text("MAP.optimum_gap")[0].value
-    lows = [gap.value if gap.low is None else gap.low for gap in gaps]
-    highs = [gap.value if gap.high is None else gap.high for gap in gaps]
-    within = sum(high <= limit for high in highs)
-    explanation = f"{within} of {len(gaps)} runs are within {limit:g}% with their whole interval."
-    if within == len(gaps):
-        outcome = Outcome.REPRODUCED
-    elif used_noise:
-        outcome = Outcome.NO_VERDICT
-        explanation += " Some rows are too noisy."
-    elif any(low > limit for low in lows):
-        outcome = Outcome.NOT_REPRODUCED
-    else:
-        outcome = Outcome.NO_VERDICT
-        explanation += " The others' intervals contain the limit."
-    return Finding(outcome, tuple(gaps), explanation)
 
 
 def table_5(frame: pd.DataFrame) -> Finding:
@@ -133,37 +71,6 @@ def _best_over_worst(frame: pd.DataFrame) -> list[Number]:
         if gains:
             found.append(max(gains, key=lambda gain: gain.value))
     return found if len({gain.rows for gain in found}) == len(found) else found[:1]
-
-
-def prediction_error(frame: pd.DataFrame) -> Finding:
-    """MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
-    limit = from_text("MAP.optimum_gap")[0].value
-    errors, within, outside, noisy_ones = [], 0, 0, 0
-    for run, prediction in _chosen_runs(frame):
-        over = ratio("predicted over achieved", number(prediction, "predicted"), number(run, "achieved"))
-        low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
-        name = (
-            f"{run.workload}, batch size {run.batch_size}, {detail(run, 'mapping')}: error of the prediction"
-        )
-        source = "predicted / achieved - 1"
-        errors.append(
-            Number(name, 100 * (over.value - 1), "%", over.provenance, source, low, high, over.rows)
-        )
-        # A prediction is too noisy when one of the times that it was made from is.
-        if noisy(frame.loc[list(over.rows)]):
-            noisy_ones += 1
-        elif low is not None and high is not None:
-            within += -limit <= low and high <= limit
-            outside += low > limit or high < -limit
-    if not errors:
-        return Finding(Outcome.NOT_RUN, needs=NEEDS_ERRORS)
-    explanation = (
-        f"Of {len(errors)} predictions {within} are within {limit:g}% with their whole interval, {outside} outside, "
-        f"{noisy_ones} too noisy; above 0 is a prediction too high."
-    )
-    if within == len(errors):
-        return Finding(Outcome.REPRODUCED, tuple(errors), explanation)
-    return Finding(Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, tuple(errors), explanation)
 
 
 def rllib(frame: pd.DataFrame) -> Finding:

@@ -1,6 +1,14 @@
 """Claims of MAP: mapping DRL with prioritised replay onto CPU, GPU and FPGA."""
 
-from harness.claims import devices, fpga_cells, map_tables, map_threads, map_throughput, relaxed_reward
+from harness.claims import (
+    devices,
+    fpga_cells,
+    map_predictions,
+    map_tables,
+    map_threads,
+    map_throughput,
+    relaxed_reward,
+)
 from harness.claims.base import Claim
 from harness.claims.map_tables import FPGA_AND_GPU
 from harness.claims.number import from_cell, from_text
@@ -54,8 +62,10 @@ CLAIMS = (
         "VI-B, Equation 3",
         "Throughput is the smallest over learner and replay manager: prediction against achievement",
         (),
-        map_throughput.NEEDS_ERRORS,
-        map_throughput.prediction_error,
+        map_predictions.NEEDS,
+        map_predictions.prediction_error,
+        ("validation",),
+        map_predictions.COMMANDS,
     ),
     Claim(
         "MAP-F10",
@@ -154,8 +164,10 @@ CLAIMS = (
         "VII-D, Fig. 13",
         "Achieved throughput is near the theoretical optimum, the fastest learner's rate",
         from_text("MAP.optimum_gap"),
-        map_throughput.NEEDS_GAPS,
-        map_throughput.optimum_gap,
+        map_predictions.NEEDS,
+        map_predictions.optimum_gap,
+        ("validation",),
+        map_predictions.COMMANDS,
     ),
     Claim(
         "MAP-F13-hidden",

@@ -10,7 +10,7 @@ from harness.claims.number import Number, format_value, from_text, ratio
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.provenance import Provenance
-from tests.harness.claims.rows import compared, frame_of, measurement, predicted, profiled, trained
+from tests.harness.claims.rows import compared, frame_of, profiled
 
 # Tables and figures that must each be a claim.
 LISTED = (
@@ -144,103 +144,6 @@ def test_contradictions_of_the_papers(tmp_path: Path) -> None:
     assert found["MAP-F14-Hopper"].ours[2].value == pytest.approx(1.911, abs=0.001)
     assert found["PAL-VI-H"].ours[0].value == pytest.approx(4063.49, abs=0.01)
     assert found["FIX-VI-B"].ours[0].value == 3
-
-
-@pytest.mark.parametrize(
-    ("gps", "spread", "outcome"),
-    [
-        (98.0, 0.01, Outcome.REPRODUCED),
-        (80.0, 0.01, Outcome.NOT_REPRODUCED),
-        (95.5, 0.01, Outcome.NO_VERDICT),
-        (103.0, 0.01, Outcome.REPRODUCED),
-    ],
-)
-def test_gap_to_the_optimum(gps: float, spread: float, outcome: Outcome, tmp_path: Path) -> None:
-    rows = (
-        profiled("learner.step", 0.010, backend="torch"),
-        profiled("learner.step", 0.015, backend="graph"),
-        profiled("learner.step", 0.001, backend="torch", batch_size=32),
-        trained(gps, spread=spread),
-        predicted(100),
-        trained(10, details={"mapping": "graph-native-cpu"}),  # asked for by hand
-        trained(10, 32),
-    )
-    found = verdict("MAP-F13", tmp_path, *rows)
-    assert found.finding.outcome is outcome
-    (gap,) = found.finding.ours
-    assert gap.value == pytest.approx(100 - gps)
-    assert gap.low is not None
-    assert gap.high is not None
-    assert gap.low < gap.value < gap.high
-    assert found.rows == (0, 3)
-    assert found.provenance == "measured"
-
-
-def test_a_noisy_row_carries_no_verdict(tmp_path: Path) -> None:
-    noisy = {"status": "too_noisy", "reason": "the A/A null shows 20%"}
-    rows = profiled("learner.step", 0.010, backend="torch", **noisy), predicted(100), trained(80)
-    assert verdict("MAP-F13", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
-
-
-def test_a_failed_row_is_no_evidence(tmp_path: Path) -> None:
-    failed = measurement(
-        None, suite="run", primitive="training", workload="hopper-ddpg", batch_size=256,
-        quantity="gradient_steps_per_s", status="failed", reason="killed",
-    )  # fmt: skip
-    found = verdict("MAP-F13", tmp_path, profiled("learner.step", 0.01), predicted(100), failed)
-    assert found.finding.outcome is Outcome.NOT_RUN
-
-
-def test_prediction_takes_the_chosen_mapping_and_the_weakest_provenance(tmp_path: Path) -> None:
-    other = {"details": {"mapping": "graph-native-cpu", "chosen": False}}
-    model = predicted(100, backend="primitive-sum")
-    by_hand = trained(300, details={"mapping": "graph-native-cpu"})
-    rows = (predicted(102), predicted(500, **other), by_hand, trained(100), model)
-    found = verdict("MAP-VI-B", tmp_path, *rows)
-    (error,) = found.finding.ours
-    assert error.value == pytest.approx(2)
-    assert found.finding.outcome is Outcome.REPRODUCED
-    assert found.provenance == "modelled"
-    assert found.rows == (0, 3)
-    assert verdict("MAP-VI-B", tmp_path, *rows[1:]).finding.outcome is Outcome.NOT_RUN
-
-
-NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
-
-
-@pytest.mark.parametrize(
-    ("rows", "outcome"),
-    [
-        ([predicted(120), trained(100)], Outcome.NOT_REPRODUCED),
-        ([predicted(80), trained(100)], Outcome.NOT_REPRODUCED),
-        ([predicted(104.5), trained(100)], Outcome.NO_VERDICT),  # the interval reaches beyond the limit
-        ([predicted(107), trained(100, spread=0.03)], Outcome.NO_VERDICT),
-        ([predicted(102), trained(100, low=None, high=None)], Outcome.NO_VERDICT),
-        ([predicted(102, **NOISY), trained(100)], Outcome.NO_VERDICT),
-        ([predicted(120, **NOISY), trained(100)], Outcome.NO_VERDICT),
-        ([predicted(102), trained(100, **NOISY)], Outcome.NO_VERDICT),
-        # Noise of what the mapping does not use does not matter.
-        ([profiled("learner.step", 0.01, **NOISY), predicted(102), trained(100)], Outcome.REPRODUCED),
-        # One that is wrong for sure refutes the claim, whatever the others say.
-        (
-            [predicted(120), trained(100), predicted(102, 32, **NOISY), trained(100, 32)],
-            Outcome.NOT_REPRODUCED,
-        ),
-    ],
-)
-def test_a_prediction_is_judged_by_its_interval(
-    rows: list[Measurement], outcome: Outcome, tmp_path: Path
-) -> None:
-    assert verdict("MAP-VI-B", tmp_path, *rows).finding.outcome is outcome
-
-
-def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> None:
-    frame = frame_of(tmp_path, profiled("learner.step", 0.01), predicted(102), trained(50), trained(100))
-    frame["cell"] = ["profile", "prediction", "run", "run#2"]
-    for key in ("MAP-VI-B", "MAP-F13"):
-        (found,) = (v for v in claims.evaluate(frame, key) if v.key == key)
-        assert found.finding.outcome is Outcome.REPRODUCED
-        assert len(found.finding.ours) == 1
 
 
 def tree_rows(

@@ -1,0 +1,122 @@
+"""Checks of MAP Equation 3 (VI-B, VII-D): predictions and the optimum beside runs of the loop that they are about.
+
+The equation takes the throughput for the smallest over parts that overlap, so that only runs of the overlapped loop say
+anything about it: `placerl validate` has them in the same rounds as the pieces of the prediction.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.claims.base import Finding, Outcome
+from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
+from harness.claims.number import Number, from_text, ratio
+from harness.mapping import Loop
+from harness.mapping.map_tpds23 import MapTpds23
+from harness.provenance import Provenance, weakest
+
+NEEDS = "the mapping that MAP's strategy chose, run under the overlapped loop (`placerl validate`)"
+COMMANDS = ("placerl validate --tier quick", "placerl report")
+SUITE = "validation"
+
+
+def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
+    """What MAP's strategy predicted for the mappings that it chose, each with the overlapped run of that mapping.
+
+    A run of the strict or the fused loop, where nothing overlaps, says nothing about the equation.
+    """
+    achieved = {
+        (row.workload, row.batch_size, mapping_of(row)): row
+        for row in records(select(frame, suite=SUITE, quantity="gradient_steps_per_s", backend="placerl"))
+        if detail(row, "loop") == Loop.OVERLAPPED
+    }
+    quantity = "predicted_gradient_steps_per_s"
+    predicted = records(select(frame, suite=SUITE, quantity=quantity, backend=MapTpds23.name))
+    placed = [((row.workload, row.batch_size, mapping_of(row)), row) for row in predicted]
+    return [
+        (row, achieved[place])
+        for place, row in placed
+        if detail(row, "chosen_among") and place in achieved and detail(row, "error") is not None
+    ]
+
+
+def _error(prediction: Any, run: Any) -> Number:
+    """The error that the validation stored: the median over rounds, in percent, and its interval."""
+    low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
+    return Number(
+        f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: error of the prediction",
+        100 * detail(prediction, "error"),
+        "%",
+        weakest(Provenance(prediction.provenance), Provenance(run.provenance)),
+        "median over rounds of predicted / achieved - 1",
+        None if low is None else 100 * low,
+        None if high is None else 100 * high,
+        tuple(sorted((int(prediction.Index), int(run.Index)))),
+    )
+
+
+def prediction_error(frame: pd.DataFrame) -> Finding:
+    """MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
+    limit = from_text("MAP.optimum_gap")[0].value
+    chosen = _chosen(frame)
+    if not chosen:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    errors = [_error(prediction, run) for prediction, run in chosen]
+    outcome, said = _judged(frame, errors, -limit, limit)
+    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}"
+    return Finding(outcome, tuple(errors), said)
+
+
+def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
+    """Whether numbers lie between two bounds, each with its whole interval; one that is too noisy says nothing."""
+    clear = [
+        (n.low, n.high)
+        for n in found
+        if n.low is not None and n.high is not None and not noisy(frame.loc[list(n.rows)])
+    ]
+    within = sum(least <= low and high <= most for low, high in clear)
+    outside = sum(low > most or high < least for low, high in clear)
+    unsure = len(found) - len(clear)
+    said = f"Of {len(found)} {unsure} are too noisy, {outside} clearly outside and {within} clearly within {most:g}%"
+    if within == len(found):
+        return Outcome.REPRODUCED, said
+    return Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, said
+
+
+def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
+    """What the same times would have predicted had learner and replay management taken turns."""
+    errors = [
+        100 * (1 / sum(detail(prediction, "terms_s").values()) / run.value - 1) for prediction, run in chosen
+    ]
+    return (
+        "Equation 3 overlaps learner and replay management, and hides actors and transfers: with the times of learner "
+        f"and replay management added, the median error is {np.median(errors):+.1f}%."
+    )
+
+
+def optimum_gap(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
+    steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
+    gaps = []
+    for _, run in _chosen(frame):
+        mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
+        # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
+        if run.provenance == Provenance.MEASURED:
+            mine = mine[mine["provenance"] == Provenance.MEASURED]
+        if mine.empty:
+            continue
+        (fastest,) = records(mine.nsmallest(1, "value"))
+        optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
+        share = ratio("share", number(run, "achieved"), optimum)
+        low = None if share.high is None else 100 * (1 - share.high)
+        high = None if share.low is None else 100 * (1 - share.low)
+        gap = 100 * (1 - share.value)
+        name = f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: gap to the optimum"
+        source = "1 - achieved GPS x time of the fastest learner step"
+        gaps.append(Number(name, gap, "%", share.provenance, source, low, high, share.rows))
+    if not gaps:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    limit = from_text("MAP.optimum_gap")[0].value
+    outcome, said = _judged(frame, gaps, -np.inf, limit)
+    return Finding(outcome, tuple(gaps), f"{said} of the optimum.")
