@@ -37,6 +37,7 @@ from harness.measurement import Measurement
 from harness.platform_model import this_machine
 from harness.progress import Report
 from harness.provenance import Provenance
+from harness.regret_rows import regrets
 from harness.reproduce import Cell
 from harness.runtime import compose
 from harness.runtime.compose import Fusion, fusions
@@ -227,7 +228,7 @@ def validate(
         *profile,
         *(one.row for one in ran.values()),
         *predicted,
-        *made.regrets(predicted, ran),
+        *regrets(predicted, ran),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
         *made.portabilities(fields, in_turn, baselines or {}),
     ]

@@ -1,12 +1,12 @@
-"""The rows of a validation: what mappings achieved, predictions beside it, regret, and portability.
+"""The rows of a validation: what mappings achieved, predictions beside it, and portability.
 
 Every sample belongs to a round, and what is compared is compared round by round: on a machine that changes its pace,
 the pieces of a prediction and the run that it predicts have then met the same pace. An error is the median over the
 rounds, with its interval.
 """
 
-from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from harness import comparison
 from harness.cases.training import Run, case_name
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
-from harness.mapping.metrics import experiences_per_s, portability, regret
+from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
@@ -24,6 +24,9 @@ from harness.runtime.compose import Fusion
 SUITE = "validation"
 BASELINE_LEARNERS = {"sb3": ("torch",), "rllib": ("torch",)}
 """By baseline: the learners of this machine's mappings that it has; both keep their replay in Python on the CPU."""
+
+HERE, WITH_SIMULATED = "here", "here and simulated"
+"""Among which devices a strategy chose."""
 
 Rounds = MappingABC[int, float]
 """A number by round."""
@@ -205,65 +208,6 @@ def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str,
     return {
         term: seconds / counted[term] - 1 for term, seconds in predicted_s.items() if counted.get(term, 0) > 0
     }
-
-
-def regrets(
-    predicted: Sequence[Measurement], ran: MappingABC[tuple[str, Loop], Achieved]
-) -> list[Measurement]:
-    """Of every strategy whose choice ran: once among what this machine has, once with the simulated device beside it.
-
-    The interval is that of the ratio round by round; where it holds 0 though another mapping's median was better, the
-    difference is within the noise, and the verdict is "no verdict".
-    """
-    return [
-        _regret(row, found, [one for one in ran.values() if one.loop is found.loop], devices)
-        for row in predicted
-        for devices in row.details.get("chosen_among", ())
-        if (found := under(Loop(row.details["loop"]), row.device, ran)) and found.row.value is not None
-    ]
-
-
-def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devices: str) -> Measurement:
-    every = devices == WITH_SIMULATED
-    rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
-    best = max(rivals, key=lambda one: one.row.value or 0.0)
-    value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
-    low = high = None
-    verdict, reason = "best", ""
-    if best.mapping != chosen.mapping:
-        shared = sorted(set(best.rounds) & set(chosen.rounds))
-        verdict, reason = "no verdict", f"{len(shared)} rounds with both"
-        if len(shared) >= comparison.FEWEST_SAMPLES:
-            lost = [1 - chosen.rounds[number] / best.rounds[number] for number in shared]
-            low, high = comparison.interval(lost)
-            verdict = "lost" if low > 0 else "no verdict"
-            reason = "" if low > 0 else f"the interval, {low:.1%} to {high:.1%}, holds 0"
-    return Measurement(
-        suite=SUITE,
-        workload=row.workload,
-        primitive="training",
-        backend=row.backend,
-        device=row.device,
-        batch_size=row.batch_size,
-        quantity="regret",
-        unit="1",
-        provenance=weakest(chosen.row.provenance, best.row.provenance),
-        value=value,
-        low=low,
-        high=high,
-        details={
-            "chosen": row.device,
-            "best": str(best.mapping),
-            "loop": str(chosen.loop),
-            "devices": devices,
-            "verdict": verdict,
-            "why_no_verdict": reason if verdict == "no verdict" else "",
-        },
-    )
-
-
-HERE, WITH_SIMULATED = "here", "here and simulated"
-"""Among which devices a strategy chose."""
 
 
 def overheads(

@@ -95,6 +95,8 @@ def _show_line(row: Measurement) -> None:
                 f"the rest: {_percent(row.value)}{_interval(row.low, row.high)}",
                 markup=False,
             )
+        case "regret" if row.value is None:
+            out.print(f"regret of {row.backend}: not run: {row.reason}", markup=False)
         case "prediction":
             out.print(f"{row.backend}: not run: {row.reason}", markup=False)
 
@@ -166,23 +168,25 @@ def _show_errors(rows: list[Measurement], provenance: str) -> None:
 
 def _show_regrets(rows: list[Measurement], devices: str) -> None:
     table = Table(title=f"Regret of the choices among the mappings {devices}")
-    for column in ("strategy", "cells", "best chosen", "no verdict", "lost", "median regret", "worst regret"):
+    words = ("best", "no verdict", "lost")
+    for column in ("strategy", "cells", "not run", *words, "median regret", "worst regret"):
         table.add_column(column)
     for name in VALIDATED:
         mine = [row for row in rows if row.backend == name]
-        if not mine:
-            continue
-        worst = max(mine, key=lambda row: row.value or 0.0)
-        verdicts = [row.details["verdict"] for row in mine]
-        table.add_row(
-            name,
-            str(len(mine)),
-            *(str(verdicts.count(verdict)) for verdict in ("best", "no verdict", "lost")),
-            f"{median(row.value or 0.0 for row in mine):.1%}",
-            f"{worst.value:.1%}{_interval(worst.low, worst.high)}"
-            + (" no verdict" if worst.details["verdict"] == "no verdict" else ""),
-        )
+        judged = [row for row in mine if row.value is not None]
+        verdicts = [row.details["verdict"] for row in judged]
+        counts = [len(mine), len(mine) - len(judged), *(verdicts.count(word) for word in words)]
+        middle = f"{median(row.value or 0.0 for row in judged):.1%}" if judged else ""
+        table.add_row(name, *map(str, counts), middle, _worst(judged))
     out.print(table)
+
+
+def _worst(judged: list[Measurement]) -> str:
+    if not judged:
+        return ""
+    worst = max(judged, key=lambda row: row.value or 0.0)
+    unsure = " no verdict" if worst.details["verdict"] == "no verdict" else ""
+    return f"{worst.value:.1%}{_interval(worst.low, worst.high)}{unsure}"
 
 
 def _reason(row: Measurement) -> str:

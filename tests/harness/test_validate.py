@@ -10,9 +10,11 @@ from harness.cases import validation_rounds
 from harness.cli import validate_command
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
+from harness.mapping.composed_loop import NAMES
 from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
+from harness.regret_rows import regrets
 from harness.validation_rows import HERE, WITH_SIMULATED, Achieved
 
 PLATFORM = platform_model.load("map-tpds23")
@@ -75,9 +77,10 @@ def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_coun
 @pytest.mark.slow
 def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Measurement]) -> None:
     in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
-    regrets = {row.backend: row.value for row in rows if row.quantity == "regret"}
-    assert {"composed-loop", "strict-loop", "overlapped-loop"} <= set(regrets) <= set(VALIDATED)
-    assert all(0 <= lost < 1 for lost in regrets.values())
+    lost = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert set(lost) == set(VALIDATED)
+    assert all(row.status == "not_run" or 0 <= (row.value or 0) < 1 for row in lost.values())
+    assert all(lost[name].value is not None for name in NAMES.values())
     overheads = {row.device for row in rows if row.quantity == "runtime_overhead"}
     assert {"native-native-cpu", "torch-native-cpu"} <= overheads
     found = {row.backend: row for row in rows if row.quantity == "portability"}
@@ -110,7 +113,7 @@ def choice(mapping: str, *among: str, loop: Loop = Loop.FUSED) -> Measurement:
 
 
 def regrets_of(chosen: Measurement, *found: Achieved) -> list[Measurement]:
-    return made.regrets([chosen], {(str(one.mapping), one.loop): one for one in found})
+    return regrets([chosen], {(str(one.mapping), one.loop): one for one in found})
 
 
 PACE = (1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.05, 0.95)
@@ -146,6 +149,38 @@ def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> No
     assert (here.value, here.provenance, here.details["verdict"]) == (0, Provenance.MEASURED, "best")
     assert there.value == pytest.approx(0.8)
     assert there.provenance is Provenance.SIMULATED
+
+
+NEVER_FUSED = "native-flat-cpu"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "value", "verdict"), [(NEVER_FUSED, 0, "best"), ("native-native-cpu", 0.5, "lost")]
+)
+def test_a_strict_choice_is_judged_by_every_mapping_s_strict_loop(
+    chosen: str, value: float, verdict: str
+) -> None:
+    """Of what cannot fuse, that is the fused loop; of what can, the one that was run unfused."""
+    fused = ran("native-native-cpu", *([200.0] * 10))
+    fused.row.details["fusion"] = "step"
+    apart = ran("native-native-cpu", *([50.0] * 10), loop=Loop.STRICT)
+    (row,) = regrets_of(
+        choice(chosen, HERE, loop=Loop.STRICT), fused, apart, ran(NEVER_FUSED, *([100.0] * 10))
+    )
+    assert (row.value, row.details["verdict"]) == (pytest.approx(value), verdict)
+    assert row.details["best"] == NEVER_FUSED
+
+
+def test_a_strategy_whose_choice_was_not_run_under_its_loop_says_so() -> None:
+    asked = choice(NEVER_FUSED, HERE, WITH_SIMULATED, loop=Loop.OVERLAPPED)
+    here, there = regrets_of(
+        asked, ran(NEVER_FUSED, 100.0), ran("native-native-cpu", 1.0, loop=Loop.OVERLAPPED)
+    )
+    assert [row.status for row in (here, there)] == ["not_run", "not_run"]
+    assert here.reason == "needs: native-flat-cpu, which it chose, run under the overlapped loop"
+    unable = replace(asked, value=None, status="not_run", reason="needs: links", details={"loop": "fused"})
+    (row,) = regrets_of(unable)
+    assert (row.status, row.reason, row.device) == ("not_run", "needs: links", "")
 
 
 def piece(primitive: str, target: str, time_s: float) -> Measurement:
@@ -245,3 +280,13 @@ def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest
     assert [line.split(", ")[2] for line in explained] == ["a", "b"]
     assert any(line.startswith("1 more may be over 5% or not") for line in lines)
     assert not any(", d, " in line for line in lines)
+
+
+def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.OVERLAPPED), backend="map-tpds23")
+    (row,) = regrets_of(asked, ran(NEVER_FUSED, 100.0))
+    validate_command.show_strategies([row])
+    validate_command._show_line(row)
+    printed = capsys.readouterr().out
+    assert "Regret of the choices" in printed
+    assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
