@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 
+import numpy as np
 import torch
 
 from harness.errors import UserError
@@ -22,7 +24,7 @@ from harness.mapping import (
 from harness.mapping.base import candidates
 from harness.mapping.composed_loop import composed_candidates
 from harness.provenance import Provenance
-from harness.runtime.compose import algorithm_of
+from harness.runtime.compose import algorithm_of, columns_of
 from harness.store import Measurement
 from harness.workload import Workload
 from primitives.algorithms import Algorithm
@@ -68,7 +70,16 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
         trajectory_length=settings["trajectory_length"] if on_policy else 0,
         epochs=settings["epochs"] if on_policy else 1,
         acting_words=_acting_words(algorithm_of(workload)),
+        stored_bytes=_stored_bytes(workload),
     )
+
+
+def _stored_bytes(workload: Workload) -> int:
+    """Of a transition in the storage; on-policy, of a sample as the learner takes it."""
+    if workload.algorithm.name == "ppo":
+        columns = algorithm_of(workload).columns(1).values()
+        return sum(prod(shape) * dtype.itemsize for shape, dtype in columns)
+    return sum(prod(one.shape) * np.dtype(one.dtype).itemsize for one in columns_of(workload).values())
 
 
 @lru_cache(maxsize=64)  # a state is made to be counted: of millions of words where there are frames

@@ -18,6 +18,8 @@ REFERENCE = "reference"
 """The backend in NumPy that the others are checked against: profiled, never mapped to."""
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
+INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES = 8, 4, 12
+"""What the runtime sends for an item: its index, its importance weight, its index with a TD error."""
 
 # Backends that live on a device of their own; every other backend runs on the CPU unless it says where.
 # OpenCL's memory is its own even where its device is the CPU: what it computes with is copied to and fro.
@@ -167,6 +169,7 @@ class Problem:
         trajectory_length: T, vector steps of an on-policy iteration; 0 where training is off-policy.
         epochs: K, passes over the samples of an on-policy iteration.
         acting_words: 32-bit words of the parameters that actors need.
+        stored_bytes: of a transition as the runtime stores it; 0: E words.
     """
 
     batch_size: int
@@ -176,6 +179,12 @@ class Problem:
     trajectory_length: int = 0
     epochs: int = 1
     acting_words: int = 0
+    stored_bytes: int = 0
+
+    @property
+    def item_bytes(self) -> int:
+        """Of a transition on its way over a link."""
+        return self.stored_bytes or self.item_words * WORD_BYTES
 
     @property
     def on_policy(self) -> bool:

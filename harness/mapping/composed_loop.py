@@ -44,6 +44,9 @@ from dataclasses import dataclass, field, replace
 
 from harness.mapping import schedule
 from harness.mapping.base import (
+    INDEX_BYTES,
+    PRIORITY_BYTES,
+    WEIGHT_BYTES,
     WORD_BYTES,
     Cell,
     Loop,
@@ -59,8 +62,6 @@ from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call
 from harness.provenance import Provenance
 
 CPU, NATIVE = Target("cpu"), Target("native")
-PRIORITY_BYTES = 12
-"""Of an index and a TD error, which a priority update brings to its device."""
 NAMES = {Loop.FUSED: "composed-loop", Loop.STRICT: "strict-loop", Loop.OVERLAPPED: "overlapped-loop"}
 
 Calls = dict[str, tuple[Cell, float]]
@@ -125,7 +126,7 @@ class _Composed:
         calls: what the host or a device does, by term.
         gradient_steps: of the round.
         disturbed: the terms that partners slow down.
-        transfers_s: what the inputs of a simulated device's call need on their way, by term.
+        transfers_s: what the inputs of a call need on their way to or from a simulated device, by term.
     """
 
     calls: Calls
@@ -171,7 +172,7 @@ class ComposedLoop:
             made = _in_turn(table, problem, mapping, apart=self.loop is Loop.STRICT)
         simulated = _with_simulated(made, table, problem, platform, mapping)
         seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
-        if "gather" in simulated.transfers_s:  # by the memory of the simulated device
+        if "gather" in simulated.transfers_s and "gather" not in seconds:  # by a simulated device's memory
             seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
@@ -310,25 +311,40 @@ def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> 
 def _with_simulated(
     made: _Composed, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
 ) -> _Composed:
-    """The same with what a simulated device's inputs need on their way, and its gathering apart."""
-    calls, slowed, transfers_s = dict(made.calls), dict(made.disturbed), {}
-    learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
-    batch_bytes = problem.batch_size * problem.item_words * WORD_BYTES
-    if _simulated(table, "round.learn", learner):
-        transfers_s["learner"] = batch_bytes / platform.bytes_per_s(storage.device, learner.device)
-        weights_bytes = problem.acting_words * WORD_BYTES
-        transfers_s["publish"] = weights_bytes / platform.bytes_per_s(learner.device, CPU.device)
+    """The same with what links to and from simulated devices need, and a simulated replay's gathering apart."""
+    calls, slowed = dict(made.calls), dict(made.disturbed)
+    learner = mapping.learner if _simulated(table, "round.learn", mapping.learner) else CPU
+    rmm = mapping.rmm if _simulated(table, "round.sample", mapping.rmm) else CPU
+    storage = mapping.storage
+    if learner == rmm == CPU:
+        return made
+
+    def link_s(source: Target, target: Target, sent_bytes: int) -> float:
+        if source == target == CPU:
+            return 0.0  # part of what is measured there
+        return sent_bytes / platform.bytes_per_s(source.device, target.device)
+
+    batch, batch_bytes = problem.batch_size, problem.batch_size * problem.item_bytes
+    transfers_s = {"learner": link_s(storage, learner, batch_bytes)}
+    if learner != CPU:
+        transfers_s["publish"] = link_s(learner, CPU, problem.acting_words * WORD_BYTES)
         slowed.pop("learner", None)
-    if _simulated(table, "round.sample", rmm):
+    if not problem.on_policy:
+        rounds = made.gradient_steps // problem.round_gradient_steps
+        rows = rounds * problem.round_vector_steps * problem.actors
+        transfers_s["insert"] = link_s(CPU, rmm, rows * PRIORITY_BYTES)
+        transfers_s["insert"] += link_s(CPU, storage, rows * problem.item_bytes)
+        transfers_s["learner"] += link_s(rmm, learner, batch * WEIGHT_BYTES)
+        transfers_s["update"] = link_s(learner, rmm, batch * PRIORITY_BYTES)
+    if rmm != CPU:
         calls["sample"] = calls.pop("sample and gather")
         for term in ("insert", "update"):  # a device's clock does not know the host's caches
             slowed.pop(term, None)
+        transfers_s["gather"] = link_s(rmm, storage, batch * INDEX_BYTES)
         if storage == CPU:
             calls["gather"] = (("round.gather", CPU), calls["sample"][1])
         else:
-            transfers_s["gather"] = batch_bytes / platform.bytes_per_s(storage.device, storage.device)
-        update_bytes = problem.batch_size * PRIORITY_BYTES
-        transfers_s["update"] = update_bytes / platform.bytes_per_s(learner.device, rmm.device)
+            transfers_s["gather"] += link_s(storage, storage, batch_bytes)
     return replace(made, calls=calls, transfers_s=transfers_s, disturbed=slowed)
 
 

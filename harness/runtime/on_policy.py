@@ -145,7 +145,7 @@ class OnPolicyTraining:
         )
         for _ in range(steps):
             made = self._time.call(
-                LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, self._batch_bytes
+                LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, {HOST: self._batch_bytes}
             )
             self._time.wait(made.ready_s)  # whether to stop early hangs on it
             self.gradient_steps += 1

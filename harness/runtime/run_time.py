@@ -6,10 +6,12 @@ calls compute the same data, but the clock is a discrete-event one:
 
 - each simulated device, and each unit that runs beside the host, serves its calls in the order in which they are
   made: a call starts when it has been made, its inputs are there, and the unit is free;
-- on a simulated device it takes the seconds that the device tells (its clock cycles) and what its links need to
-  bring its inputs; the seconds that the simulation needs are taken out of the clock;
-- the weights of a simulated learner come to the actors over its link to the host, whenever they are handed over;
-- on the host it takes as long as it takes, and waits for its inputs first.
+- on a simulated device it takes the seconds that the device tells (its clock cycles) and what the links need to bring
+  its inputs; the seconds that the simulation needs are taken out of the clock;
+- on the host it takes as long as it takes, waits for its inputs first, and for the links that bring them from a device;
+- the weights of a simulated learner come to the actors over its link to the host, whenever they are handed over.
+
+What passes between two units on the host, a real device's driver included, is part of the time measured there.
 """
 
 from collections import defaultdict
@@ -24,7 +26,19 @@ from harness.provenance import Provenance
 from primitives.learner import Learner
 
 Value = TypeVar("Value")
+_NO_INPUTS: MappingABC[str, int] = {}
+_NO_LINKS: MappingABC[tuple[str, str], float] = {}
 HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
+_SENT = (
+    (HOST, RMM),  # priorities of new items, and the items where the storage is there too
+    (HOST, LEARNER),  # on-policy samples
+    (RMM, STORAGE),  # sampled indices
+    (RMM, LEARNER),  # importance weights
+    (STORAGE, LEARNER),  # sampled items
+    (LEARNER, RMM),  # TD errors
+    (LEARNER, HOST),  # the actors' weights
+)
+"""Which unit sends to which."""
 
 
 class Made(NamedTuple, Generic[Value]):
@@ -52,7 +66,12 @@ class RealTime:
         return perf_counter()
 
     def call(
-        self, unit: str, term: str, work: Callable[[], Value], after_s: float = 0.0, input_bytes: int = 0
+        self,
+        unit: str,
+        term: str,
+        work: Callable[[], Value],
+        after_s: float = 0.0,
+        input_bytes: MappingABC[str, int] = _NO_INPUTS,
     ) -> Made[Value]:
         """Do some work.
 
@@ -61,7 +80,7 @@ class RealTime:
             term: that its seconds are counted in.
             work: what to do.
             after_s: when its inputs are ready.
-            input_bytes: that its inputs have to bring over a link, where the unit is on a device.
+            input_bytes: of its inputs, by the unit that sends them.
         """
         start_s = perf_counter()
         value = work()
@@ -72,6 +91,10 @@ class RealTime:
     def is_simulated(self, unit: str) -> bool:
         """Whether a unit works in virtual time."""
         return False
+
+    def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
+        """Seconds that a link needs from one unit to another: 0 where both are on the host."""
+        return 0.0
 
     def charge(self, server: str, term: str, seconds: float, after_s: float) -> float:
         """Count work that was done inside a call but belongs to another unit; when it is ready."""
@@ -93,15 +116,11 @@ class Device(NamedTuple):
 
     Attributes:
         simulated_s: tells the seconds that it has worked so far, by its own clock.
-        bytes_per_s: of the link over which its inputs come.
         name: of the device; units of one device work one after the other.
-        host_bytes_per_s: of its link to the host, which works beside the device; None where it sends nothing.
     """
 
     simulated_s: Callable[[], float]
-    bytes_per_s: float
     name: str
-    host_bytes_per_s: float | None = None
 
 
 class VirtualTime(RealTime):
@@ -109,13 +128,19 @@ class VirtualTime(RealTime):
 
     Args:
         devices: the simulated units, by the names that `call` uses.
+        links_bytes_per_s: of the link from one unit to another, where not both are on the host.
     """
 
     provenance = Provenance.SIMULATED
 
-    def __init__(self, devices: MappingABC[str, Device]) -> None:
+    def __init__(
+        self,
+        devices: MappingABC[str, Device],
+        links_bytes_per_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
+    ) -> None:
         super().__init__()
         self._devices = dict(devices)
+        self._links_bytes_per_s = dict(links_bytes_per_s)
         self._ahead_s = 0.0  # of the wall clock: less what simulating took, and more what was waited for
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
@@ -127,13 +152,25 @@ class VirtualTime(RealTime):
         """Seconds of virtual time."""
         return perf_counter() + self._ahead_s
 
+    def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
+        """See `RealTime.link_s`."""
+        bytes_per_s = self._links_bytes_per_s.get((source, unit))
+        return sent_bytes / bytes_per_s if bytes_per_s else 0.0
+
     def call(
-        self, unit: str, term: str, work: Callable[[], Value], after_s: float = 0.0, input_bytes: int = 0
+        self,
+        unit: str,
+        term: str,
+        work: Callable[[], Value],
+        after_s: float = 0.0,
+        input_bytes: MappingABC[str, int] = _NO_INPUTS,
     ) -> Made[Value]:
         """See `RealTime.call`."""
         device = self._devices.get(unit)
+        links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
         if device is None and unit != ACTORS:
-            self.wait(after_s)
+            self.wait(max(self.now_s(), after_s) + links_s)
+            self.terms_s[term] += links_s
             return Made(super().call(unit, term, work).value, self.now_s())
         made_s, start_s = self.now_s(), perf_counter()
         before_s = device.simulated_s() if device else 0.0
@@ -142,7 +179,7 @@ class VirtualTime(RealTime):
             took_s = device.simulated_s() - before_s
             if not took_s > 0:
                 raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
-            took_s += input_bytes / device.bytes_per_s
+            took_s += links_s
         else:
             took_s = perf_counter() - start_s
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
@@ -159,9 +196,7 @@ class VirtualTime(RealTime):
         """See `RealTime.send`."""
         if (device := self._devices.get(unit)) is None:
             return after_s
-        if device.host_bytes_per_s is None:
-            raise RuntimeError(f"{unit}: device {device.name} has no link to the host to send over")
-        seconds = output_bytes / device.host_bytes_per_s
+        seconds = self.link_s(unit, HOST, output_bytes)
         return self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s))
 
     def wait(self, ready_s: float) -> None:
@@ -184,19 +219,26 @@ def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], 
     Raises:
         UserError: the platform does not know a link that the mapping needs.
     """
-    sources = {
-        LEARNER: (learner, mapping.learner, mapping.storage),
-        RMM: (replay, mapping.rmm, mapping.learner),
+    targets = {LEARNER: (learner, mapping.learner.device), RMM: (replay, mapping.rmm.device)}
+    devices = {
+        unit: Device(told, device)
+        for unit, (part, device) in targets.items()
+        if (told := simulated_s(part)) is not None
     }
-    devices = {}
-    for unit, (part, target, source) in sources.items():
-        if told := simulated_s(part):
-            links = platform()
-            speed = links.bytes_per_s(source.device, target.device)
-            # The learner alone sends something to the host, its weights: other links need not be known.
-            host_speed = links.bytes_per_s(target.device, "cpu") if unit == LEARNER else None
-            devices[unit] = Device(told, speed, target.device, host_speed)
-    return VirtualTime(devices) if devices else RealTime()
+    if not devices:
+        return RealTime()
+    places = {unit: device.name for unit, device in devices.items()}
+    if mapping.storage.device != "cpu":
+        places[STORAGE] = mapping.storage.device
+    links = platform()
+    return VirtualTime(
+        devices,
+        {
+            (source, unit): links.bytes_per_s(places.get(source, "cpu"), places.get(unit, "cpu"))
+            for source, unit in _SENT
+            if source in places or unit in places
+        },
+    )
 
 
 def weights_bytes(time: RealTime, learner: Learner) -> int:

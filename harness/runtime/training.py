@@ -15,7 +15,7 @@ import torch
 from harness import platform_model
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.mapping.base import Platform
+from harness.mapping.base import PRIORITY_BYTES, Platform
 from harness.runtime import memory
 from harness.runtime.actor import Episode
 from harness.runtime.actor_pool import ActorPlan, ActorPool
@@ -24,7 +24,7 @@ from harness.runtime.balance import Balance, check_learners, parallel_learner
 from harness.runtime.compose import Fusion, Parts, Task, check_processes, compose, start_actors
 from harness.runtime.learner_processes import LearnerProcesses
 from harness.runtime.parallel_updates import ParallelLearner
-from harness.runtime.run_time import LEARNER, RMM, STORAGE, VirtualTime, time_of, weights_bytes
+from harness.runtime.run_time import HOST, LEARNER, RMM, STORAGE, VirtualTime, time_of, weights_bytes
 from harness.runtime.virtual_actors import VirtualActors
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
@@ -214,8 +214,11 @@ class Training:
         self._time = time_of(mapping, self.learner, self.replay, platform)
         self.provenance = self._time.provenance
         self._weights_bytes = weights_bytes(self._time, self.learner)
-        self._items_bytes = self._batch_size * self._storage.nbytes // self._storage.capacity
+        item_bytes = self._storage.nbytes // self._storage.capacity
+        self._items_bytes = self._batch_size * item_bytes
         device = mapping.storage.device
+        # A storage that is not on the host is on the replay management's device.
+        self._inserted_bytes = PRIORITY_BYTES + (item_bytes if device != "cpu" else 0)
         # A storage on a simulated device is as fast as its memory; one on the host is measured.
         self._gather_s = (
             0.0 if device == "cpu" else self._items_bytes / platform().bytes_per_s(device, device)
@@ -329,7 +332,8 @@ class Training:
             self.replay.insert(transitions)
             self._time.terms_s["insert"] += perf_counter() - start_s
         else:
-            self._time.call(RMM, "insert", lambda: self.replay.insert(transitions))
+            sent = {HOST: len(transitions["reward"]) * self._inserted_bytes}
+            self._time.call(RMM, "insert", lambda: self.replay.insert(transitions), input_bytes=sent)
         self._inserted += len(transitions["reward"])
 
     def _gradient_steps(self, number: int) -> None:
@@ -349,7 +353,7 @@ class Training:
             "learner",
             lambda: self.learner.step(sample.batch, sample.weights),
             next_up.ready_s,
-            self._items_bytes,
+            {STORAGE: self._items_bytes, RMM: sample.weights.nbytes},
         )
         self._learnt_s = learnt.ready_s
         indices, td_errors = sample.indices, learnt.value.td_errors
@@ -361,7 +365,7 @@ class Training:
             "update",
             lambda: self.replay.update_priorities(indices, td_errors),
             learnt.ready_s,
-            indices.nbytes + td_errors.nbytes,
+            {LEARNER: indices.nbytes + td_errors.nbytes},
         )
         self._spare.append(sample)
         self._losses = learnt.value.losses
@@ -380,6 +384,7 @@ class Training:
         if self._time.is_simulated(RMM):
             # The storage is a unit of its own (MAP Table II), and gathering no part of the tree's cycles.
             gather_s = self._gather_s or self._storage.gather_s - gathered_s
+            gather_s += self._time.link_s(RMM, STORAGE, made.value.indices.nbytes)
             ready_s = self._time.charge(STORAGE, "gather", gather_s, made.ready_s)
         return _Presampled(made.value, self._inserted, ready_s)
 

@@ -5,6 +5,7 @@ from harness import platform_model, predicting, workload
 from harness.mapping import STRATEGIES
 from harness.measurement import Measurement
 from harness.provenance import Provenance
+from harness.runtime.compose import TimedStorage, columns_of
 from primitives.algorithms.ddpg import DDPG
 
 TIMES_S = {
@@ -111,3 +112,14 @@ def test_words_that_actors_need_are_counted_once_an_algorithm(monkeypatch: pytes
     assert made == 1
     wider = workload.override(item, "network.hidden", (first + 1, second), "test")
     assert predicting.problem_of(wider, 32).acting_words == words[0] + 11 + 1 + second
+
+
+@pytest.mark.parametrize(
+    ("name", "stored_bytes"),
+    [("hopper-ddpg", 4 * (2 * 11 + 3 + 1) + 1), ("pong-dqn", 2 * 4 * 84 * 84 + 8 + 4 + 1)],
+)
+def test_what_goes_over_a_link_is_what_the_storage_holds(name: str, stored_bytes: int) -> None:
+    """Frames are a byte a pixel, no word."""
+    item = workload.load(name)
+    storage = TimedStorage(3, columns_of(item))
+    assert predicting.problem_of(item, 32).item_bytes == stored_bytes == storage.nbytes // 3

@@ -2,7 +2,10 @@
 
 import pytest
 
+from harness.mapping import ComposedLoop, Entry, Loop, Mapping, PerformanceTable, Target
 from harness.mapping.schedule import HOST, Call, Round
+from harness.predicting import problem_of
+from harness.provenance import Provenance
 from tests.harness.runtime.test_virtual_time import INSERT_S, LEARN_S, SAMPLE_S, UPDATE_S, training
 
 NO_TIME = Call(HOST, 0.0)
@@ -35,3 +38,56 @@ def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool
     taken_s = progress.wall_s / progress.gradient_steps
     assert taken_s == pytest.approx(expected.period_s / max(overlap, 1), rel=5e-3)
     made.close()
+
+
+class Links:
+    """Every link and memory with a speed of its own, so slow that the host's own time is nothing, bytes a second."""
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        return {("cpu", "fpga"): 3e-5, ("fpga", "cpu"): 7e-5, ("fpga", "fpga"): 19e-5}[source, target]
+
+
+@pytest.mark.parametrize(
+    ("learner", "rmm", "storage"),
+    [
+        (True, False, "cpu"),
+        (False, True, "cpu"),
+        (False, True, "fpga"),
+        (True, True, "cpu"),
+        (True, True, "fpga"),
+    ],
+)
+@pytest.mark.parametrize(("loop", "overlap"), [(Loop.STRICT, 0), (Loop.OVERLAPPED, 8)])
+def test_the_prediction_knows_the_links_of_the_clock(
+    short, learner: bool, rmm: bool, storage: str, loop: Loop, overlap: int
+) -> None:
+    workload = short("cartpole-dqn")
+    made = training(
+        workload, boards=1, links=Links, learner=learner, rmm=rmm, storage=storage, overlap=overlap
+    )
+    on = {"learn": "fpga" if learner else "native", "collect": "fpga" if learner else "native"}
+    on |= dict.fromkeys(("insert", "sample", "update"), "fpga" if rmm else "native")
+    told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "learn": LEARN_S, "update": UPDATE_S}
+
+    def entry(name: str, target: str) -> Entry:
+        part = name.partition(".")[2]
+        simulated = target == "fpga" and part in told_s
+        time_s = told_s[part] if simulated else 0.0
+        provenance = Provenance.SIMULATED if simulated else Provenance.MEASURED
+        return Entry(name, Target(target), 8, time_s, time_s, time_s, provenance)
+
+    named = [*((f"round.{part}", target) for part, target in on.items()), ("round.gather", "cpu")]
+    named += [("round.runtime", "cpu"), ("overlapped_round.insert", on["insert"])]
+    table = PerformanceTable(entry(*one) for one in named)
+    mapping = Mapping.parse(f"{on['learn']}-{on['sample']}-{storage}")
+    predicted = ComposedLoop(loop).predict(table, problem_of(workload, 8), Links(), mapping)
+    made.warm_up()
+    made.advance(8)
+    progress = made.advance(80)
+    made.close()
+    achieved_s = {term: value / progress.gradient_steps for term, value in progress.terms_s.items()}
+    for term in ("insert", "gather", "learner", "update"):
+        assert achieved_s.get(term, 0.0) == pytest.approx(
+            predicted.terms_s.get(term, 0.0), rel=1e-6, abs=10.0
+        )
+    assert progress.wall_s / progress.gradient_steps == pytest.approx(1 / predicted.gps, rel=5e-3)

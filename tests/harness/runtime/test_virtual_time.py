@@ -10,14 +10,16 @@ import pytest
 
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.provenance import Provenance
 from harness.runtime import run_time
 from harness.runtime.compose import Fusion, compose
-from harness.runtime.run_time import LEARNER, RMM, Device, VirtualTime, simulated_s, time_of
+from harness.runtime.run_time import LEARNER, Device, VirtualTime, simulated_s, time_of
 from harness.runtime.training import Training
 
 NATIVE = Mapping.parse("native-native-cpu")
 INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
+ITEM_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated
 
 
 class Links:
@@ -40,7 +42,9 @@ def simulate(part, **seconds):
         setattr(part, name, timed)
 
 
-def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=2, **options):
+def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=2, storage="cpu", **options):
+    """On fake boards, which share their names where there are fewer than simulated parts."""
+    mapping = Mapping.parse(f"{'fpga' if learner else 'native'}-{'fpga' if rmm else 'native'}-{storage}")
     parts = compose(
         the_workload,
         NATIVE,
@@ -54,7 +58,7 @@ def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=
         simulate(parts.learner, step=LEARN_S)
     if rmm:
         simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
-    made = Training(the_workload, NATIVE, presampled_batches=ahead, parts=parts, platform=links, **options)
+    made = Training(the_workload, mapping, presampled_batches=ahead, parts=parts, platform=links, **options)
     devices = made._time._devices
     for number, name in enumerate(devices):
         devices[name] = devices[name]._replace(name=f"board {number % boards}")
@@ -128,11 +132,57 @@ def test_transfers_take_the_links_time(short):
 
     made = training(short("cartpole-dqn"), links=Slow, rmm=False)
     made.warm_up()
-    batch_bytes = 8 * made._storage.nbytes // 500
+    batch_bytes = 8 * (ITEM_BYTES + WEIGHT_BYTES)
     weights_bytes = sum(value.nbytes for value in made.learner.parameters().values())
     progress = made.advance(10)
-    step_s = LEARN_S + (batch_bytes + weights_bytes) / 1e-6
+    step_s = LEARN_S + (batch_bytes + 8 * PRIORITY_BYTES + weights_bytes) / 1e-6
     assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=1e-3)
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("learner", "rmm", "storage", "sent_bytes"),
+    [
+        (True, False, "cpu", {"learner": 8 * (ITEM_BYTES + WEIGHT_BYTES), "update": 8 * PRIORITY_BYTES}),
+        (
+            False,
+            True,
+            "cpu",
+            {
+                "insert": PRIORITY_BYTES,
+                "gather": 8 * INDEX_BYTES,
+                "learner": 8 * WEIGHT_BYTES,
+                "update": 8 * PRIORITY_BYTES,
+            },
+        ),
+        (
+            False,
+            True,
+            "fpga",
+            {
+                "insert": ITEM_BYTES + PRIORITY_BYTES,
+                "learner": 8 * (ITEM_BYTES + WEIGHT_BYTES),
+                "update": 8 * PRIORITY_BYTES,
+            },
+        ),
+        (True, True, "fpga", {"insert": ITEM_BYTES + PRIORITY_BYTES}),
+    ],
+)
+def test_every_byte_between_host_and_board_is_counted(short, learner, rmm, storage, sent_bytes):
+    """And none twice: an environment step and a gradient step of 8 transitions."""
+
+    class Slow(Links):
+        def bytes_per_s(self, source, target):
+            return 1e300 if source == target else 1e-6
+
+    made = training(short("cartpole-dqn"), links=Slow, learner=learner, rmm=rmm, storage=storage)
+    made.warm_up()
+    progress = made.advance(10)
+    told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "update": UPDATE_S} if rmm else {}
+    told_s |= {"learner": LEARN_S} if learner else {}
+    for term in ("insert", "sample", "gather", "learner", "update"):
+        expected_s = 10 * (told_s.get(term, 0.0) + sent_bytes.get(term, 0) / 1e-6)
+        assert progress.terms_s.get(term, 0.0) == pytest.approx(expected_s, rel=1e-6, abs=60.0), term
     made.close()
 
 
@@ -140,17 +190,16 @@ def test_transfers_take_the_links_time(short):
 def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     class Slow(Links):
         def bytes_per_s(self, source, target):
-            return 1e-6 if (source, target) == ("cpu", "cpu") else 1e300  # the fake board is a native learner
+            return 1e-6 if (source, target) == ("fpga", "cpu") else 1e300
 
     made = training(short("cartpole-dqn"), links=Slow, rmm=False, overlap=overlap)
-    devices = made._time._devices
-    devices[LEARNER] = devices[LEARNER]._replace(bytes_per_s=1e300)
     made.warm_up()
     weights_s = sum(value.nbytes for value in made.learner.parameters().values()) / 1e-6
     progress = made.advance(40)
     handed_over = 40 // max(1, overlap)
     assert progress.terms_s["publish"] == pytest.approx(handed_over * weights_s)
-    assert progress.wall_s == pytest.approx(40 * LEARN_S + handed_over * weights_s, rel=1e-3)
+    errors_s = 8 * PRIORITY_BYTES / 1e-6
+    assert progress.wall_s == pytest.approx(40 * (LEARN_S + errors_s) + handed_over * weights_s, rel=1e-3)
     made.close()
 
 
@@ -175,7 +224,7 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
         told[0] += 1e6
         return "done"
 
-    time = VirtualTime({LEARNER: Device(lambda: told[0], 1e300, "fpga", 1e300)})
+    time = VirtualTime({LEARNER: Device(lambda: told[0], "fpga")})
     before_s = time.now_s()
     made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
     assert made.value == "done"
@@ -185,30 +234,36 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
     assert time.now_s() == pytest.approx(before_s + 6e6)
 
 
-@pytest.mark.parametrize("unit", [LEARNER, RMM])
-def test_only_the_learners_device_needs_a_link_to_the_host(unit):
-    asked = []
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("fpga:u200-native-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("native-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("fpga:u200-fpga:u200-fpga:u200", {("cpu", "fpga:u200"), ("fpga:u200", "cpu"), ("fpga:u200",) * 2}),
+        ("torch:cuda-fpga:u200-cpu", {("cpu", "fpga:u200"), ("fpga:u200", "cpu")}),
+        ("native-native-cpu", set()),
+    ],
+)
+def test_only_links_of_simulated_devices_are_asked_for(mapping, expected):
+    """A real device's transfers are part of what is measured."""
+    asked = set()
 
     class Asked:
         def bytes_per_s(self, source, target):
-            asked.append((source, target))
+            asked.add((source, target))
             return 1.0
 
-    board = SimpleNamespace(simulated_s=0.0)
-    mapping = Mapping.parse("fpga:u200-native-cpu" if unit == LEARNER else "native-fpga:u200-cpu")
-    device = mapping.learner.device if unit == LEARNER else mapping.rmm.device
-    parts = (board, object()) if unit == LEARNER else (object(), board)
-    time = time_of(mapping, *parts, Asked)
-    assert asked == [("cpu", device), (device, "cpu")][: 1 + (unit == LEARNER)]
-    if unit == LEARNER:
-        assert time.send(unit, "publish", 3, time.now_s() + 10.0) > time.now_s() + 5.0
-    else:
-        with pytest.raises(RuntimeError, match=r"rmm: device .* has no link to the host"):
-            time.send(unit, "publish", 3, 0.0)
+    mapping = Mapping.parse(mapping)
+    parts = [
+        SimpleNamespace(simulated_s=0.0) if target.backend == "fpga" else object()
+        for target in (mapping.learner, mapping.rmm)
+    ]
+    time_of(mapping, *parts, Asked)
+    assert asked == expected
 
 
 def test_a_device_that_tells_no_time_is_an_error():
-    time = VirtualTime({LEARNER: Device(lambda: 0.0, 1.0, "fpga", 1.0)})
+    time = VirtualTime({LEARNER: Device(lambda: 0.0, "fpga")})
     with pytest.raises(RuntimeError, match="learner: device fpga told 0 s"):
         time.call(LEARNER, "learner", lambda: None)
 
