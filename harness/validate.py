@@ -119,21 +119,26 @@ def mappings(item: Workload) -> list[Placement]:
 
     On-policy, the replay management has nothing to run.
     """
-    on_policy = item.algorithm.name == "ppo"
-    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
-    found = [
-        mapping
-        for learner in learner_targets()
-        for rmm in rmms
-        if _can_run(item, mapping := Placement(learner, rmm, CPU))
-    ]
-    if on_policy or not item.replay.prioritized or fpga_unavailable_reason():
+    found = [mapping for mapping in _of_this_machine(item) if _can_run(item, mapping)]
+    if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
         return found
     learners = list(dict.fromkeys(mapping.learner for mapping in found))
+    rmms = list(dict.fromkeys(mapping.rmm for mapping in found))
     boards = [Placement(FPGA, rmm, CPU) for rmm in rmms]
     for learner in (*learners, FPGA):
         boards += [Placement(learner, FPGA, storage) for storage in (CPU, FPGA)]
     return found + boards
+
+
+def unsupported(item: Workload) -> list[Placement]:
+    """The mappings of this machine's learners and replay managers that the workload cannot run under."""
+    return [mapping for mapping in _of_this_machine(item) if not _can_run(item, mapping)]
+
+
+def _of_this_machine(item: Workload) -> list[Placement]:
+    on_policy = item.algorithm.name == "ppo"
+    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
+    return [Placement(learner, rmm, CPU) for learner in learner_targets() for rmm in rmms]
 
 
 def _can_run(item: Workload, mapping: Placement) -> bool:
@@ -230,7 +235,7 @@ def validate(
         *predicted,
         *regrets(predicted, ran),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
-        *made.portabilities(fields, in_turn, baselines or {}),
+        *made.portabilities(fields, in_turn, baselines or {}, unsupported(item)),
     ]
 
 

@@ -256,7 +256,10 @@ def overheads(
 
 
 def portabilities(
-    fields: MappingABC[str, Any], ran: Sequence[Achieved], baselines: MappingABC[str, float]
+    fields: MappingABC[str, Any],
+    ran: Sequence[Achieved],
+    baselines: MappingABC[str, float],
+    unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
     """PRL's portability over the mappings, in experiences a second: this project's and the baselines'.
 
@@ -266,28 +269,30 @@ def portabilities(
         baselines: gradient steps a second of those that were run on this workload and batch size. A baseline lacks
             some of the mappings, so that its portability is 0 whatever it reaches on the others; one that was not run
             has none.
+        unsupported: mappings of this machine that this project cannot run: lacking as a baseline's are.
     """
-    if not ran:
-        return []
     rows, batch_size = [], fields["batch_size"]
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
-        if not mine or (devices == WITH_SIMULATED and all(one.measured for one in ran)):
+        if devices == WITH_SIMULATED and all(one.measured for one in ran):
             continue
-        mappings = [str(one.mapping) for one in mine]
+        reached = {str(one.mapping): one.row.value for one in mine} | {str(one): None for one in unsupported}
+        if not reached:
+            continue
+        mappings = list(reached)
         details = {"mappings": mappings, "over": "mappings", "devices": devices}
-        eps = [
-            None if one.row.value is None else experiences_per_s(one.row.value, batch_size) for one in mine
-        ]
-        provenance = weakest(*(one.row.provenance for one in mine))
-        rows.append(_portability(fields, "placerl", details, provenance, value=portability(eps)))
+        eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached.values()]
+        mine_lacks = [mapping for mapping, gps in reached.items() if gps is None]
+        provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
+        lacks = details | {"lacking": mine_lacks}
+        rows.append(_portability(fields, "placerl", lacks, provenance, value=portability(eps)))
         for baseline, learners in BASELINE_LEARNERS.items():
             lacking = [mapping for mapping in mappings if not mapping.startswith(learners)]
-            reached = baselines.get(baseline)
-            if reached is None:
+            theirs = baselines.get(baseline)
+            if theirs is None:
                 why = f"needs: `placerl compare {fields['workload']} --baselines {baseline}` before it"
                 rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
                 continue
-            has = experiences_per_s(reached, batch_size)
+            has = experiences_per_s(theirs, batch_size)
             values = [None if mapping in lacking else has for mapping in mappings]
             made = portability(values)
             rows.append(

@@ -15,6 +15,7 @@ from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
 from harness.regret_rows import regrets
+from harness.runtime import compose
 from harness.validation_rows import HERE, WITH_SIMULATED, Achieved
 
 PLATFORM = platform_model.load("map-tpds23")
@@ -181,6 +182,29 @@ def test_a_strategy_whose_choice_was_not_run_under_its_loop_says_so() -> None:
     unable = replace(asked, value=None, status="not_run", reason="needs: links", details={"loop": "fused"})
     (row,) = regrets_of(unable)
     assert (row.status, row.reason, row.device) == ("not_run", "needs: links", "")
+
+
+def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item, check = workload.load("cartpole-dqn"), compose.check
+
+    def without_native(item: Any, mapping: Mapping) -> None:
+        if mapping.learner.backend == "native":
+            raise UserError(mapping, "learner", "native", "torch")
+        check(item, mapping)
+
+    monkeypatch.setattr(compose, "check", without_native)
+    monkeypatch.setattr(validate, "fpga_unavailable_reason", lambda: "left out")
+    lacking = validate.unsupported(item)
+    assert {mapping.learner.backend for mapping in lacking} == {"native"}
+    assert not set(lacking) & set(validate.mappings(item))
+    fields = {"workload": "cartpole-dqn", "batch_size": 32}
+    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, lacking)
+    assert (ours.value, theirs.value) == (0, 0)
+    assert ours.details["lacking"] == theirs.details["lacking"] == [str(mapping) for mapping in lacking]
+    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {})
+    assert alone.value == pytest.approx(320)
 
 
 def piece(primitive: str, target: str, time_s: float) -> Measurement:

@@ -1,5 +1,6 @@
 """MAP Table V and PRL's portability, from rows of Table V's cells and of a validation."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,16 @@ def test_over_platforms_each_counts_with_its_best_mapping_that_was_there(tmp_pat
     assert found.experiences_per_s == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
     assert found.best == dict.fromkeys(("one", "other"), "native-native-cpu, fused loop")
     assert over_platforms(frame_of(tmp_path / "single", ran("native-native-cpu", 1.0))) == []
+
+
+def test_a_machine_on_which_every_mapping_failed_is_not_supported(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for name, failed in (("one", {}), ("other", {"status": "failed", "reason": "no memory"})):
+            run = store.begin_run("quick", "revision", MACHINE | {"fingerprint": name}, fresh=True)
+            row = ran("native-native-cpu", 100.0)
+            if failed:
+                row = replace(row, value=None, low=None, high=None, samples=(), **failed)
+            run.finish("validation/hopper-ddpg/256", [row])
+        (found,) = over_platforms(store.frame())
+    assert found.experiences_per_s == 0
+    assert found.best["other"] == "every mapping failed: no memory"
