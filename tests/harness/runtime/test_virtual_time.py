@@ -298,7 +298,7 @@ def test_the_fpga_learner_runs_in_virtual_time(short):
     executable = made.learner.executable
     step_s = executable.step_cycles("full") / executable.clock_hz
     assert made.provenance is Provenance.SIMULATED
-    link_s = 8 * made._storage.nbytes // 500 / 16e9  # MAP VII-A: PCIe, 16 GB/s
+    link_s = 8 * (ITEM_BYTES + WEIGHT_BYTES) / 16e9  # MAP VII-A: PCIe, 16 GB/s
     assert progress.terms_s["learner"] == pytest.approx(progress.gradient_steps * (step_s + link_s), rel=1e-6)
     assert progress.wall_s > progress.terms_s["learner"]
     made.close()
