@@ -104,6 +104,10 @@ def _show_predictions(rows: list[Measurement], title: str) -> None:
             str(row.provenance),
         )
     out.print(table)
+    for row in made:
+        if row.details["chosen"] and (settings := row.details.get("settings")):
+            said = ", ".join(f"{name} = {value}" for name, value in settings.items())
+            out.print(f"{row.backend} chooses {row.details['mapping']} with {said}", markup=False)
     for row in rows:
         if row.value is None:
             out.print(f"{row.backend}: not run: {row.reason}", markup=False)

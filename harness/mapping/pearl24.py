@@ -4,7 +4,13 @@ The iteration is Equation 6 as `pearl24_equations` rebuilds it. Step 1 tries eve
 management and learner; step 2 places the experience memory where the data traffic takes the least time, over the
 links between devices and the memory bandwidth within one. Here a pair is judged with its own best placement. Of
 equal iterations the one with the least traffic wins (PRL 6.3).
+
+The table that it searches holds each learner with its best number of streams (PRL 5.1). A learner that works in
+several has a row `learner.step in N streams` for each number that was profiled, beside `learner.step`, which is one;
+the learners of this project work in one.
 """
+
+import re
 
 from harness.mapping.base import (
     WORD_BYTES,
@@ -20,7 +26,9 @@ from harness.mapping.base import (
     least_traffic,
     rmm_targets,
 )
-from harness.mapping.pearl24_equations import iteration_s
+from harness.mapping.pearl24_equations import best_streams, iteration_s
+
+_IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
 
 
 class Pearl24:
@@ -50,9 +58,10 @@ class Pearl24:
     ) -> Prediction:
         """PRL Equation 6 for one mapping; on a GPU that both share nothing overlaps (its combined column)."""
         learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
+        streams, learner_cell = _learner_in_streams(table, problem, learner)
         cells: list[Cell] = [
             ("sum_tree.sample", rmm),
-            ("learner.step", learner),
+            learner_cell,
             ("sum_tree.update", rmm),
         ]
         insertions: list[Cell] = [
@@ -60,7 +69,7 @@ class Pearl24:
         ]
         terms_s = {
             "sample": table.time_s("sum_tree.sample", rmm),
-            "learner": table.time_s("learner.step", learner),
+            "learner": table.time_s(*learner_cell),
             "insert": problem.update_interval * sum(table.time_s(*cell) for cell in insertions),
             "update": table.time_s("sum_tree.update", rmm),
         } | _communication_s(problem, platform, mapping)
@@ -80,7 +89,19 @@ class Pearl24:
             terms_s=terms_s,
             cells=used,
             inputs=inputs_provenance(table, used),
+            settings={"streams": streams},
         )
+
+
+def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Target) -> tuple[int, Cell]:
+    """The number of streams in which a learner's step was profiled to be the shortest, and its cell."""
+    cells: dict[int, Cell] = {1: ("learner.step", learner)}
+    for entry in table:
+        if entry.target == learner and (found := _IN_STREAMS.fullmatch(entry.primitive)):
+            cells[int(found["streams"])] = (entry.primitive, learner)
+    times_s = {streams: table.time_s(*cell) for streams, cell in cells.items()}
+    streams = best_streams(times_s, problem.batch_size)
+    return streams, cells[streams]
 
 
 def _communication_s(problem: Problem, platform: Platform, mapping: Mapping) -> dict[str, float]:

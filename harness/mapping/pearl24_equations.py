@@ -14,7 +14,7 @@ The authors' public code has T_iteration = T_sample + max(T_update + T_insert, T
 communication: `published_iteration_s`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 
 def balanced(operations: Sequence[float], units: int) -> tuple[int, ...]:
@@ -68,21 +68,19 @@ def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, up
     return sample_s + max(update_s + insert_s, learner_s)
 
 
-def best_streams(step_s: Callable[[int], float], batch_size: int) -> tuple[int, float]:
-    """The number of streams with the shortest gradient step (PRL 5.1).
-
-    PRL records the latency of every number from 1 to the batch size; here it is the powers of two among them.
+def best_streams(times_s: Mapping[int, float], batch_size: int) -> int:
+    """The number of streams with the shortest gradient step of those recorded (PRL 5.1).
 
     Args:
-        step_s: seconds of a gradient step with so many streams, each on a sub-batch.
-        batch_size: most streams, at least 1.
+        times_s: seconds of a gradient step by its streams, each on a sub-batch; at least one.
+        batch_size: most streams.
 
     Returns:
-        Streams and the seconds of a step; of equals, the fewest streams.
+        Streams; of equals, the fewest.
+
+    Raises:
+        ValueError: streams outside 1 to the batch size, or nothing recorded.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size: found {batch_size}; allowed: at least 1")
-    tried = [1 << power for power in range(batch_size.bit_length())]
-    times_s = {streams: step_s(streams) for streams in tried}
-    streams = min(tried, key=lambda number: (times_s[number], number))
-    return streams, times_s[streams]
+    if not times_s or not all(1 <= streams <= batch_size for streams in times_s):
+        raise ValueError(f"streams: found {sorted(times_s)}; allowed: 1 to the batch size, {batch_size}")
+    return min(times_s, key=lambda streams: (times_s[streams], streams))

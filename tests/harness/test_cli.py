@@ -188,6 +188,7 @@ def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
     outcome = placerl(*asked, "--results", str(results))
     assert outcome.status == 0
     assert "MAP Table V prints F-F-F" in outcome.out
+    assert re.search(r"pearl24 chooses \S+ with streams = 1", outcome.out)
     assert "measured" not in outcome.out
     assert not results.exists()
 

@@ -58,10 +58,37 @@ def test_balanced_stages_take_equally_long_when_the_units_allow_it() -> None:
 
 
 def test_the_fewest_of_the_equally_fast_streams_win() -> None:
-    assert best_streams(lambda streams: 1.0, 64) == (1, 1.0)
-    assert best_streams(lambda streams: 8 / streams + streams, 64) == (2, 6.0)
-    with pytest.raises(ValueError, match="batch_size: found 0"):
-        best_streams(lambda streams: 1.0, 0)
+    assert best_streams({4: 1.0, 2: 1.0, 1: 1.0}, 64) == 1
+    assert best_streams({streams: 8 / streams + streams for streams in (1, 2, 3, 4, 64)}, 64) == 3
+    with pytest.raises(ValueError, match=r"streams: found \[1, 65\]; allowed: 1 to the batch size, 64"):
+        best_streams({1: 1.0, 65: 1.0}, 64)
+
+
+def in_streams(name: str, times_s: dict[int, float]) -> list[Entry]:
+    """Rows of a learner in more than one stream."""
+    return [
+        Entry(f"learner.step in {n} streams", Target.parse(name), 256, s, s, s, Provenance.MEASURED)
+        for n, s in times_s.items()
+    ]
+
+
+def test_the_choice_takes_each_learner_with_its_best_streams() -> None:
+    """The GPU loses to the CPU in one stream and in sixteen, and wins in four."""
+    rows = table({"torch": 1e-3, "torch:cuda": 2e-3}, {"native": 3e-5})
+    alone = Pearl24().choose(rows, PROBLEM, PLATFORM)
+    assert (str(alone.mapping.learner), alone.settings) == ("torch", {"streams": 1})
+    searched = PerformanceTable([*rows, *in_streams("torch:cuda", {2: 1.5e-3, 4: 5e-4, 16: 1.2e-3})])
+    chosen = Pearl24().choose(searched, PROBLEM, PLATFORM)
+    assert (str(chosen.mapping.learner), chosen.settings) == ("torch:cuda", {"streams": 4})
+    assert chosen.terms_s["learner"] == 5e-4
+    assert ("learner.step in 4 streams", Target.parse("torch:cuda")) in chosen.cells
+
+
+def test_a_learner_that_is_slower_in_streams_works_in_one() -> None:
+    rows = PerformanceTable(
+        [*table({"torch:cuda": 1e-3}, {"native": 3e-5}), *in_streams("torch:cuda", {2: 1e-3, 4: 2e-3})]
+    )
+    assert Pearl24().choose(rows, PROBLEM, PLATFORM).settings == {"streams": 1}
 
 
 def test_the_iteration_includes_the_communication_over_links_and_within_devices() -> None:
