@@ -86,22 +86,28 @@ def best_fanout(frame: pd.DataFrame) -> Finding:
         return Finding(
             Outcome.NO_VERDICT, tuple(ours), f"Only {pairs} rounds, where {FEWEST_PAIRS} are the fewest."
         )
-    if best == [n.value for n in published]:
-        return Finding(Outcome.REPRODUCED, tuple(ours), "The same fanouts are the best.")
-    small, large = best[0], best[-1]
-    if small <= large:
-        return Finding(
-            Outcome.NOT_REPRODUCED, tuple(ours), "The best fanout does not fall as the buffer grows."
-        )
-    # Told apart only if each is faster than the other where it is the best.
-    margins = [
-        _faster(f"buffer of {n:,}: K={b} over K={a}", trees[n, b, True], trees[n, a, True])
-        for n, a, b in ((BUFFERS[0], large, small), (BUFFERS[-1], small, large))
-    ]
-    falls = all(margin.outcome.verdict == "faster" for margin in margins)
-    explanation = "The best fanout falls as the buffer grows" + ("." if falls else ", within the noise.")
-    outcome = Outcome.IN_KIND if falls else Outcome.NO_VERDICT
-    return Finding(outcome, (*ours, *(margin.gain for margin in margins)), explanation)
+    perhaps = [_possibly_best(trees, capacity, k) for capacity, k in zip(BUFFERS, best, strict=True)]
+    said = "; ".join(
+        f"buffer of {capacity:,}: {', '.join(map(str, sorted(some)))}"
+        for capacity, some in zip(BUFFERS, perhaps, strict=True)
+    )
+    small, large = perhaps[0], perhaps[-1]
+    if perhaps == [{n.value} for n in published]:
+        outcome = Outcome.REPRODUCED
+    elif min(small) > max(large):
+        outcome = Outcome.IN_KIND
+    elif max(small) <= min(large):
+        outcome = Outcome.NOT_REPRODUCED
+    else:
+        outcome = Outcome.NO_VERDICT
+    return Finding(outcome, tuple(ours), f"The best, and what is not told apart from it: {said}.")
+
+
+def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
+    """The fanouts that are not told apart, beyond the noise, from that of the smallest time."""
+    mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
+    over = {k: _faster(f"K={best} over K={k}", mine[best], tree) for k, tree in mine.items() if k != best}
+    return {best} | {k for k, faster in over.items() if faster.outcome.verdict != "faster"}
 
 
 def layout_gain(frame: pd.DataFrame) -> Finding:

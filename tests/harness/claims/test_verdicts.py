@@ -1,7 +1,9 @@
 """Verdicts, from rows that should and should not carry them."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import claims
@@ -217,6 +219,35 @@ def test_best_fanout(
     assert found.finding.outcome is outcome
     assert [number.value for number in found.finding.ours[:3]] == list(best)
     assert verdict("PAL-F9-fanout", tmp_path, *rows[:-1]).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fanouts_that_noise_alone_orders_give_no_verdict(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [
+        replace(row, samples=tuple(row.samples[0] * np.exp(rng.normal(0, 0.1, 30))))
+        for capacity in (1_000, 10_000, 100_000)
+        for fanout in (2, 4, 8, 16, 32, 64, 128, 256)
+        for row in tree_rows(capacity, fanout, 1e-6 * (1 + 2e-3 * rng.random()))
+    ]
+    found = verdict("PAL-F9-fanout", tmp_path, *rows).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "not told apart" in found.explanation
+
+
+def test_a_best_fanout_that_is_not_told_apart_from_another_may_still_fall(tmp_path: Path) -> None:
+    """Of two alike in the small buffer either is above the one of the large buffer."""
+    slow = {(1_000, 2): 3, (1_000, 16): 3, (1_000, 32): 3, (100_000, 64): 2, (100_000, 128): 2}
+    slow |= {(capacity, k): 3 for capacity in (10_000, 100_000) for k in (2, 32)} | {(10_000, 16): 2}
+    rows = [
+        row
+        for capacity in (1_000, 10_000, 100_000)
+        for k in (2, 16, 32, 64, 128)
+        for row in tree_rows(capacity, k, 1e-6 * slow.get((capacity, k), 1))
+    ]
+    found = verdict("PAL-F9-fanout", tmp_path, *rows).finding
+    assert found.outcome is Outcome.IN_KIND
+    assert "buffer of 1,000: 64, 128;" in found.explanation
 
 
 @pytest.mark.parametrize(
