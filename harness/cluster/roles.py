@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -18,17 +18,15 @@ import ray
 import torch
 
 from harness.cluster.connection import RESTARTS
+from harness.cluster.shard import Arrays, Drawn, Shard, Standing, Ticket, whole_batches
 from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime.actor import Episode
 from harness.runtime.actor_pool import ActorPlan
-from harness.runtime.compose import Fusion
-from harness.runtime.training import not_overwritten
 from harness.workload import Workload
 
 UNTIL_GONE = -1
 """Calls are made again for as long as Ray starts their role anew: while a machine is dying it takes several tries."""
-Arrays = dict[str, npt.NDArray]
 
 
 @dataclass
@@ -57,27 +55,6 @@ class Told:
         begin_s = perf_counter()
         yield
         self.seconds[term] = self.seconds.get(term, 0.0) + perf_counter() - begin_s
-
-
-class Batch(NamedTuple):
-    """A sampled batch on its way to a learner."""
-
-    columns: Arrays
-    weights: npt.NDArray[np.float32]
-
-
-class Ticket(NamedTuple):
-    """Where batches came from, for the update of their priorities.
-
-    Attributes:
-        process: of the shard; another one holds other items.
-        indices: (B,) rows of each batch.
-        inserted: items that the shard had taken when they were sampled.
-    """
-
-    process: str
-    indices: list[npt.NDArray[np.int64]]
-    inserted: int
 
 
 class _Role:
@@ -136,51 +113,49 @@ class EnvironmentActor(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class ReplayShard(_Role):
-    """A part of the replay, with priorities of its own.
+    """A `Shard` of the replay.
 
     Args:
-        workload: of the shard's own capacity.
-        mapping: what keeps the priorities.
-        seed: of sampling.
+        workload, mapping, seed, shared_seed, number: see `Shard`.
     """
 
-    def __init__(self, workload: Workload, mapping: Mapping, seed: np.random.SeedSequence) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        seed: np.random.SeedSequence,
+        shared_seed: np.random.SeedSequence,
+        number: int,
+    ) -> None:
         super().__init__()
-        storage = compose.storage_of(workload, mapping)
-        fused = Fusion.REPLAY in compose.fusions(workload, mapping, presampled_batches=0)
-        self._replay = compose.replay_of(workload, mapping, storage, Fusion.REPLAY if fused else Fusion.NONE)
-        self._capacity = storage.capacity
-        self._rng = np.random.default_rng(seed)
-        self._inserted = 0
+        self._shard = Shard(workload, mapping, seed, shared_seed, number)
 
     def insert(self, transitions: Arrays) -> Told:
         """Takes what an actor has collected."""
         told = self._told()
         with told.timed("insert"):
-            self._replay.insert(transitions)
-        told.steps = len(transitions["reward"])
-        self._inserted += told.steps
+            told.steps = self._shard.insert(transitions)
         return told
 
-    @ray.method(num_returns=3)
-    def sample(self, batches: int, batch_size: int) -> tuple[list[Batch], Ticket, Told]:
-        """Batches of a size; none while there are not so many items, as after a new start."""
-        told = self._told()
-        drawn = []
-        if len(self._replay) >= batch_size:
-            with told.timed("sample"):
-                drawn = [self._replay.sample(batch_size, self._rng) for _ in range(batches)]
-        ticket = Ticket(self._process, [sample.indices for sample in drawn], self._inserted)
-        return [Batch(sample.batch, sample.weights) for sample in drawn], ticket, told
+    @ray.method(num_returns=2)
+    def standing(self) -> tuple[Standing, Told]:
+        """What it holds, for the shards to sample as one."""
+        return self._shard.standing(), self._told()
 
-    def update(self, ticket: Ticket, td_errors: Sequence[npt.NDArray]) -> Told:
-        """The new priorities of batches that were sampled here, but of items that have been replaced since."""
+    def sample(
+        self, call: int, learners: int, batches: int, batch_size: int, *standings: Standing
+    ) -> tuple[Drawn | Ticket | Told, ...]:
+        """See `Shard.sample`; what was drawn for each learner, the ticket, and what it tells."""
         told = self._told()
-        if ticket.process == self._process:
-            with told.timed("update"):
-                for indices, errors in zip(ticket.indices, td_errors, strict=True):
-                    kept = not_overwritten(indices, self._capacity, self._inserted, ticket.inserted)
-                    self._replay.update_priorities(indices[kept], errors[kept])
+        with told.timed("sample"):
+            drawn, ticket = self._shard.sample(call, learners, batches, batch_size, standings)
+        return *drawn, ticket, told
+
+    def update(self, ticket: Ticket, *td_errors: Sequence[npt.NDArray]) -> Told:
+        """See `Shard.update`."""
+        told = self._told()
+        with told.timed("update"):
+            self._shard.update(ticket, *td_errors)
         return told
 
 
@@ -206,6 +181,8 @@ class LearnerActor(_Role):
     ) -> None:
         super().__init__(threads)
         self._learner = compose.learner_of(workload, mapping, batch_size, seed, threads)
+        self._batch_size = batch_size
+        self._beta = compose.beta_of(workload)
         self._number = number
         self._holds = -1  # the call whose state it has
 
@@ -216,29 +193,37 @@ class LearnerActor(_Role):
 
     @ray.method(num_returns=4)
     def learn(
-        self, call: int, batches: list[Batch], *states: Arrays
+        self, call: int, batches: int, shards: int, *inputs: Any
     ) -> tuple[Arrays, Arrays, list[npt.NDArray], Told]:
-        """A gradient step on each batch.
+        """A gradient step on each batch that is whole.
 
         Args:
-            call: its number.
-            batches: at most one sampling's.
-            states: of every learner after the call before, its own at its number.
+            call: its number, 1 or more.
+            batches: how many were asked of the shards.
+            shards: how many there are.
+            inputs: what each shard has `Drawn` for this learner; then the states of every learner after the call
+                before, its own at its number.
 
         Returns:
-            State, weights to act on, (B,) TD errors of each batch, and what it tells.
+            State, weights to act on, (B,) TD errors of each batch, empty where it was not whole, and what it tells.
         """
         told = self._told()
+        drawn, states = inputs[:shards], inputs[shards:]
         with told.timed("state"):
             if len(states) > 1 or self._holds != call - 1:
                 self._learner.load_state_dict(mean_state(states, self._number))
+        first = ((call - 1) * len(states) + self._number) * batches  # of all learners' gradient steps
+        betas = [self._beta(step) for step in range(first, first + batches)]
         td_errors = []
         with told.timed("learner"):
-            for batch in batches:
-                outcome = self._learner.step(_owned(batch.columns), np.array(batch.weights))
+            for batch in whole_batches(drawn, self._batch_size, betas):
+                if batch is None:
+                    td_errors.append(np.zeros(0, np.float32))
+                    continue
+                outcome = self._learner.step(*batch)
                 td_errors.append(np.array(outcome.td_errors))
                 told.losses = outcome.losses
-        told.steps = len(batches)
+                told.steps += 1
         self._holds = call
         with told.timed("state"):
             state, weights = self._learner.state_dict(), self._learner.parameters()

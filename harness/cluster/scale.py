@@ -5,12 +5,14 @@ Two closed queueing networks, in SimPy:
 - cells: each machine measures a cell, then waits for the single writer (the process that submits tasks and commits
   rows), which serves one at a time;
 - training: each actor collects transitions, hands them to a shard of the replay, and fetches the learner's newest
-  weights over the learner's link; the learner samples from the shards in turn, one call ahead, and updates priorities.
+  weights over the learner's link; the learner samples from all shards together, one call ahead, once each has told the
+  sum of its priorities, and updates priorities.
 
 Assumptions: the service times of one machine hold on all (`Service`), spread uniformly by `SPREAD` about their mean;
-every role has its machine to itself; a link carries `link_bytes_per_s` and the network between links is free; weights
-go from the learner's link to each actor that asks for them, or in a tree from actor to actor; an actor has one
-insertion under way; nothing fails.
+every role has its machine to itself; a call's items are dealt out evenly to the shards, and what a visit takes beyond
+Ray's own share goes by items; a link carries `link_bytes_per_s` and the network between links is free; weights go from
+the learner's link to each actor that asks for them, or in a tree from actor to actor; an actor has one insertion under
+way; nothing fails.
 """
 
 import random
@@ -39,7 +41,8 @@ class Service:
         collect_s: an actor's call, of `collected` transitions.
         collected: transitions of a call.
         insert_s: a shard's, for such a call.
-        sample_s, update_s: a shard's, for the `batches` of a learner's call.
+        sample_s, update_s: of one shard that holds everything, for the `batches` of a learner's call.
+        call_s: Ray's own share of such a visit, however few items it is of.
         learn_s: a learner's call.
         batches: gradient steps of a learner's call.
         weights_bytes: of one version.
@@ -53,10 +56,15 @@ class Service:
     insert_s: float
     sample_s: float
     update_s: float
+    call_s: float
     learn_s: float
     batches: int
     weights_bytes: float
     link_bytes_per_s: float
+
+    def part_s(self, whole_s: float, shards: int) -> float:
+        """A visit to one of so many shards, from what it takes where one holds everything."""
+        return self.call_s + max(0.0, whole_s - self.call_s) / shards
 
 
 @dataclass(frozen=True)
@@ -212,19 +220,23 @@ def simulate_training(
                     yield from link.serve(copy_s)
             model.cycles += 1
 
+    sample_s, update_s = (service.part_s(whole_s, shards) for whole_s in (service.sample_s, service.update_s))
+
+    def visit_all(seconds: float) -> Any:
+        return environment.all_of([environment.process(one.serve(model.spread(seconds))) for one in held])
+
     def sampling(ready: simpy.Store) -> Event:
-        turn = 0
         while True:
-            yield from held[turn % shards].serve(model.spread(service.sample_s))
-            yield ready.put(turn % shards)
-            turn += 1
+            yield visit_all(service.call_s)  # their totals
+            yield visit_all(sample_s)
+            yield ready.put(True)
 
     def learning(ready: simpy.Store) -> Event:
         while True:
-            shard = yield ready.get()
+            yield ready.get()
             yield from learner.serve(model.spread(service.learn_s))
             model.done["calls"] += 1
-            environment.process(held[shard].serve(model.spread(service.update_s)))
+            visit_all(update_s)
             if tree:
                 yield from link.serve(2 * copy_s)
 
@@ -253,8 +265,10 @@ def saturation(service: Service, shards: int) -> dict[str, float]:
     """
     copy_s = service.weights_bytes / service.link_bytes_per_s
     own_s = service.collect_s
-    a_call_s = max(service.learn_s, service.sample_s)
-    left = max(0.0, shards - (service.sample_s + service.update_s) / a_call_s)
+    sample_s = service.call_s + service.part_s(service.sample_s, shards)
+    update_s = service.part_s(service.update_s, shards)
+    a_call_s = max(service.learn_s, sample_s + update_s)
+    left = shards * (1 - (sample_s + update_s) / a_call_s)
     return {
         "writer": (service.cell_s + service.writer_s) / service.writer_s,
         "shards": left * (own_s + service.insert_s + copy_s) / service.insert_s,

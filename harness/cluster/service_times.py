@@ -64,6 +64,7 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
         insert_s=a_call("insert"),
         sample_s=a_call("sample"),
         update_s=a_call("update"),
+        call_s=call_s,
         learn_s=a_call("learner", "state"),
         batches=steps,
         weights_bytes=weights_bytes,

@@ -8,12 +8,15 @@ This process only says what depends on what. It submits rounds of calls, `ahead`
 there; Ray runs a call once its inputs are, and moves these from machine to machine through its object store:
 
     actors      collect(weights)    -> transitions   -> shards   insert
-    shards      sample              -> batches       -> learners learn
+    shards      standing            -> totals        -> shards   sample
+    shards      sample              -> parts         -> learners learn
     learners    learn(states)       -> TD errors     -> shards   update
                                     -> weights       -> actors
                                     -> state         -> learners, of the next round
 
-Weights, transitions and priorities arrive `ahead` rounds late, so that no role waits for another's round trip.
+The shards sample as one replay of all items would (`harness.cluster.shard`), and what actors collect goes to them in
+turn, so that each holds a like part. Weights, transitions and priorities arrive `ahead` rounds late, so that no role
+waits for another's round trip; only the shards wait for one another's totals.
 """
 
 from collections import defaultdict, deque
@@ -89,7 +92,7 @@ class ClusterTraining:
         environment_steps: taken so far, by all actors together.
         restarts: how often Ray has started each role anew.
         nodes: Ray's names of the machines that the roles were on last.
-        fusion: what is fused in the shards.
+        fusion: nothing is fused.
         provenance: of the seconds that it tells.
 
     Raises:
@@ -116,8 +119,7 @@ class ClusterTraining:
         placement = placement or Placement.of(mapping)
         workload = _with_environments(workload, size.actors)
         shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
-        possible = compose.fusions(workload, mapping, presampled_batches=0)
-        self.fusion = Fusion.REPLAY if Fusion.REPLAY in possible else Fusion.NONE
+        self.fusion = Fusion.NONE  # the shards' sampling is their own
         settings = workload.training
         self._environments, self._learning_starts = settings.actors, settings.learning_starts
         self._steps_a_call, self._vector_steps = round_of(
@@ -133,13 +135,13 @@ class ClusterTraining:
         self._losses: dict[str, float] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._submitted_steps = 0
-        self._insertions = 0
+        self._inserted_rounds = 0
         self._call = 0
         self._pending: deque[_Asked] = deque()
         self._collected: deque[list[Any]] = deque()
-        self._tickets: deque[list[tuple[int, Any, Any]]] = deque()
+        self._tickets: deque[tuple[list[Any], list[Any]]] = deque()
 
-        seeds = np.random.SeedSequence(seed).spawn(4)
+        seeds = np.random.SeedSequence(seed).spawn(5)
         plan = compose.actors_of(
             workload, seeds[0], seeds[1], compose.columns_of(workload), self._vector_steps
         )
@@ -150,7 +152,10 @@ class ClusterTraining:
             for part in plan.split(size.actors)
         ]
         made = ReplayShard.options(**share(placement.shards))  # type: ignore[attr-defined]
-        self._shards = [made.remote(shard_workload, mapping, own) for own in seeds[2].spawn(size.shards)]
+        self._shards = [
+            made.remote(shard_workload, mapping, own, seeds[4], number)
+            for number, own in enumerate(seeds[2].spawn(size.shards))
+        ]
         made = LearnerActor.options(**share(placement.learners))  # type: ignore[attr-defined]
         self._learners = [
             made.remote(workload, mapping, self._batch_size, seeds[3], threads, number)
@@ -222,22 +227,44 @@ class ClusterTraining:
         """Submits the calls of one round."""
         this = self._collecting(self._weights.popleft(), self._ahead)
         if len(self._tickets) > self._ahead:
-            for number, ticket, td_errors in self._tickets.popleft():
-                this.append((f"shard {number}", self._shards[number].update.remote(ticket, td_errors)))
-        tickets, made = [], []
+            tickets, td_errors = self._tickets.popleft()
+            for number, (shard, ticket) in enumerate(zip(self._shards, tickets, strict=True)):
+                this.append((f"shard {number}", shard.update.remote(ticket, *td_errors)))
         self._call += 1
+        drawn, tickets = self._sampling(this)
+        made, td_errors = [], []
         for learner, actor in enumerate(self._learners):
-            number = (self._call * len(self._learners) + learner) % len(self._shards)
-            batches, ticket, told = self._shards[number].sample.remote(self._steps_a_call, self._batch_size)
-            this.append((f"shard {number}", told))
-            state, weights, td_errors, told = actor.learn.remote(self._call, batches, *self._states)
+            parts = [each[learner] for each in drawn]
+            state, weights, errors, told = actor.learn.remote(
+                self._call, self._steps_a_call, len(parts), *parts, *self._states
+            )
             this.append((f"learner {learner}", told))
-            tickets.append((number, ticket, td_errors))
+            td_errors.append(errors)
             made.append((state, weights))
-        self._tickets.append(tickets)
+        self._tickets.append((tickets, td_errors))
         self._states = [state for state, _ in made]
         self._weights.append(made[0][1])
         return this
+
+    def _sampling(self, this: _Asked) -> tuple[list[list[Any]], list[Any]]:
+        """Submits the shards' calls of one round; what each draws for every learner, and their tickets."""
+        standings = []
+        for number, shard in enumerate(self._shards):
+            standing, told = shard.standing.remote()
+            this.append(
+                (f"shard {number}", told)
+            )  # before what needs it: an error is named after its own shard
+            standings.append(standing)
+        drawn, tickets = [], []
+        learners = len(self._learners)
+        for number, shard in enumerate(self._shards):
+            *parts, ticket, told = shard.sample.options(num_returns=learners + 2).remote(
+                self._call, learners, self._steps_a_call, self._batch_size, *standings
+            )
+            this.append((f"shard {number}", told))
+            drawn.append(parts)
+            tickets.append(ticket)
+        return drawn, tickets
 
     def _collecting(self, weights: Any, lag: int) -> _Asked:
         """Submits an actor's calls of one round, and the insertion of what was collected `lag` rounds ago."""
@@ -250,10 +277,10 @@ class ClusterTraining:
         self._submitted_steps += self._vector_steps * self._environments
         self._collected.append(collected)
         while len(self._collected) > lag:
-            for transitions in self._collected.popleft():
-                number = self._insertions % len(self._shards)
-                self._insertions += 1
+            for actor_number, transitions in enumerate(self._collected.popleft()):
+                number = shard_of(actor_number, self._inserted_rounds, len(self._shards))
                 this.append((f"shard {number}", self._shards[number].insert.remote(transitions)))
+            self._inserted_rounds += 1
         return this
 
     def _keep(self, this: _Asked) -> None:
@@ -331,6 +358,11 @@ def round_of(environments: int, update_interval: int, learners: int) -> tuple[in
     return steps_a_call, steps_a_call * learners * update_interval // environments
 
 
+def shard_of(actor: int, round_number: int, shards: int) -> int:
+    """Which shard takes what an actor collected in a round: in as many rounds as shards, each takes from each once."""
+    return (actor + round_number) % shards
+
+
 def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> None:
     """See that they fit together, before anything is started.
 
@@ -364,7 +396,7 @@ def _with_environments(workload: Workload, actors: int) -> Workload:
 
 
 def _of_a_shard(workload: Workload, shards: int, batch_size: int) -> Workload:
-    """The workload as one shard of the replay sees it: its part of the items, and of the samplings that beta counts."""
+    """The workload as one shard of the replay sees it: its part of the items."""
     tables = workload.tables()
     tables["training"] |= {
         "presampled_batches": 0,
@@ -372,8 +404,5 @@ def _of_a_shard(workload: Workload, shards: int, batch_size: int) -> Workload:
         "batch_size": batch_size,
         "learning_starts": batch_size,
     }
-    tables["replay"] |= {
-        "capacity": max(2, workload.replay.capacity // shards),
-        "beta_steps": max(1, workload.replay.beta_steps // shards),
-    }
+    tables["replay"] |= {"capacity": max(2, workload.replay.capacity // shards)}
     return workloads.from_tables(tables, "--shards")

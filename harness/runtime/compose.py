@@ -328,8 +328,11 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
     settings = workload.replay
     if not settings.prioritized:
         return UniformReplay(storage)
-    beta = LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
-    options: dict[str, Any] = {"alpha": settings.alpha, "beta": beta, "epsilon": settings.epsilon}
+    options: dict[str, Any] = {
+        "alpha": settings.alpha,
+        "beta": beta_of(workload),
+        "epsilon": settings.epsilon,
+    }
     if fusion is Fusion.NONE:
         tree = _create(
             mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout
@@ -339,6 +342,12 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
         return ConcurrentReplay(storage, fanout=settings.fanout, **options)
     except (ImportError, ValueError) as error:
         raise UserError(mapping, "rmm", mapping.rmm, error) from error
+
+
+def beta_of(workload: Task) -> LinearSchedule:
+    """The exponent of the importance weights, over gradient steps."""
+    settings = workload.replay
+    return LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
 
 
 def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments: Any, **options: Any) -> Any:

@@ -151,8 +151,13 @@ class TestLocal(OnRay):
         assert all(np.isfinite(array).all() for array in found[0][0].values())
 
     def test_actors_and_shards_that_die_are_started_anew_and_told(self, local):
-        training = ClusterTraining(cartpole(), NATIVE, Size(actors=2, shards=2, learners=1), seed=5)
+        item = cartpole(actors=3)  # one actor has twice the other's, and yet
+        training = ClusterTraining(item, NATIVE, Size(actors=2, shards=2, learners=1), seed=5)
         training.warm_up()
+        first, second = (ray.get(shard.standing.remote())[0].items for shard in training._shards)
+        assert abs(first - second) <= training.environment_steps_an_actor * 2, (
+            "as much to each, within a round"
+        )
         for role in (training._actors[1], training._shards[0]):
             kill(role)
         progress = training.advance(600)
