@@ -111,7 +111,7 @@ def cell(item: Workload, batch_size: int, budget_s: float) -> Cell:
         }
         return validate(item, batch_size, budget_s, report, this_machine(), baselines)
 
-    return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured)
+    return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured, item.name)
 
 
 def mappings(item: Workload) -> list[Placement]:

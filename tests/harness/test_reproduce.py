@@ -1,3 +1,4 @@
+import dis
 import os
 import signal
 import subprocess
@@ -82,6 +83,24 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
 def test_no_cell_of_a_tier_has_another_ones_key(name: str) -> None:
     keys = [cell.key for cell in reproduce.plan(TIERS[name])]
     assert len(set(keys)) == len(keys)
+
+
+def reads_rows(cell: Cell) -> bool:
+    """Whether its code uses the run that it is given."""
+    code = cell.measure.__code__
+    return any(instruction.argval == code.co_varnames[0] for instruction in dis.get_instructions(code))
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_a_cell_that_reads_others_rows_is_of_their_chain(name: str) -> None:
+    """Without, a cluster measures it somewhere else, and without their rows."""
+    cells = reproduce.plan(TIERS[name])
+    reading = {cell.key.partition("/")[0]: cell.chain for cell in cells if reads_rows(cell)}
+    assert {"prediction", "run", "compare", "validation"} >= reading.keys() >= {"prediction", "run"}
+    assert "validation" in reading or not any(cell.key.startswith("validation/") for cell in cells)
+    for cell in cells:
+        if reads_rows(cell):
+            assert cell.chain == cell.key.split("/")[1], f"{cell.key}: its workload's"
 
 
 @pytest.mark.parametrize(("built", "minutes"), [(True, 9), (False, 10)])
