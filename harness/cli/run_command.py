@@ -71,6 +71,10 @@ def run(
     reallocate: Annotated[
         bool, typer.Option("--reallocate", help="Move actors to training and back as they are needed.")
     ] = False,
+    replay_beside: Annotated[
+        bool,
+        typer.Option("--replay-beside", help="Replay management and storage in a thread beside the learner."),
+    ] = False,
     fusion: Annotated[
         Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
     ] = None,
@@ -109,6 +113,7 @@ def run(
         overlap=overlap,
         learners=learners,
         reallocate=reallocate,
+        replay_beside=replay_beside,
         fusion=fusion,
     )
     asked, chosen = options.applied(item), Mapping.parse(mapping) if mapping else None
@@ -142,7 +147,15 @@ def run(
 
 def _on_cluster(address: str, options: Options, shards: int, place: str) -> "Asked":
     """What is asked of a cluster; UserError for options that it does not have."""
-    for name in ("threads", "envpool", "presampled_batches", "overlap", "reallocate", "fusion"):
+    for name in (
+        "threads",
+        "envpool",
+        "presampled_batches",
+        "overlap",
+        "reallocate",
+        "replay_beside",
+        "fusion",
+    ):
         if (found := options.given().get(name)) is not None:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")
     with cluster_extra(address):

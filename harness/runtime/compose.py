@@ -241,6 +241,19 @@ def check_processes(workload: Task, processes: int) -> None:
         raise UserError(workload.name, "actor processes", processes, allowed)
 
 
+def check_replay_beside(mapping: Mapping, beside: bool, presampled_batches: int) -> None:
+    """UserError where replay management is to work beside the learner and cannot."""
+    if not beside:
+        return
+    if is_simulated(mapping):
+        raise UserError(
+            mapping, "replay_beside", beside, "False in virtual time, where every device works so"
+        )
+    if presampled_batches < 1:
+        allowed = "at least 1 with replay_beside: the strict loop samples when the last update is done"
+        raise UserError(mapping, "presampled_batches", presampled_batches, allowed)
+
+
 def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False) -> Actors:
     """The actors of a plan, at work.
 

@@ -208,5 +208,6 @@ def start(
         processes=processes or 0,
         learners=options.learners,
         reallocate=options.reallocate,
+        replay_beside=options.replay_beside,
         envpool=envpool,
     )

@@ -28,6 +28,7 @@ class Options:
         overlap: gradient steps, at least, that the actors work beside; 0: they take turns with the learner.
         learners: processes that each differentiate a part of every batch (PAL V-B).
         reallocate: move actors to training and back (PRL Algorithm 1).
+        replay_beside: have replay management and storage work beside the learner, in a thread; needs D > 0.
         fusion: which neighbours run as one call; the most that the mapping allows where None.
     """
 
@@ -39,6 +40,7 @@ class Options:
     overlap: int = 0
     learners: int = 1
     reallocate: bool = False
+    replay_beside: bool = False
     fusion: Fusion | None = None
 
     def given(self) -> dict[str, Any]:
@@ -76,6 +78,7 @@ class Options:
         else:
             compose.check_batches(task, batch_size, self.ahead(task))
             compose.chosen_fusion(task, mapping, self.ahead(task), self.fusion)
+            compose.check_replay_beside(mapping, self.replay_beside, self.ahead(task))
         check_learners(mapping, self.learners, processes, self.overlap, self.reallocate)
         if self.learners > batch_size:
             raise UserError(task.name, "learners", self.learners, f"at most the batch size, {batch_size}")
@@ -88,7 +91,7 @@ class Options:
         """What belongs to a replay, or runs beside it, has no meaning for an algorithm without one."""
         why = "for PPO, which learns from its own latest samples"
         nothing = Options()
-        for name in ("presampled_batches", "overlap", "learners", "reallocate", "fusion"):
+        for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside", "fusion"):
             if (found := getattr(self, name)) != getattr(nothing, name):
                 raise UserError(task.name, name, found, f"{getattr(nothing, name)} {why}")
 

@@ -26,7 +26,7 @@ from harness.provenance import Provenance
 from primitives.learner import Learner
 
 Value = TypeVar("Value")
-_NO_INPUTS: MappingABC[str, int] = {}
+NO_INPUTS: MappingABC[str, int] = {}
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
 HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
 _SENT = (
@@ -41,11 +41,18 @@ _SENT = (
 """Which unit sends to which."""
 
 
-class Made(NamedTuple, Generic[Value]):
+class Made(Generic[Value]):
     """What a call returned, and when it is there, in seconds of the run's time."""
 
-    value: Value
-    ready_s: float
+    __slots__ = ("_value", "ready_s")
+
+    def __init__(self, value: Value, ready_s: float) -> None:
+        self._value, self.ready_s = value, ready_s
+
+    @property
+    def value(self) -> Value:
+        """What it returned."""
+        return self._value
 
 
 class RealTime:
@@ -71,7 +78,7 @@ class RealTime:
         term: str,
         work: Callable[[], Value],
         after_s: float = 0.0,
-        input_bytes: MappingABC[str, int] = _NO_INPUTS,
+        input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
         """Do some work.
 
@@ -109,6 +116,9 @@ class RealTime:
 
     def drain(self) -> None:
         """Let the host go on no sooner than when every unit is free."""
+
+    def close(self) -> None:
+        """End what was started."""
 
 
 class Device(NamedTuple):
@@ -163,7 +173,7 @@ class VirtualTime(RealTime):
         term: str,
         work: Callable[[], Value],
         after_s: float = 0.0,
-        input_bytes: MappingABC[str, int] = _NO_INPUTS,
+        input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
         """See `RealTime.call`."""
         device = self._devices.get(unit)

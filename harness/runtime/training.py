@@ -21,16 +21,37 @@ from harness.runtime.actor import Episode
 from harness.runtime.actor_pool import ActorPlan, ActorPool
 from harness.runtime.actors import Actors, InlineActors
 from harness.runtime.balance import Balance, check_learners, parallel_learner
-from harness.runtime.compose import Fusion, Parts, Task, check_processes, compose, start_actors
+from harness.runtime.compose import (
+    Fusion,
+    Parts,
+    Task,
+    check_processes,
+    check_replay_beside,
+    compose,
+    start_actors,
+)
 from harness.runtime.learner_processes import LearnerProcesses
 from harness.runtime.parallel_updates import ParallelLearner
-from harness.runtime.run_time import HOST, LEARNER, RMM, STORAGE, VirtualTime, time_of, weights_bytes
+from harness.runtime.replay_unit import TimeBeside
+from harness.runtime.run_time import (
+    HOST,
+    LEARNER,
+    RMM,
+    STORAGE,
+    Made,
+    RealTime,
+    VirtualTime,
+    time_of,
+    weights_bytes,
+)
 from harness.runtime.virtual_actors import VirtualActors
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
 
 WARM_UP_GRADIENT_STEPS = 50
 _WARM_UP_ROWS = 256
+_CALLS_A_STEP = 3
+"""Of a gradient step to the replay management: insertion, sampling, update."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,7 @@ class _Counts:
 class _Presampled:
     """A batch that waits for its gradient step, how many items the replay had taken before it, and when it is there."""
 
-    sample: Sample
+    made: Made[Sample]
     items_inserted: int
     ready_s: float
 
@@ -111,6 +132,9 @@ class Training:
     (MAP V-A): D batches are sampled ahead. A row that was overwritten since its batch was sampled keeps the
     priority of its new item (what PRL 3.2.1's collision-free insertion is for).
 
+    With `replay_beside` the D batches are sampled, and priorities updated, while the learner works: otherwise only
+    in virtual time, where a device does that, does D hide anything.
+
     With `overlap` = n > 0 the actor is a unit of its own beside the rest (PRL 3.2): while n gradient steps
     are taken, it collects the environment steps that belong to them, with the weights from before them; its
     transitions are inserted, and the weights handed over, between two such iterations. Everything still
@@ -132,6 +156,8 @@ class Training:
         reallocate: move actors to training and back as they are needed (PRL Algorithm 1); what trains then
             depends on the machine's times. Needs a learner on PyTorch, an overlap and two processes or more.
         envpool: step the environments with EnvPool (`harness.environments.env_pool`).
+        replay_beside: have replay management and storage work beside the learner, in a thread (`replay_unit`); needs
+            D > 0, and devices that are there.
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
         platform: tells the speed of links to simulated devices.
@@ -163,6 +189,7 @@ class Training:
         learners: int = 1,
         reallocate: bool = False,
         envpool: bool = False,
+        replay_beside: bool = False,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
@@ -174,6 +201,7 @@ class Training:
         settings = workload.training
         self._batch_size = settings.batch_size if batch_size is None else batch_size
         ahead = settings.presampled_batches if presampled_batches is None else presampled_batches
+        check_replay_beside(mapping, replay_beside, ahead)
         common = gcd(settings.actors, settings.update_interval)
         # A round is the least that has whole gradient steps and whole vector steps; overlapped iterations
         # are several.
@@ -211,7 +239,11 @@ class Training:
         self.learner, self._rng = parts.learner, parts.rng
         self.fusion = parts.fusion
         self._fused = parts.steps
-        self._time = time_of(mapping, self.learner, self.replay, platform)
+        self._time: RealTime = (
+            TimeBeside(ahead + _CALLS_A_STEP)
+            if replay_beside
+            else time_of(mapping, self.learner, self.replay, platform)
+        )
         self.provenance = self._time.provenance
         self._weights_bytes = weights_bytes(self._time, self.learner)
         item_bytes = self._storage.nbytes // self._storage.capacity
@@ -284,8 +316,9 @@ class Training:
         return self._progress(before)
 
     def close(self) -> None:
-        """End the actors' thread or processes, where there are some, and close the environments."""
+        """End the threads and processes, where there are some, and close the environments."""
         self._acting.close()
+        self._time.close()
         if self._parallel:
             self._parallel.close()
 
@@ -332,8 +365,10 @@ class Training:
             self.replay.insert(transitions)
             self._time.terms_s["insert"] += perf_counter() - start_s
         else:
+            # The actors overwrite their transitions: go on when they are inserted.
             sent = {HOST: len(transitions["reward"]) * self._inserted_bytes}
-            self._time.call(RMM, "insert", lambda: self.replay.insert(transitions), input_bytes=sent)
+            made = self._time.call(RMM, "insert", lambda: self.replay.insert(transitions), input_bytes=sent)
+            _ = made.value
         self._inserted += len(transitions["reward"])
 
     def _gradient_steps(self, number: int) -> None:
@@ -347,7 +382,7 @@ class Training:
         while len(self._presampled) <= self._ahead:
             self._presampled.append(self._sampled())
         next_up = self._presampled.popleft()
-        sample = next_up.sample
+        sample = next_up.made.value
         learnt = self._time.call(
             LEARNER,
             "learner",
@@ -379,19 +414,18 @@ class Training:
 
     def _sampled(self) -> _Presampled:
         gathered_s = self._storage.gather_s
-        made = self._time.call(RMM, "sample", self._sample)
+        # Into the arrays of a batch that has been trained on, where there is one.
+        out = self._spare.pop() if self._spare else None
+        made = self._time.call(
+            RMM, "sample", lambda: self.replay.sample(self._batch_size, self._rng, out=out)
+        )
         ready_s = made.ready_s
         if self._time.is_simulated(RMM):
             # The storage is a unit of its own (MAP Table II), and gathering no part of the tree's cycles.
             gather_s = self._gather_s or self._storage.gather_s - gathered_s
             gather_s += self._time.link_s(RMM, STORAGE, made.value.indices.nbytes)
             ready_s = self._time.charge(STORAGE, "gather", gather_s, made.ready_s)
-        return _Presampled(made.value, self._inserted, ready_s)
-
-    def _sample(self) -> Sample:
-        # Into the arrays of a batch that has been trained on, where there is one.
-        out = self._spare.pop() if self._spare else None
-        return self.replay.sample(self._batch_size, self._rng, out=out)
+        return _Presampled(made, self._inserted, ready_s)
 
     def _counts(self) -> _Counts:
         spent_s = self._time.terms_s

@@ -27,6 +27,7 @@ def check(options, mapping=TORCH, name="cartpole-dqn"):
         {},
         {"actors": 4, "processes": 2, "overlap": 8},
         {"presampled_batches": 50},
+        {"presampled_batches": 1, "replay_beside": True},
         {"learners": 2},
         {"actors": 2, **PARALLEL},
         {"fusion": Fusion.NONE},
@@ -44,6 +45,7 @@ def test_what_can_run_passes(options):
         ({"processes": 2}, TORCH, "actor processes: found 2; allowed: 0 to training.actors, 1"),
         ({"presampled_batches": 10**6}, TORCH, "presampled_batches: found 1000000; allowed: 0 to"),
         ({"presampled_batches": 1, "fusion": Fusion.STEP}, NATIVE, "fusion: found step; allowed: none, replay"),
+        ({"replay_beside": True}, TORCH, "presampled_batches: found 0; allowed: at least 1 with replay_beside"),
         ({"learners": 2}, NATIVE, "learner: found native; allowed: torch"),
         ({"learners": 33}, TORCH, "learners: found 33; allowed: at most the batch size, 32"),
         ({"learners": 2, "actors": 2, **PARALLEL}, TORCH, "learners: found 2; allowed: 1 with re-allocation"),
@@ -61,6 +63,7 @@ def test_what_cannot_run_is_refused(options, mapping, words):
     [
         ({"presampled_batches": 5}, "presampled_batches: found 5; allowed: None for PPO"),
         ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
+        ({"replay_beside": True}, "replay_beside: found True; allowed: False for PPO"),
         ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
         ({"fusion": Fusion.NONE}, "fusion: found none; allowed: None for PPO"),
     ],
