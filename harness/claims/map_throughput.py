@@ -7,7 +7,7 @@ import pandas as pd
 from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.map_tables import FPGA_AND_GPU
-from harness.claims.number import Number, from_text, merge_rows, ratio
+from harness.claims.number import Number, from_text, merge_rows, ratio, shortfall
 from harness.provenance import Provenance
 
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
@@ -159,16 +159,16 @@ def shared_gpu(frame: pd.DataFrame) -> Finding:
     losses = []
     for (workload, size), mine in sorted(found.items()):
         if len(mine) == 2:
-            kept = ratio("kept", mine[True], mine[False])
-            low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
             name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
-            source = "1 - best shared / best apart"
-            loss = 100 * (1 - kept.value)
-            losses.append(Number(name, loss, "%", kept.provenance, source, low, high, kept.rows))
+            losses.append(shortfall(name, mine[True], mine[False]))
     if not losses:
         return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
     if noisy(frame.loc[list(merge_rows(losses))]):
         return Finding(Outcome.NO_VERDICT, tuple(losses), "Some rows are too noisy.")
-    costs = sum((n.value if n.low is None else n.low) > 0 for n in losses)
-    said = f"It costs throughput in {costs} of {len(losses)} cells."
-    return Finding(Outcome.IN_KIND if costs == len(losses) else Outcome.NOT_REPRODUCED, tuple(losses), said)
+    costs, free = (sum(holds) for holds in zip(*((n.above(0), n.below(0)) for n in losses), strict=True))
+    said = (
+        f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."
+    )
+    if costs == len(losses):
+        return Finding(Outcome.IN_KIND, tuple(losses), said)
+    return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)

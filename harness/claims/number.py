@@ -54,6 +54,14 @@ class Number:
     rows: tuple[int, ...] = ()
     digits: int = SIGNIFICANT_DIGITS
 
+    def above(self, limit: float) -> bool:
+        """Whether its whole interval is above a limit; False without an interval."""
+        return self.low is not None and self.low > limit
+
+    def below(self, limit: float) -> bool:
+        """Whether its whole interval is below a limit; False without an interval."""
+        return self.high is not None and self.high < limit
+
     def __str__(self) -> str:
         unit = {"ratio": "x", "1": "", "count": "", "%": "%"}.get(self.unit, f" {self.unit}")
         interval = ""
@@ -107,6 +115,14 @@ def ratio(quantity: str, a: Number, b: Number) -> Number:
         high,
         merge_rows((a, b)),
     )
+
+
+def shortfall(quantity: str, a: Number, b: Number) -> Number:
+    """How far a stays behind b, 1 - a / b in percent, with the interval of their `ratio`; raises as it does."""
+    kept = ratio(quantity, a, b)
+    low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
+    source = f"1 - {kept.source}"
+    return Number(quantity, 100 * (1 - kept.value), "%", kept.provenance, source, low, high, kept.rows)
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:

@@ -137,19 +137,38 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
     for (workload, size, baseline), machines in sorted(best.items()):
         pairs = [on for on in machines.values() if len(on) == 2]
         if len(pairs) > 1:
-            values = [portability([on[part].value for on in pairs]) for part in ("ours", "theirs")]
-            every = [n for on in pairs for n in on.values()]
             name = f"{workload}, batch size {size}: portability over {len(pairs)} machines, over {baseline}'s"
-            source = "harmonic means of the best throughput of each machine"
-            provenance = weakest(*(n.provenance for n in every))
-            ours.append(
-                Number(name, values[0] / values[1], "ratio", provenance, source, rows=merge_rows(every))
-            )
+            means = [_portability([on[part] for on in pairs]) for part in ("ours", "theirs")]
+            ours.append(ratio(name, *means))
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_PLATFORMS)
-    higher = sum(n.value > 1 for n in ours)
-    said = f"Higher than the library's in {higher} of {len(ours)}. Other machines than the paper's."
-    return Finding(Outcome.IN_KIND if higher == len(ours) else Outcome.NOT_REPRODUCED, tuple(ours), said)
+    higher, lower = (sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in ours), strict=True))
+    said = (
+        f"Higher than the library's in {higher} of {len(ours)} beyond the noise, lower in {lower}. Other machines than "
+        "the paper's."
+    )
+    if noisy(everywhere.loc[list(merge_rows(ours))]):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{said} Some rows are too noisy.")
+    if higher == len(ours):
+        return Finding(Outcome.IN_KIND, tuple(ours), said)
+    return Finding(Outcome.NOT_REPRODUCED if lower else Outcome.NO_VERDICT, tuple(ours), said)
+
+
+def _portability(best: list[Number]) -> Number:
+    """The harmonic mean of each machine's best throughput, with the interval that theirs allow."""
+    lows = [n.low for n in best if n.low is not None]
+    highs = [n.high for n in best if n.high is not None]
+    known = len(lows) == len(highs) == len(best)
+    return Number(
+        "harmonic mean of each machine's best throughput",
+        portability([n.value for n in best]),
+        "1/s",
+        weakest(*(n.provenance for n in best)),
+        "",
+        portability(lows) if known else None,
+        portability(highs) if known else None,
+        merge_rows(best),
+    )
 
 
 def user_code(_: pd.DataFrame) -> Finding:

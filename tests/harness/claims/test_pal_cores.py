@@ -1,5 +1,6 @@
 """Verdicts on PAL's figures over cores from made-up rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,25 @@ def test_throughput_that_grows_and_then_does_not_is_pals(
     assert len(found.ours) == 4
 
 
-@pytest.mark.parametrize(("other", "outcome"), [(250, Outcome.IN_KIND), (400, Outcome.NOT_REPRODUCED)])
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [
+        (250, Outcome.IN_KIND),
+        (286, Outcome.IN_KIND),  # 2% slower, and 4% at the ends of the intervals
+        (290, Outcome.NO_VERDICT),  # 3% slower: its interval holds 5%
+        (299, Outcome.NO_VERDICT),
+        (400, Outcome.NOT_REPRODUCED),
+    ],
+)
 def test_equation_5_is_judged_by_the_fastest_split(tmp_path: Path, other: float, outcome: Outcome) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, other), (3, 1, 90.0)]
     frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
-    assert pal_cores.split_of_cores(frame).outcome is outcome
+    found = pal_cores.split_of_cores(frame)
+    assert found.outcome is outcome
+    assert found.ours[-1].value == pytest.approx(100 * (1 - 280 / other))
+    unsure = replace(row(TRAINING, 2, 2, other), low=None, high=None)
+    rows = [*curves(4), unsure, *(row(TRAINING, a, b, rate) for a, b, rate in runs if (a, b) != (2, 2))]
+    assert pal_cores.split_of_cores(frame_of(tmp_path / "unsure", *rows)).outcome is Outcome.NO_VERDICT
 
 
 def test_without_rows_nothing_is_found(tmp_path: Path) -> None:

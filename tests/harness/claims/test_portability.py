@@ -55,6 +55,8 @@ def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
     assert found.outcome is Outcome.IN_KIND
     assert found.ours[0].value == pytest.approx(30)
     assert verdict("MAP-F13-sharing", tmp_path, *rows(130)).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("MAP-F13-sharing", tmp_path, *rows(101)).finding.outcome is Outcome.NO_VERDICT
+    assert verdict("MAP-F13-sharing", tmp_path, *rows(99)).finding.outcome is Outcome.NO_VERDICT
     assert verdict("MAP-F13-sharing", tmp_path, *rows(70)[1:]).finding.outcome is Outcome.NOT_RUN
 
 
@@ -91,6 +93,22 @@ def test_portability_over_the_machines_of_a_merged_store(tmp_path: Path) -> None
     one = merged(tmp_path / "one.sqlite", rates(100, 50))
     (alone,) = claims.evaluate(one, "PRL-T3-platform-portability")
     assert alone.finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("ours", "outcome"),
+    [((100, 400), Outcome.IN_KIND), ((51, 101), Outcome.NO_VERDICT), ((40, 90), Outcome.NOT_REPRODUCED)],
+)
+def test_portability_over_machines_counts_beyond_the_noise(
+    ours: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    frame = merged(tmp_path / "two.sqlite", rates(ours[0], 50), rates(ours[1], 100))
+    (found,) = claims.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is outcome
+    (number,) = found.finding.ours
+    assert number.low is not None
+    assert number.high is not None
+    assert number.low == pytest.approx(number.value * 0.99 / 1.01)
 
 
 def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
