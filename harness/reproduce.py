@@ -20,6 +20,7 @@ from harness import (
     profiling,
     relaxed_training,
     roofs,
+    shared_networks,
     simulated_array,
     simulated_profile,
     training_run,
@@ -249,7 +250,7 @@ def relaxed_cells(tier: Tier) -> list[Cell]:
 
 
 def experiment_cells(tier: Tier) -> list[Cell]:
-    """Actors and learners against cores; PPO's accelerator simulated, its iterations and its environments' steps."""
+    """Actors and learners against cores; PPO's accelerator simulated, its iterations, environments and networks."""
 
     def alone(
         measure: Callable[[Report], list[Measurement]],
@@ -258,7 +259,13 @@ def experiment_cells(tier: Tier) -> list[Cell]:
 
     return [
         Cell(f"claim/{key}", estimate_s, alone(measure))
-        for module in (core_scaling, accelerator_simulation, ppo_iterations, environment_steps)
+        for module in (
+            core_scaling,
+            accelerator_simulation,
+            ppo_iterations,
+            environment_steps,
+            shared_networks,
+        )
         for key, estimate_s, measure in module.experiments(tier.name)
     ]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.number import Number, merge_rows
-from harness.provenance import weakest
+from harness.provenance import Provenance, weakest
 
 
 class Outcome(StrEnum):
@@ -48,6 +48,28 @@ class Finding:
             raise ValueError(f"needs: found {self.needs!r}; allowed: set exactly for {Outcome.NOT_RUN}")
         if self.outcome not in (Outcome.NOT_RUN, Outcome.NO_VERDICT) and not self.ours:
             raise ValueError(f"ours: found none; allowed for {self.outcome}: at least one number")
+        published = all(number.provenance is Provenance.PUBLISHED for number in self.ours)
+        if self.outcome in (Outcome.REPRODUCED, Outcome.IN_KIND) and published:
+            raise ValueError(
+                f"ours: found the paper's numbers alone; allowed for {self.outcome}: one of ours"
+            )
+
+
+def among_themselves(
+    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = ""
+) -> Finding:
+    """What a paper's own numbers say of one another: they can contradict a statement, and reproduce nothing.
+
+    Args:
+        agree: whether they bear the statement out.
+        ours: what follows from them.
+        said: how.
+        needs: what a run would need.
+        apart: said instead where they do not agree.
+    """
+    if agree:
+        return Finding(Outcome.NOT_RUN, ours, f"The paper's own numbers agree. {said}".strip(), needs=needs)
+    return Finding(Outcome.INCONSISTENT, ours, apart or said)
 
 
 Check = Callable[[pd.DataFrame], Finding]

@@ -5,11 +5,12 @@ from itertools import pairwise, product
 import pandas as pd
 
 from harness.claims import published
-from harness.claims.base import Finding, Outcome
+from harness.claims.base import Finding, among_themselves
 from harness.claims.number import Number, from_cell, from_text, ratio
 from harness.ppo_iterations import table_2
 
 TABLE = "ppo_table_2"
+NEEDS = "PPO's iterations on CPU, CPU-GPU and CPU-FPGA with host, transfers and accelerator together"
 BENCHMARKS = tuple(
     f"{robot}, {library}" for library in ("Spinning Up", "Baselines") for robot in ("Hopper", "Humanoid")
 )
@@ -50,7 +51,7 @@ def trajectory(_: pd.DataFrame) -> Finding:
         "Both ends are gains over the CPU alone, the low one Pong's; over CPU-GPU, the other baseline that the "
         "sentence covers, the gain goes down further."
     )
-    return Finding(Outcome.REPRODUCED if agrees else Outcome.INCONSISTENT, ours, said)
+    return among_themselves(agrees, ours, said, needs=NEEDS)
 
 
 def over_each_base(_: pd.DataFrame) -> Finding:
@@ -59,8 +60,7 @@ def over_each_base(_: pd.DataFrame) -> Finding:
     places = [(b, column) for b in BENCHMARKS for letter in "MN" for column in _columns(b, letter)]
     ours = tuple(_range([_gain(*place, base) for place in places])[1] for base in ("CPU", "CPU-GPU"))
     agrees = _prints(ours[0].value, over_cpu) and _prints(ours[1].value, over_gpu)
-    outcome = Outcome.REPRODUCED if agrees else Outcome.INCONSISTENT
-    return Finding(outcome, ours, "Both from columns M and N of Table 2.")
+    return among_themselves(agrees, ours, "Both from columns M and N of Table 2.", needs=NEEDS)
 
 
 def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
@@ -89,8 +89,8 @@ def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
         f"Of {len(rates)} pairs of throughputs {len(fewer)} are not higher for Hopper; of {len(gains)} pairs of gains "
         f"{len(less)} are not."
     )
-    outcome = Outcome.INCONSISTENT if fewer or less else Outcome.REPRODUCED
-    return Finding(outcome, (*_range(rates), *_range(gains)), said)
+    numbers = (*_range(rates), *_range(gains))
+    return among_themselves(not fewer and not less, numbers, said, needs=NEEDS)
 
 
 def minibatches(_: pd.DataFrame) -> Finding:
@@ -111,8 +111,8 @@ def minibatches(_: pd.DataFrame) -> Finding:
         if falls
         else "Not every benchmark loses 10% on CPU and CPU-GPU."
     )
-    outcome = Outcome.REPRODUCED if falls and not fallen else Outcome.INCONSISTENT
-    return Finding(outcome, tuple(n for numbers in kept.values() for n in numbers), said)
+    found = tuple(n for numbers in kept.values() for n in numbers)
+    return among_themselves(falls and not fallen, found, said, needs=NEEDS)
 
 
 def printed_twice(_: pd.DataFrame) -> Finding:
@@ -131,7 +131,7 @@ def printed_twice(_: pd.DataFrame) -> Finding:
         f"Of {len(twice)} throughputs of one and the same N, T, M and K that are printed twice, {len(apart)} differ by "
         "more than 5%."
     )
-    return Finding(Outcome.INCONSISTENT if apart else Outcome.REPRODUCED, tuple(twice), said)
+    return among_themselves(not apart, tuple(twice), said, needs=NEEDS)
 
 
 def more_agents(_: pd.DataFrame) -> Finding:
@@ -154,8 +154,7 @@ def more_agents(_: pd.DataFrame) -> Finding:
         f"Of {len(steps)} steps to more agents {len(falls)} do not raise the throughput; the gain over CPU-GPU is the "
         f"largest with 16 agents for {sum(best)} of {len(best)} benchmarks."
     )
-    holds = not falls and all(best)
-    return Finding(Outcome.REPRODUCED if holds else Outcome.INCONSISTENT, (*_range(steps), *falls), said)
+    return among_themselves(not falls and all(best), (*_range(steps), *falls), said, needs=NEEDS)
 
 
 def longer_trajectories(_: pd.DataFrame) -> Finding:
@@ -167,5 +166,4 @@ def longer_trajectories(_: pd.DataFrame) -> Finding:
         spreads.append(ratio(f"{row}: most over least", cells[-1], cells[0]))
     within = sum(spread.value <= ROUGHLY for spread in spreads)
     said = f"Within {ROUGHLY - 1:.0%} of each other on {within} of {len(spreads)} benchmarks and platforms."
-    outcome = Outcome.REPRODUCED if within == len(spreads) else Outcome.INCONSISTENT
-    return Finding(outcome, _range(spreads), said)
+    return among_themselves(within == len(spreads), _range(spreads), said, needs=NEEDS)
