@@ -1,8 +1,11 @@
 """`make asv`: the benchmarks on two commits, interleaved; fails on a regression larger than the noise.
 
-A case is slower when asv finds its samples different and its median more than `FACTOR` times as long. With a hundred
-cases on a machine that others use too, one of them may look so by chance: what looks slower is measured again, and
-counts only when it looks slower twice.
+A case looks slower when asv finds its samples different and its median more than `FACTOR` times as long. But the
+samples of one process share its luck, and with a hundred cases on a machine that others use too some look slower by
+chance. So what looks slower is measured `CONFIRMATIONS` times more, in new processes, and counts when it looks slower
+every time and the interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a small
+slowdown, a noisy one at a larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail
+an unchanged tree.
 """
 
 import argparse
@@ -12,7 +15,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-FACTOR = 1.5
+import numpy as np
+from scipy.stats import t
+
+FACTOR = 1.1
+CONFIRMATIONS = 5
+FALSE_ALARM = 0.01
 _SLOWER = re.compile(r"^\|\s*\+\s*\|.*\|\s*(?P<ratio>[\d.]+)\s*\|\s*(?P<name>\S.*?)\s*\|\s*$")
 ASV = Path(sys.executable).with_name("asv")
 
@@ -55,14 +63,33 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
     return slower
 
 
+def least_ratio(ratios: Sequence[float], chance: float) -> float:
+    """The end of the interval of the geometric mean, below which the true ratio lies with a small chance.
+
+    Args:
+        ratios: of independent comparisons, two or more; their logarithms are taken to be normal (Student's t).
+        chance: between 0 and 1.
+    """
+    logarithms = np.log(ratios)
+    error = logarithms.std(ddof=1) / np.sqrt(len(logarithms))
+    return float(np.exp(logarithms.mean() - t.ppf(1 - chance, len(logarithms) - 1) * error))
+
+
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """The cases that are slower twice; arguments as `compared`."""
+    """The cases that are slower beyond their noise, with the mean ratio of their times; arguments as `compared`."""
     first = compared(folder, before, after, only)
-    if not first:
-        return {}
-    print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
-    again = compared(folder, before, after, "|".join(map(re.escape, first)))
-    return {name: ratio for name, ratio in again.items() if name in first}
+    ratios: dict[str, list[float]] = {name: [] for name in first}
+    for _ in range(CONFIRMATIONS):
+        if not ratios:
+            break
+        print(f"\nMeasured again, as it looks slower: {', '.join(ratios)}\n", flush=True)
+        again = compared(folder, before, after, "|".join(map(re.escape, ratios)))
+        ratios = {name: [*found, again[name]] for name, found in ratios.items() if name in again}
+    return {
+        name: float(np.exp(np.log(found).mean()))
+        for name, found in ratios.items()
+        if least_ratio(found, FALSE_ALARM / len(first)) > FACTOR
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     for name, ratio in found.items():
-        print(f"slower: {name}: {ratio:g} times as long")
+        print(f"slower: {name}: {ratio:.3g} times as long")
     print(
         f"{len(found)} regressions from {options.before} to {options.after}, beyond {FACTOR} times and the noise"
     )

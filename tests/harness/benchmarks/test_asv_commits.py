@@ -1,8 +1,11 @@
 """What `make asv` makes of asv's table, and what it does about a case that looks slower once."""
 
+import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.benchmarks import asv_check, asv_commits
@@ -21,23 +24,95 @@ def test_slower_cases_are_read_from_the_table_and_faster_ones_are_not() -> None:
     assert asv_commits.slower_in("BENCHMARKS NOT SIGNIFICANTLY CHANGED.") == {}
 
 
-@pytest.mark.parametrize(
-    ("second", "expected"), [({SLOW: 1.9}, {SLOW: 1.9}), ({}, {}), ({"another": 3.0}, {})]
-)
-def test_only_what_is_slower_twice_counts(
-    second: dict[str, float], expected: dict[str, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [{SLOW: 2.0}, second]
-    asked = []
+Compare = Callable[..., dict[str, float]]
+
+
+def answering(*tables: dict[str, float]) -> tuple[Compare, list[str]]:
+    """A comparison that answers with made tables, the last one again and again; and what it was asked for."""
+    asked: list[str] = []
 
     def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
         asked.append(only)
-        return runs[len(asked) - 1]
+        return tables[min(len(asked), len(tables)) - 1]
+
+    return compared, asked
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected", "comparisons"),
+    [
+        ([{}], {}, 1),
+        ([{SLOW: 2.0}, {}], {}, 2),
+        ([{SLOW: 2.0}, {SLOW: 2.0}, {"another": 3.0}], {}, 3),
+        ([{SLOW: 2.0}, {SLOW: 1.9}], {SLOW: 1.9}, 6),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.41, 1.38, 1.4, 1.42, 1.39))], {SLOW: 1.4}, 6),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.12, 2.6, 1.15, 1.9, 1.2))], {}, 6),
+    ],
+)
+def test_only_what_is_slower_every_time_and_beyond_its_noise_counts(
+    tables: list[dict[str, float]],
+    expected: dict[str, float],
+    comparisons: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same mean of 1.5 counts where it is steady; the first comparison, which chose the case, does not count."""
+    compared, asked = answering(*tables)
+    monkeypatch.setattr(asv_commits, "compared", compared)
+    assert asv_commits.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
+    assert len(asked) == comparisons
+    assert asked[0] == ""
+    assert all("sample" in only for only in asked[1:])
+
+
+def runs_with(
+    times: dict[str, float], noise: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, float]:
+    """The regressions where processes have luck of their own, which asv takes for a difference every time."""
+    rng = np.random.default_rng(seed)
+
+    def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+        luck = np.exp(rng.normal(0, noise, len(times)))
+        made = {name: ratio * float(one) for (name, ratio), one in zip(times.items(), luck, strict=True)}
+        return {name: r for name, r in made.items() if r > asv_commits.FACTOR and re.search(only, name)}
 
     monkeypatch.setattr(asv_commits, "compared", compared)
-    assert asv_commits.regressions(Path(), "a", "b") == expected
-    assert asked[0] == ""
-    assert "sample" in asked[1]
+    return asv_commits.regressions(Path(), "a", "b")
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1, 0.3])
+def test_an_unchanged_tree_of_a_hundred_cases_passes_however_noisy(
+    noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {f"case {number:03}": 1.0 for number in range(100)}
+    assert [seed for seed in range(100) if runs_with(times, noise, seed, monkeypatch)] == []
+
+
+@pytest.mark.parametrize(("slowdown", "noise"), [(1.2, 0.01), (1.4, 0.03), (2.0, 0.08)])
+def test_a_slowdown_is_caught_that_is_larger_than_the_cases_own_noise(
+    slowdown: float, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {f"case {number:03}": 1.0 for number in range(100)} | {SLOW: slowdown}
+    caught = [seed for seed in range(100) if SLOW in runs_with(times, noise, seed, monkeypatch)]
+    assert len(caught) >= 99
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [(None, 0), (("same", asv_check.ONLY), 1), (("same", ""), 1), (("slow", asv_check.ONLY), 1)],
+)
+def test_the_check_looks_at_every_case_too(
+    wrong: tuple[str, str] | None, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+        slower = {f"primitives.Primitives.time_call('a/32', '{asv_check.SLOWED}')": 2.0}
+        found = after == "slow"
+        return slower if found is not ((after, only) == wrong) else {}
+
+    monkeypatch.setattr(asv_commits, "regressions", regressions)
+    monkeypatch.setattr(asv_check, "commits", lambda repository, folder: ("start", "same", "slow"))
+    monkeypatch.setattr(asv_check, "_git", lambda folder, *arguments: "")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: None)
+    assert asv_check.main(["--times", "2"]) == status
 
 
 def test_an_asv_that_fails_is_no_regression_and_no_pass(
