@@ -152,11 +152,20 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
     ):
         table.add_column(column)
     for row in rows:
-        value = row.reason if row.value is None else f"{row.value:.4g}"
+        value = value_text(row)
         interval = "" if row.low is None or row.high is None else f"{row.low:.4g} to {row.high:.4g}"
         state = str(row.provenance) if row.status == "ok" else f"{row.provenance}, {row.status}"
+        if row.status == "not_run":  # no number: nothing was simulated or measured
+            state = ""
         table.add_row(row.primitive, row.backend, row.device, row.quantity, value, interval, row.unit, state)
     out.print(table)
+
+
+def value_text(row: Measurement) -> str:
+    """A row's value, or in its place why there is none."""
+    if row.value is not None:
+        return f"{row.value:.4g}"
+    return f"not run: {row.reason.removeprefix('not run: ')}" if row.status == "not_run" else row.reason
 
 
 def _in_short(values: str, most: int = 4) -> str:

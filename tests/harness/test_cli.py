@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import claims, cli, workload
+from harness.cli.common import print_rows
 from harness.mapping import STRATEGIES
 from harness.provenance import Provenance
 from harness.runtime.training import Progress, Training
@@ -84,6 +85,21 @@ def test_doctor_as_json_says_which_backends_run_and_why_others_do_not(placerl: P
     assert description["cpu"]["usable_cores"] >= 1
     for backend in description["backends"]:
         assert backend["available"] == (backend["reason"] == "")
+
+
+@pytest.mark.parametrize("reason", ["needs tensor units", "not run: needs tensor units"])
+def test_what_was_not_run_says_what_it_needs_and_is_of_no_provenance(
+    capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    """DESIGN: what cannot run here reads `not run: needs X`; nothing was simulated, measured or modelled."""
+    row = Measurement(
+        suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.SIMULATED,
+        status="not_run", reason=reason,
+    )  # fmt: skip
+    print_rows([row], "title", as_json=False)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "tensor" in line)
+    cells = [cell.strip() for cell in line.split("│")[1:-1]]
+    assert cells == ["p", "", "", "q", "not run: needs tensor units", "", "s", ""]
 
 
 def test_an_unknown_workload_is_refused_with_the_known_ones(placerl: Placerl, tmp_path: Path) -> None:
