@@ -24,6 +24,13 @@ class Gain:
     verdict: str
 
 
+def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
+    """As `gains` of some baselines, where both sides had a CUDA device."""
+    rows = records(select(frame, suite="compare", quantity=RATIO))
+    there = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
+    return tuple(gain for name in baselines for gain in gains(frame, name) if there & set(gain.ratio.rows))
+
+
 def gains(frame: pd.DataFrame, baseline: str) -> tuple[Gain, ...]:
     """This project's throughput over a baseline's, a gain for each workload and batch size.
 

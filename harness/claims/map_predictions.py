@@ -11,7 +11,7 @@ import pandas as pd
 
 from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
-from harness.claims.number import Number, from_text, ratio
+from harness.claims.number import Number, from_text, shortfall
 from harness.mapping import Loop
 from harness.mapping.map_tpds23 import MapTpds23
 from harness.provenance import Provenance, weakest
@@ -108,13 +108,8 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
             continue
         (fastest,) = records(mine.nsmallest(1, "value"))
         optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
-        share = ratio("share", number(run, "achieved"), optimum)
-        low = None if share.high is None else 100 * (1 - share.high)
-        high = None if share.low is None else 100 * (1 - share.low)
-        gap = 100 * (1 - share.value)
         name = f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: gap to the optimum"
-        source = "1 - achieved GPS x time of the fastest learner step"
-        gaps.append(Number(name, gap, "%", share.provenance, source, low, high, share.rows))
+        gaps.append(shortfall(name, number(run, "achieved"), optimum))
     if not gaps:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     limit = from_text("MAP.optimum_gap")[0].value

@@ -10,6 +10,7 @@ from harness.provenance import Provenance
 
 FPGA_AND_GPU = "a CUDA device and FPGA primitives (simulated)"
 RLLIB_BESIDE = f"the baseline RLlib beside MAP's mappings, {FPGA_AND_GPU}"
+NEEDS_WATTS = f"watts of every device while it trains, which no run here reads yet, {FPGA_AND_GPU}, RLlib"
 BYTES_A_NODE = 4  # a priority of 32 bits
 
 
@@ -164,6 +165,4 @@ def table_7(_: pd.DataFrame) -> Finding:
     efficiency = [from_cell("map_table_7", "CartPole, DDPG", f"{s} efficiency") for s in ("MAP", "RLlib")]
     gain = ratio("CartPole: gain in GPS/W, from the table", *efficiency)
     explanation = "The text's gain is the table's largest; nothing of it was measured here."
-    return Finding(
-        Outcome.NOT_RUN, (gain,), explanation, needs=f"watts of every device, {FPGA_AND_GPU}, RLlib"
-    )
+    return Finding(Outcome.NOT_RUN, (gain,), explanation, needs=NEEDS_WATTS)

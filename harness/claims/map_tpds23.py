@@ -235,8 +235,9 @@ CLAIMS = (
         "VII-E, Fig. 14",
         "Gain over RLlib",
         from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"),
-        f"the baseline RLlib, {FPGA_AND_GPU}",
+        map_throughput.NEEDS_RLLIB_ON_GPU,
         map_throughput.rllib,
+        ("compare/",),
     ),
     Claim(
         "MAP-F14-CartPole",
@@ -273,7 +274,7 @@ CLAIMS = (
         "VII-E, Table VII",
         "Gradient steps per second and watt, and their gain over RLlib",
         from_text("MAP.power_efficiency_gain"),
-        f"watts of every device, {FPGA_AND_GPU}, RLlib",
+        map_tables.NEEDS_WATTS,
         map_tables.table_7,
     ),
 )

@@ -13,7 +13,9 @@ from harness.mapping.actors_learners import Allocation, allocate
 from harness.provenance import Provenance
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
-NEEDS_CONVERGENCE = "returns over time beside RLlib, over numbers of cores, a CUDA device"
+NEEDS_CONVERGENCE = (
+    "returns over time beside RLlib's over numbers of cores, which no experiment makes yet, and a CUDA device"
+)
 LINEAR = 0.8
 """Cores count as used in proportion where they bring at least this share of what each core of one alone does."""
 SATURATED = 1.15

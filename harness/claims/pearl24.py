@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from harness.claims import devices, relaxed_reward
+from harness.claims import devices, pearl24_runs, relaxed_reward
 from harness.claims import pearl24_portability as checks
 from harness.claims.base import NOTHING, Claim, Finding, Outcome
 from harness.claims.comparisons import gains
-from harness.claims.number import from_text, ratio
+from harness.claims.number import from_text
 
 LIBRARIES = ("sb3", "rllib")
 
@@ -25,19 +25,6 @@ def libraries(frame: pd.DataFrame) -> Finding:
     if faster == len(ours):
         return Finding(Outcome.IN_KIND, ours, explanation)
     return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
-
-
-def earlier_work(_: pd.DataFrame) -> Finding:
-    """PRL 6.4: experiences per second for the peak that was there, from the numbers of the text."""
-    eps, peak, other_eps, other_peak = from_text(
-        "PRL.cartpole_eps", "PRL.cartpole_peak", "PRL.other_work_eps", "PRL.other_work_peak"
-    )
-    ours = (
-        ratio("experiences per second over the earlier work's, from the text", eps, other_eps),
-        ratio("peak over the earlier work's, from the text", peak, other_peak),
-    )
-    explanation = "The two percentages follow from the text's own numbers; nothing of it was measured here."
-    return Finding(Outcome.NOT_RUN, ours, explanation, needs="an FPGA replay manager and learner (simulated)")
 
 
 CLAIMS = (
@@ -100,7 +87,10 @@ CLAIMS = (
         "6.4",
         "Dynamic re-allocation of actor threads to training raises throughput",
         from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high"),
-        "the runtime's dynamic re-allocation (Algorithm 1), 4 cores or more",
+        pearl24_runs.NEEDS_REALLOCATION,
+        pearl24_runs.reallocation,
+        ("run/",),
+        commands=pearl24_runs.REALLOCATION,
     ),
     Claim(
         "PRL-T3-device-portability",
@@ -126,8 +116,10 @@ CLAIMS = (
         "6.4",
         "More experiences per second than the earlier FPGA work from a lower peak",
         from_text("PRL.peak_deficit", "PRL.eps_gain"),
-        "an FPGA replay manager and learner (simulated)",
-        earlier_work,
+        pearl24_runs.NEEDS_FPGA,
+        pearl24_runs.earlier_work,
+        ("validation/cartpole-dqn/32", "roofs"),
+        commands=("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work"),
     ),
     Claim(
         "PRL-T4",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.claims.base import Finding, Outcome
-from harness.claims.comparisons import gains
+from harness.claims.comparisons import gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.mapping.metrics import code_divergence, portability
@@ -82,9 +82,7 @@ def composition(frame: pd.DataFrame) -> Finding:
 
 def same_hardware(frame: pd.DataFrame) -> Finding:
     """PRL 6.4: gain over the libraries where both use the same CPU and GPU."""
-    rows = records(select(frame, suite="compare", quantity="throughput_ratio"))
-    on_gpu = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
-    found = [g for name in ("sb3", "rllib") for g in gains(frame, name) if set(g.ratio.rows) & on_gpu]
+    found = gains_on_gpu(frame, "sb3", "rllib")
     if not found:
         return Finding(
             Outcome.NOT_RUN, needs="a CUDA device; SB3 or RLlib beside a mapping with a learner on it"

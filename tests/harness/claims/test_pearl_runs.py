@@ -1,0 +1,126 @@
+"""PRL 6.4 over runs: re-allocation, and the simulated FPGA beside earlier work; gains over RLlib on a GPU."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.claims import Outcome
+from harness.measurement import Measurement
+from harness.provenance import Provenance
+from tests.harness.claims.rows import compared, measurement, trained
+from tests.harness.claims.test_verdicts import verdict
+
+REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
+NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+
+
+def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more: Any) -> Measurement:
+    options = {"actors": actors, "processes": 2, "overlap": 16} | ({"reallocate": True} if moves else {})
+    details = {"mapping": "torch-native-cpu", "options": options, "conditions": {"cores": list(range(cores))}}
+    return trained(gps, details=details, **more)
+
+
+@pytest.mark.parametrize(
+    ("gps", "more", "outcome"),
+    [
+        (125.0, {}, Outcome.REPRODUCED),  # 1.25 [1.225, 1.276], within the published 1.15 to 1.35
+        (105.0, {}, Outcome.IN_KIND),
+        (150.0, {}, Outcome.IN_KIND),
+        (101.0, {}, Outcome.NO_VERDICT),
+        (125.0, NOISY, Outcome.NO_VERDICT),
+        (90.0, {}, Outcome.NOT_REPRODUCED),
+        (90.0, NOISY, Outcome.NO_VERDICT),
+    ],
+)
+def test_what_reallocation_brings(gps: float, more: dict[str, str], outcome: Outcome, tmp_path: Path) -> None:
+    found = verdict(REALLOCATION, tmp_path, run(100), run(gps, moves=True, **more))
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(gps / 100)
+    assert found.rows == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [run(100)],
+        [run(100), run(130, moves=True, actors=4)],  # another number of actors is another run
+        [run(100, 2), run(130, 2, moves=True)],  # on two cores actors have nowhere to train
+    ],
+)
+def test_reallocation_is_not_run_without_its_twin_or_the_cores(
+    rows: list[Measurement], tmp_path: Path
+) -> None:
+    found = verdict(REALLOCATION, tmp_path, *rows).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "--reallocate on 4 cores" in found.needs
+
+
+def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Measurement]:
+    fields = {"primitive": "peak", "quantity": "peak", "unit": "FLOP/s"}
+    words = {"primitives": "learner"}
+    simulated = {
+        "suite": "validation",
+        "backend": "fpga",
+        "device": "fpga",
+        "provenance": Provenance.MODELLED,
+    }
+    return [
+        measurement(board, details=words, **simulated, **fields),
+        measurement(9e12, details={"primitives": "sum_tree"}, **simulated, **fields),
+        measurement(core, suite="roofs", device="cpu", **fields),
+    ]
+
+
+def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measurement:
+    fields = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
+    details = {"mapping": mapping, "loop": "overlapped"}
+    return trained(gps, 32, **(fields | {"provenance": Provenance.SIMULATED, "details": details} | more))
+
+
+@pytest.mark.parametrize(
+    ("gps", "made", "more", "outcome"),
+    [
+        (300.0, peaks(), {}, Outcome.IN_KIND),  # 9,600 experiences a second, over 7,100
+        (100.0, peaks(), {}, Outcome.NOT_REPRODUCED),
+        (222.0, peaks(), {}, Outcome.NO_VERDICT),
+        (300.0, peaks(), NOISY, Outcome.NO_VERDICT),
+        (300.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
+    ],
+)
+def test_the_simulated_fpga_beside_the_earlier_work(
+    gps: float, made: list[Measurement], more: dict[str, str], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = board(gps, **more), board(9e9, "native-native-cpu", provenance=Provenance.MEASURED), *made
+    found = verdict(EARLIER, tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    eps, peak = found.finding.ours
+    assert (eps.value, eps.unit, eps.provenance) == (32 * gps, "EPS", Provenance.SIMULATED)
+    assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
+
+
+def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path) -> None:
+    found = verdict(EARLIER, tmp_path, *peaks()).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert found.explanation.startswith("The paper's own numbers agree.")
+    assert verdict(EARLIER, tmp_path, board(300.0)).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [
+        ("faster", Outcome.IN_KIND),
+        ("slower", Outcome.NOT_REPRODUCED),
+        ("no verdict", Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp_path: Path) -> None:
+    details = {"baseline": "rllib", "verdict": word, "mapping": "torch:cuda-native-cpu"}
+    here = compared(200.0, "faster", "rllib")
+    found = verdict("MAP-F14", tmp_path / "gpu", here, compared(3.0, word, details=details)).finding
+    assert found.outcome is outcome
+    assert [n.value for n in found.ours] == [3.0]
+    alone = verdict("MAP-F14", tmp_path / "cpu", here).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert "CUDA" in alone.needs
+    assert [n.value for n in alone.ours] == [200.0]
