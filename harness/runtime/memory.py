@@ -13,16 +13,25 @@ PROCESS_BYTES = 250 * 2**20
 229 MiB with its share of what they have in common; rounded up."""
 
 
-def needed_bytes(task: Task, batch_size: int, presampled_batches: int, processes: int) -> int:
+def needed_bytes(
+    task: Task, batch_size: int, presampled_batches: int, processes: int, collected_rows: int = 0
+) -> int:
     """Bytes of the data storage, the batches that wait for their gradient step, and the other processes."""
     item_bytes = sum(
         math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values()
     )
-    items = task.replay.capacity + batch_size * (presampled_batches + 1)
+    items = task.replay.capacity + batch_size * (presampled_batches + 1) + collected_rows
     return items * item_bytes + processes * PROCESS_BYTES
 
 
-def check(task: Task, batch_size: int, presampled_batches: int, processes: int, learners: int = 1) -> None:
+def check(
+    task: Task,
+    batch_size: int,
+    presampled_batches: int,
+    processes: int,
+    learners: int = 1,
+    collected_rows: int = 0,
+) -> None:
     """See that the memory is there.
 
     Args:
@@ -30,17 +39,23 @@ def check(task: Task, batch_size: int, presampled_batches: int, processes: int, 
         batch_size, presampled_batches: sizes of the batches, and how many wait.
         processes: of actors.
         learners: one of them in this process.
+        collected_rows: transitions that the actors have room for, beside the storage.
 
     Raises:
         UserError: it is not; names what can be made smaller.
     """
     free_bytes = psutil.virtual_memory().available
-    storage_bytes = needed_bytes(task, batch_size, presampled_batches, 0)
-    if storage_bytes > free_bytes:
-        allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {storage_bytes / 1e9:.1f} GB"
-        raise UserError(task.name, "replay.capacity", task.replay.capacity, allowed)
+    stored_bytes = needed_bytes(task, batch_size, presampled_batches, 0)
+    storage_bytes = needed_bytes(task, batch_size, presampled_batches, 0, collected_rows)
+    for field, size, bytes_ in (
+        ("replay.capacity", task.replay.capacity, stored_bytes),
+        ("transitions between two insertions", collected_rows, storage_bytes),
+    ):
+        if bytes_ > free_bytes:
+            allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {bytes_ / 1e9:.1f} GB"
+            raise UserError(task.name, field, size, allowed)
     others = learners - 1
-    if needed_bytes(task, batch_size, presampled_batches, processes + others) > free_bytes:
+    if storage_bytes + (processes + others) * PROCESS_BYTES > free_bytes:
         left_bytes = free_bytes - storage_bytes
         most = left_bytes // PROCESS_BYTES
         allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"

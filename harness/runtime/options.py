@@ -9,6 +9,7 @@ from harness.mapping import Mapping
 from harness.runtime import compose, memory
 from harness.runtime.balance import check_learners
 from harness.runtime.compose import Fusion, Task, check_processes
+from harness.runtime.iteration import check_overlap, collected_rows
 from harness.runtime.own_task import OwnTask
 from harness.workload import Workload, override
 from primitives.algorithms.ppo import PPO
@@ -82,7 +83,11 @@ class Options:
         check_learners(mapping, self.learners, processes, self.overlap, self.reallocate)
         if self.learners > batch_size:
             raise UserError(task.name, "learners", self.learners, f"at most the batch size, {batch_size}")
-        memory.check(task, batch_size, self.ahead(task), processes, self.learners)
+        collected = 0
+        if not is_on_policy(task):
+            check_overlap(task, self.overlap)
+            collected = collected_rows(task, self.overlap, self.reallocate)
+        memory.check(task, batch_size, self.ahead(task), processes, self.learners, collected)
         compose.check(task, mapping)
         if processes and compose.is_simulated(mapping):
             raise UserError(task.name, "actor processes", processes, "0 in virtual time")

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
-from math import ceil, gcd
+from math import ceil
 from time import perf_counter
 from typing import cast
 
@@ -30,6 +30,7 @@ from harness.runtime.compose import (
     compose,
     start_actors,
 )
+from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from harness.runtime.learner_processes import LearnerProcesses
 from harness.runtime.parallel_updates import ParallelLearner
 from harness.runtime.replay_unit import TimeBeside
@@ -202,16 +203,15 @@ class Training:
         self._batch_size = settings.batch_size if batch_size is None else batch_size
         ahead = settings.presampled_batches if presampled_batches is None else presampled_batches
         check_replay_beside(mapping, replay_beside, ahead)
-        common = gcd(settings.actors, settings.update_interval)
-        # A round is the least that has whole gradient steps and whole vector steps; overlapped iterations
-        # are several.
-        rounds = max(1, ceil(overlap * common / settings.actors))
-        self._vector_steps = rounds * settings.update_interval // common
-        self._gradient_steps_a_round = rounds * settings.actors // common
+        check_overlap(workload, overlap)
+        iteration = Iteration.of(settings, overlap)
+        self._vector_steps = iteration.vector_steps
+        self._gradient_steps_a_round = iteration.gradient_steps
         self._warm_up_steps = max(self._vector_steps, _WARM_UP_ROWS // settings.actors)
         self._learning_starts = settings.learning_starts
         if parts is None:
-            memory.check(workload, self._batch_size, ahead, processes, learners)
+            collected = collected_rows(workload, overlap, reallocate)
+            memory.check(workload, self._batch_size, ahead, processes, learners, collected)
         parts = parts or compose(
             workload,
             mapping,

@@ -13,6 +13,8 @@ from harness.runtime.compose import Fusion
 from harness.runtime.options import STRICT, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+CARTPOLE = workload.load("cartpole-dqn")
+CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
 PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
 
 
@@ -27,6 +29,7 @@ def check(options, mapping=TORCH, name="cartpole-dqn"):
         {},
         {"actors": 4, "processes": 2, "overlap": 8},
         {"presampled_batches": 50},
+        {"overlap": CAPACITY // UPDATE_INTERVAL},
         {"presampled_batches": 1, "replay_beside": True},
         {"learners": 2},
         {"actors": 2, **PARALLEL},
@@ -49,6 +52,8 @@ def test_what_can_run_passes(options):
         ({"learners": 2}, NATIVE, "learner: found native; allowed: torch"),
         ({"learners": 33}, TORCH, "learners: found 33; allowed: at most the batch size, 32"),
         ({"learners": 2, "actors": 2, **PARALLEL}, TORCH, "learners: found 2; allowed: 1 with re-allocation"),
+        ({"overlap": 10**20}, TORCH, f"overlap: found {10**20}; allowed: 0 to {CAPACITY // UPDATE_INTERVAL}"),
+        ({"overlap": 10**400}, TORCH, "overlap: found 1000"),
         ({"reallocate": True}, TORCH, "reallocate: found 0 actor processes, overlap 0"),
     ],
 )  # fmt: skip
@@ -76,13 +81,25 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
 
 def test_processes_are_counted_in_the_memory(monkeypatch):
     item = workload.load("cartpole-dqn")
-    free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 3 * memory.PROCESS_BYTES})
+    needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
+    free = type("Free", (), {"available": needed_bytes + 3 * memory.PROCESS_BYTES})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     check(Options(actors=64, processes=2, learners=2))
     with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
         check(Options(actors=64, processes=3, learners=2))
     with pytest.raises(UserError, match="learners: found 5; allowed: at most 4"):
         check(Options(learners=5))
+
+
+def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
+    item = workload.load("cartpole-dqn")
+    row_bytes = memory.needed_bytes(item, 32, 0, 0, 1) - memory.needed_bytes(item, 32, 0, 0)
+    free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    steps = 100 // item.training.update_interval
+    check(Options(overlap=steps))
+    with pytest.raises(UserError, match=r"transitions between two insertions: found 101; allowed: what fits"):
+        check(Options(overlap=steps + 1))
 
 
 def test_only_what_differs_from_the_strict_loop_is_told():
