@@ -11,19 +11,26 @@ import pandas as pd
 
 from harness.claims import Verdict
 from harness.claims.number import Number
+from harness.provenance import Provenance
 from harness.report.reference import Reference
 from harness.store import RunRecord
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted throughput, and the achieved one of the same mapping where it was run."""
+    """A predicted throughput, and the achieved one of the same mapping where it was run.
+
+    Attributes:
+        chosen_among: the devices among which its strategy chose this mapping, of `harness.validation_rows`.
+        loop: the one that was run; empty where its row names none.
+    """
 
     workload: str
     batch_size: int | None
     mapping: str
     strategy: str
-    chosen: bool
+    chosen_among: tuple[str, ...]
+    loop: str
     predicted: Number
     achieved: Number | None
     error: Number | None
@@ -36,10 +43,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What every mapping achieved on one workload, over batch sizes (MAP Fig. 13, PRL Fig. 8).
+    """What every mapping achieved on one workload in one loop, over batch sizes (MAP Fig. 13, PRL Fig. 8).
 
     Attributes:
         workload: its name.
+        devices: among which the best and the choice are, of `harness.validation_rows`: those here, all measured, or
+            also the simulated ones.
+        loop: that of all mappings; empty where the rows name none.
         batch_sizes: columns, rising.
         mappings: rows, by name.
         achieved: throughput by (mapping, batch size); what was not run is missing.
@@ -47,6 +57,8 @@ class HeatMap:
     """
 
     workload: str
+    devices: str
+    loop: str
     batch_sizes: tuple[int, ...]
     mappings: tuple[str, ...]
     achieved: Mapping[tuple[str, int], Number]
@@ -56,6 +68,12 @@ class HeatMap:
         """The mapping that achieved most at a batch size."""
         column = {mapping: n.value for (mapping, size), n in self.achieved.items() if size == batch_size}
         return max(column, key=column.__getitem__)
+
+    @property
+    def provenances(self) -> tuple[Provenance, ...]:
+        """Those of its cells."""
+        found = {n.provenance for n in self.achieved.values()}
+        return tuple(provenance for provenance in Provenance if provenance in found)
 
 
 @dataclass(frozen=True)

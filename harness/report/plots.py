@@ -1,7 +1,7 @@
 """The report's plots, each of rows of one table."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, product
 from textwrap import shorten
 
 import matplotlib as mpl
@@ -29,6 +29,7 @@ from harness.report.drawing import (
     seconds,
     svg,
 )
+from harness.report.formatting import MARKS
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
@@ -68,7 +69,10 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
 
 
 def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent: float) -> Markup:
-    """Predicted over achieved throughput, with the line where they are equal and a band of that many percent."""
+    """Predicted over achieved throughput, with the line where they are equal and a band of that many percent.
+
+    Of what was achieved, what is not measured is hollow.
+    """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(4.3, 3.6)
         pairs = [(p, p.predicted, p.achieved) for p in predictions if p.achieved is not None]
@@ -77,20 +81,31 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
         axes.plot(ends, ends, color=INK, linewidth=1, label="equal")
         share = limit_percent / 100
         axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.12, linewidth=0)
-        pairs.sort(key=lambda pair: pair[0].strategy)
-        for index, (strategy, group) in enumerate(groupby(pairs, key=lambda pair: pair[0].strategy)):
-            points = list(group)
+        strategies = sorted({p.strategy for p, _, _ in pairs})
+        provenances = [p for p in Provenance if any(achieved.provenance == p for _, _, achieved in pairs)]
+        labelled = set[str]()
+        for (index, strategy), provenance in product(enumerate(strategies), provenances):
+            points = [
+                pair for pair in pairs if (pair[0].strategy, pair[2].provenance) == (strategy, provenance)
+            ]
+            if not points:
+                continue
             axes.errorbar(
                 [achieved.value for _, _, achieved in points],
                 [predicted.value for _, predicted, _ in points],
                 xerr=errors([achieved for _, _, achieved in points]),
-                label=strategy,
+                label="" if strategy in labelled else strategy,
                 color=colour(index),
                 marker=MARKERS[index % SERIES],
+                markerfacecolor=colour(index) if provenance == Provenance.MEASURED else "none",
                 linestyle="none",
                 capsize=2,
             )
-        axes.set(xlabel="achieved GPS (measured)", ylabel="predicted GPS (modelled)")
+            labelled.add(strategy)
+        kinds = ", ".join(
+            f"{p}: hollow" if len(provenances) > 1 and p != Provenance.MEASURED else p for p in provenances
+        )
+        axes.set(xlabel=f"achieved GPS ({kinds})", ylabel="predicted GPS (modelled)")
         for axis in (axes.xaxis, axes.yaxis):
             logarithmic(axis, values, plain)
         axes.legend()
@@ -98,7 +113,10 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
 
 
 def heat_map(found: HeatMap) -> Markup:
-    """Throughput of every mapping as a share of the best at its batch size; the chosen and the best are marked."""
+    """Throughput of every mapping as a share of the best at its batch size.
+
+    The chosen and the best are marked, and what is not measured, with the mark of its provenance.
+    """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
     for (mapping, size), number in found.achieved.items():
@@ -109,19 +127,18 @@ def heat_map(found: HeatMap) -> Markup:
         mesh = axes.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, edgecolor=GRID, linewidth=0.5)
         for (mapping, size), number in found.achieved.items():
             row, column = found.mappings.index(mapping), found.batch_sizes.index(size)
-            marks = ("★" if mapping == found.best(size) else "") + (
-                "◇" if mapping == found.chosen.get(size) else ""
-            )
+            marks = "" if number.provenance == Provenance.MEASURED else MARKS[number.provenance]
+            marks += "★" if mapping == found.best(size) else ""
+            marks += "◇" if mapping == found.chosen.get(size) else ""
             ink = "black" if shares[row, column] > 0.5 else "white"
             text = f"{plain(number.value)} {marks}".strip()
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
         axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
         axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)
-        axes.set(title=found.workload, xlabel="batch size")
+        axes.set(title=f"{found.workload}, {found.devices}", xlabel="batch size")
         figure.colorbar(mesh, ax=axes, label="share of the best")
-    return svg(
-        figure, f"heat-{found.workload}", f"{found.workload}: throughput of each mapping at each batch size"
-    )
+    name = f"{found.workload}, devices {found.devices}"
+    return svg(figure, f"heat-{name}", f"{name}: throughput of each mapping at each batch size")
 
 
 def gains(comparisons: Sequence[Comparison]) -> Markup:

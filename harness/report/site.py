@@ -127,7 +127,7 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
             rooflines=rooflines(content),
             roofline_tables=[(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
-            heat_maps=[plots.heat_map(found) for found in heat_maps(content.predictions)],
+            heat_maps=[(plots.heat_map(found), found) for found in heat_maps(content.predictions)],
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,

@@ -1,6 +1,6 @@
 """A store's rows as the rows of the report's tables (`content.py`)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 from harness.claims.evidence import detail, mapping_of, number, records, select
 from harness.claims.number import Number, ratio
 from harness.diff import diff
-from harness.mapping import DEFAULT_STRATEGY
+from harness.mapping import DEFAULT_STRATEGY, VALIDATED
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.report.content import (
@@ -24,6 +24,7 @@ from harness.report.content import (
     PrimitiveTime,
     TrainingResult,
 )
+from harness.validation_rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # how many episodes the last return is a mean of
 
@@ -52,21 +53,34 @@ def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
 
 
 def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
-    """One for each workload of which several mappings were run."""
+    """One for each workload of which several mappings were run here, and one with the simulated ones beside them.
+
+    Of a mapping that was run in several loops they show the one that the default strategy describes.
+    """
+    default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[Prediction]] = {}
     for prediction in found:
-        if prediction.batch_size is not None:
+        if prediction.batch_size is not None and prediction.loop in ("", default_loop):
             by_workload.setdefault(prediction.workload, []).append(prediction)
-    for workload, rows in by_workload.items():
-        # Of several loops of a mapping, the one that the default strategy describes: the last one counts.
-        rows = sorted(rows, key=lambda p: p.strategy == DEFAULT_STRATEGY)
-        achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in rows if p.achieved is not None}
-        mappings = tuple(sorted({mapping for mapping, _ in achieved}))
-        if len(mappings) < 2:
-            continue
-        sizes = tuple(sorted({size for _, size in achieved}))
-        ours = [p for p in rows if p.chosen and p.strategy == DEFAULT_STRATEGY]
-        yield HeatMap(workload, sizes, mappings, achieved, {p.batch_size or 0: p.mapping for p in ours})
+    for rows in by_workload.values():
+        measured = [p for p in rows if p.achieved and p.achieved.provenance == Provenance.MEASURED]
+        ran = [p for p in rows if p.achieved]
+        if heat_map := _heat_map(HERE, measured, rows):
+            yield heat_map
+        if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, rows)):
+            yield heat_map
+
+
+def _heat_map(devices: str, ran: Sequence[Prediction], rows: Sequence[Prediction]) -> HeatMap | None:
+    """Of the predictions that were run, with the choice among all of them; None of fewer than two mappings."""
+    achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
+    mappings = tuple(sorted({mapping for mapping, _ in achieved}))
+    if len(mappings) < 2:
+        return None
+    sizes = tuple(sorted({size for _, size in achieved}))
+    ours = [p for p in rows if devices in p.chosen_among and p.strategy == DEFAULT_STRATEGY]
+    chosen = {p.batch_size or 0: p.mapping for p in ours}
+    return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, chosen)
 
 
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
@@ -78,7 +92,9 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         place = row.workload, optional_size(row.batch_size), mapping_of(row)
         predicted, reached = number(row, "predicted"), achieved.get((*place, detail(row, "ran")))
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
-        yield Prediction(*place, row.backend, bool(detail(row, "chosen")), predicted, reached, error)
+        among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
+        loop = str(detail(row, "ran") or "")
+        yield Prediction(*place, row.backend, tuple(among), loop, predicted, reached, error)
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:

@@ -1,13 +1,19 @@
 """From rows to the tables of the report."""
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from harness.claims.evidence import last_attempts
+from harness.mapping import DEFAULT_STRATEGY
+from harness.measurement import Measurement
+from harness.provenance import Provenance
 from harness.report import export, plots, reading, site, tables
 from harness.report.content import Content
+from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
 from harness.store import Store
 from tests.harness.claims.rows import compared, frame_of, predicted, profiled, trained
@@ -28,7 +34,7 @@ def test_the_last_run_is_shown_with_the_labels_of_the_whole_store(made: Content)
 def test_predictions_meet_what_was_achieved(made: Content) -> None:
     by_place = {(p.workload, p.mapping, p.strategy): p for p in made.predictions}
     chosen = by_place["hopper-ddpg", "torch-native-cpu", "map-tpds23"]
-    assert chosen.chosen
+    assert chosen.chosen_among == ("here",)
     assert chosen.achieved is not None
     assert chosen.error is not None
     assert chosen.error.value == pytest.approx(12)
@@ -82,6 +88,43 @@ def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(made: 
     assert found.achieved["opencl-flat-cpu", 256].value == 80
     drawn = plots.heat_map(found)
     assert drawn.count("★") == drawn.count("◇") == 2
+
+
+def with_simulation(workload: str = "hopper-ddpg") -> Iterator[Measurement]:
+    """A validation of two mappings that were here and one simulated one, each in two loops."""
+    best = "fpga-fpga-fpga"
+    rates = {"native-native-cpu": 195.0, "torch-native-cpu": 120.0, best: 289.0}
+    for (mapping, gps), loop in product(rates.items(), ("fused", "overlapped")):
+        fields = {"suite": "validation", "workload": workload}
+        fields["provenance"] = Provenance.SIMULATED if mapping == best else Provenance.MEASURED
+        gps *= 1 if loop == "fused" else 3
+        yield trained(gps, backend="placerl", details={"mapping": mapping, "loop": loop}, **fields)
+        among = {"native-native-cpu": ["here"], best: ["here and simulated"]}.get(mapping, [])
+        details = {"mapping": mapping, "ran": loop, "chosen": among == ["here"], "chosen_among": among}
+        fields |= {"provenance": Provenance.MODELLED, "quantity": "predicted_gradient_steps_per_s"}
+        strategy = DEFAULT_STRATEGY if loop == "fused" else "composed-overlapped-loop"
+        yield predicted(gps, **fields, backend=strategy, details=details)
+
+
+def test_heat_maps_keep_what_is_simulated_apart_and_mark_it(tmp_path: Path) -> None:
+    predictions = list(tables.predictions(frame_of(tmp_path, *with_simulation())))
+    here, both = tables.heat_maps(predictions)
+    assert (here.devices, here.loop, here.provenances) == ("here", "fused", (Provenance.MEASURED,))
+    assert here.best(256) == here.chosen[256] == "native-native-cpu", "no regret among what was here"
+    assert both.best(256) == both.chosen[256] == "fpga-fpga-fpga"
+    assert both.achieved["native-native-cpu", 256].value == 195, "not the overlapped loop's"
+    assert MARKS[Provenance.SIMULATED] not in plots.heat_map(here)
+    assert plots.heat_map(both).count(f"289 {MARKS[Provenance.SIMULATED]}★◇") == 1
+
+
+def test_the_page_never_calls_a_simulated_throughput_measured(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", list(with_simulation()))
+    page = site.render(read(tmp_path / "store.sqlite"))
+    assert "in the fused loop (measured)" in page
+    assert "in the fused loop (measured, simulated; ◐ simulated)" in page
+    assert "achieved GPS (measured, simulated: hollow)" in page
 
 
 def test_facts_flatten_the_machine(made: Content) -> None:
