@@ -24,6 +24,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.conditions import versions
+from harness.energy import rapl_zones
 from primitives import opencl_runtime
 from primitives.backend import BackendStatus
 
@@ -391,11 +392,10 @@ def _opencl_links(accelerator: Accelerator) -> list[Link]:
 
 
 def _rapl_meters(root: Path = _SYS) -> list[PowerMeter]:
-    zones = sorted((root / "class/powercap").glob("*rapl:[0-9]*"))
-    if not zones:
-        return [
-            PowerMeter(name="RAPL", readable=False, reason="this kernel offers no /sys/class/powercap/*rapl*")
-        ]
+    try:
+        zones = rapl_zones(root)
+    except OSError as error:
+        return [PowerMeter(name="RAPL", readable=False, reason=str(error))]
     return [_rapl_meter(zone) for zone in zones]
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from harness import comparison
 from harness.conditions import conditions
+from harness.energy import EnergyMeter, meter_of
 from harness.mapping import Mapping
+from harness.mapping.metrics import per_watt
 from harness.measurement import Interrupted, Measurement
 from harness.progress import Report
 from harness.provenance import Provenance
@@ -68,11 +70,13 @@ class _Run:
     provenance: Provenance = Provenance.MEASURED
     warm_up: Progress | None = None
     stretches: list[Progress] = field(default_factory=list)
+    meter: EnergyMeter | None = None
+    watts: list[float | None] = field(default_factory=list)  # by stretch
 
     def rows(self) -> list[Measurement]:
         """Throughput, and the returns of the episodes that ended; none before the first stretch has ended."""
         made = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
-        return [row for row in (*made, self._returns()) if row]
+        return [row for row in (*made, self._per_watt(), self._returns()) if row]
 
     def failure(self, error: BaseException) -> Measurement:
         """The row that says how the run ended."""
@@ -109,6 +113,22 @@ class _Run:
         return self._row(
             quantity=f"{quantity}_per_s", unit="1/s", value=value, low=low, high=high, samples=tuple(samples)
         )
+
+    def _per_watt(self) -> Measurement | None:
+        if self.meter is None or not self.stretches:
+            return None
+        quantity = {"quantity": "throughput_per_watt", "unit": "1/s/W"}
+        both = list(zip(self.stretches, self.watts, strict=False))  # Ctrl-C may come between the two
+        timed = [(stretch, watts) for stretch, watts in both[1:] or both if watts]
+        if not timed:
+            reason = self.meter.reason or "a run longer than the steps of its counters"
+            return self._row(**quantity, status="not_run", reason=f"not run: needs watts: {reason}")
+        samples = [per_watt(stretch.gradient_steps / stretch.wall_s, watts) for stretch, watts in timed]
+        value, low, high = _median(samples)
+        details = self.details | self._counts()
+        details["watts"] = float(np.median([watts for _, watts in timed]))
+        details["counters"] = [counter.name for counter in self.meter.counters]
+        return self._row(**quantity, value=value, low=low, high=high, samples=tuple(samples), details=details)
 
     def _returns(self) -> Measurement | None:
         done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
@@ -152,16 +172,17 @@ def train(
 
     Returns:
         Rows of suite `run`, simulated where a part of the mapping is: gradient steps and environment steps per
-        second (a sample a stretch of about half a second, warm-up excluded) and the returns of all episodes
-        that ended. Where a unit dies on the way, what was measured until then, and a row that failed with its
-        name and error.
+        second (a sample a stretch of about half a second, warm-up excluded), gradient steps per second and watt
+        (not run where the energy of a device cannot be read) and the returns of all episodes that ended. Where a
+        unit dies on the way, what was measured until then, and a row that failed with its name and error.
 
     Raises:
         UserError: something does not fit together, or is not installed.
         Interrupted: by Ctrl-C, with the rows of the stretches that had ended, and a row that says so.
     """
     training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
-    return measured(training, workload, mapping, batch_size, seed, extent, report, options)
+    meter = meter_of(mapping, simulated=training.provenance is not Provenance.MEASURED)
+    return measured(training, workload, mapping, batch_size, seed, extent, report, options, meter)
 
 
 def measured(
@@ -173,8 +194,9 @@ def measured(
     extent: Extent,
     report: Report,
     options: Options = STRICT,
+    meter: EnergyMeter | None = None,
 ) -> list[Measurement]:
-    """As `train`, of a training that has been made; closes it."""
+    """As `train`, of a training that has been made; closes it. Without a meter there is no row per watt."""
     run = _Run(
         workload,
         mapping,
@@ -188,6 +210,7 @@ def measured(
             "conditions": conditions(),
         },
         training.provenance,
+        meter=meter,
     )
     try:
         report(0, 1, "filling the replay")
@@ -208,11 +231,15 @@ def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> N
         report(share, 1, "training")
         if extent.steps is not None:
             size = min(size, extent.steps - steps)
+        if run.meter:
+            run.meter.begin()
         begin_s = time.perf_counter()
         stretch = training.advance(size)
+        took_s = time.perf_counter() - begin_s  # in virtual time not `stretch.wall_s`
+        spent_j = run.meter.spent_j() if run.meter else None
+        run.watts.append(None if spent_j is None else spent_j / took_s)
         run.stretches.append(stretch)
         steps += stretch.gradient_steps
-        took_s = time.perf_counter() - begin_s  # in virtual time not `stretch.wall_s`
         size = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
 
 

@@ -16,12 +16,15 @@ from harness.cli.common import (
     begin,
     cluster_extra,
     loaded,
+    out,
     predicted,
     print_rows,
+    value_text,
 )
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.measurement import Interrupted
+from harness.mapping.metrics import experiences_per_s
+from harness.measurement import Interrupted, Measurement
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.runtime.compose import Fusion
@@ -97,7 +100,7 @@ def run(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train under a mapping: gradient steps and environment steps per second, and episode returns.
+    """Train under a mapping: gradient steps and environment steps per second, per watt, and episode returns.
 
     What the machine or the workload cannot give is refused before anything starts. Where a unit dies on the way, what
     was measured until then is stored, and the exit status is 1; so it is after Ctrl-C, where the status is 130.
@@ -141,8 +144,24 @@ def run(
             print_rows(stop.rows, title, as_json)
         raise
     print_rows(rows, title, as_json)
+    if not as_json:
+        _show_rates(rows)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+def _show_rates(rows: list[Measurement]) -> None:
+    """The papers' other rates: experiences consumed (PRL), inferences made (PPO, FIX), and GPS per watt (MAP)."""
+    by_quantity = {row.quantity: row for row in rows}
+    gps, steps = (by_quantity.get(f"{name}_steps_per_s") for name in ("gradient", "environment"))
+    if gps and steps and gps.value and steps.value is not None and gps.batch_size:
+        eps = experiences_per_s(gps.value, gps.batch_size)
+        out.print(
+            f"EPS {eps:,.0f} experiences/s, IPS {steps.value:,.0f} inferences/s ({gps.provenance})",
+            soft_wrap=True,
+        )
+    if row := by_quantity.get("throughput_per_watt"):
+        out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
 
 
 def _on_cluster(address: str, options: Options, shards: int, place: str) -> "Asked":

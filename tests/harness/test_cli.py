@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import claims, cli, workload
+from harness import claims, cli, training_run, workload
 from harness.cli.common import print_rows
+from harness.energy import EnergyMeter
 from harness.mapping import STRATEGIES
 from harness.provenance import Provenance
 from harness.runtime.training import Progress, Training
@@ -336,6 +337,27 @@ def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp
     assert exported.status == 0
     measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
     assert Path(measurements).read_text().count("gradient_steps_per_s") == 2
+
+
+def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unread = EnergyMeter(reason="no counter")
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: unread)
+    arguments = (
+        "run",
+        "cartpole-dqn",
+        "--mapping",
+        "native-native-cpu",
+        "--batch-size",
+        "32",
+        "--steps",
+        "50",
+    )
+    outcome = placerl(*arguments, "--results", str(tmp_path))
+    assert outcome.status == 0
+    assert "throughput_per_watt" in re.sub(r"[^a-z_]", "", outcome.out.replace("\n", ""))
+    assert re.search(r"EPS [\d,]+ experiences/s, IPS [\d,]+ inferences/s \(measured\)", outcome.out)
 
 
 def test_a_run_whose_unit_dies_keeps_what_was_measured(

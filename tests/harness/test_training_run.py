@@ -1,10 +1,12 @@
 """A training run as rows: throughput, returns, and what is kept where a unit dies on the way."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from harness import reproduce, training_run, workload
+from harness.energy import Counter, EnergyMeter
 from harness.mapping import Mapping
 from harness.progress import silent
 from harness.runtime.options import Options
@@ -13,6 +15,7 @@ from harness.runtime.unit import UnitError
 from harness.store import Store
 from harness.training_run import Extent
 
+PER_WATT = "throughput_per_watt"
 TORCH = Mapping.parse("torch-native-cpu")
 
 
@@ -25,7 +28,8 @@ def train(extent: Extent, options: Options = Options()) -> dict[str, training_ru
 
 def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() -> None:
     by_quantity = train(Extent(1.5))
-    assert set(by_quantity) == {"gradient_steps_per_s", "environment_steps_per_s", "episode_return"}
+    rates = {"gradient_steps_per_s", "environment_steps_per_s", PER_WATT}
+    assert set(by_quantity) == {*rates, "episode_return"}
     gps = by_quantity["gradient_steps_per_s"]
     assert gps.value is not None
     assert min(gps.samples) <= gps.value <= max(gps.samples)
@@ -35,6 +39,33 @@ def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() 
     returns = by_quantity["episode_return"]
     assert len(returns.samples) == len(returns.details["environment_step"])
     assert returns.details["environment_step"] == sorted(returns.details["environment_step"])
+
+
+def drawing(watts: float) -> EnergyMeter:
+    """A counter of microjoules that goes up with the time."""
+    return EnergyMeter([Counter("made up", lambda: int(time.perf_counter() * watts * 1e6), 1e-6)])
+
+
+def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: drawing(50.0))
+    rows = train(Extent(1.5))
+    row, gps = rows[PER_WATT], rows["gradient_steps_per_s"]
+    assert row.unit == "1/s/W"
+    assert row.details["watts"] == pytest.approx(50, rel=0.05)
+    assert row.details["counters"] == ["made up"]
+    assert len(row.samples) == len(gps.samples)
+    assert row.samples == pytest.approx([sample / 50 for sample in gps.samples], rel=0.05)
+
+
+def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: EnergyMeter(reason="no counter"))
+    row = train(Extent(steps=3))[PER_WATT]
+    assert (row.status, row.reason, row.value) == ("not_run", "not run: needs watts: no counter", None)
+    still = EnergyMeter([Counter("still", lambda: 7, 1e-6)])
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: still)
+    assert "a run longer than" in train(Extent(steps=3))[PER_WATT].reason
 
 
 def test_steps_end_a_run_exactly_and_options_are_told() -> None:
@@ -57,7 +88,7 @@ def test_what_was_measured_before_a_unit_died_is_kept(monkeypatch: pytest.Monkey
     failure = rows.pop("failure")
     assert failure.status == "failed"
     assert failure.reason == "UnitError: actor 1: its process was ended by SIGKILL"
-    assert {row.status for row in rows.values()} == {"ok"}
+    assert {row.status for name, row in rows.items() if name != PER_WATT} == {"ok"}
     assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
 
 
