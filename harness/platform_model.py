@@ -17,7 +17,7 @@ not called `platform`, which is one of the standard library's.)
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -30,17 +30,24 @@ _FOLDER = Path(str(resources.files("harness") / "platforms"))
 THIS_MACHINE = "this-machine"
 _KINDS = {"cuda": "gpu", "opencl": "gpu"}  # of the devices that backends occupy
 
+T = TypeVar("T", bound="Number")
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9:_-]{0,31}$")]
 
 
 class Number(Table):
-    """A positive number with its origin."""
+    """A positive number with its origin; the bounds are wider than any device, and keep what follows finite."""
 
-    value: float = Field(gt=0, description="in the unit that the field's name gives")
+    value: float = Field(ge=1e-6, le=1e9, description="in the unit that the field's name gives")
     provenance: Provenance = Field(strict=False, description="measured, simulated, modelled or published")
     source: str = Field(
         min_length=1, max_length=300, description="paper and place, data sheet, or how measured"
     )
+
+
+class Count(Number):
+    """A whole number of something, with its origin."""
+
+    value: float = Field(ge=1, le=10**6, multiple_of=1, description="a whole number")
 
 
 class Device(Table):
@@ -49,7 +56,7 @@ class Device(Table):
     key: Key = Field(description="how links name it; 'cpu' is the host")
     kind: Literal["cpu", "gpu", "fpga"] = Field(description="'cpu', 'gpu' or 'fpga'")
     name: str = Field(min_length=1, max_length=200, description="vendor's name")
-    cores: Number | None = Field(default=None, description="cores, or compute units")
+    cores: Count | None = Field(default=None, description="cores, or compute units")
     clock_mhz: Number | None = Field(default=None, description="clock frequency")
     memory_gb_s: Number | None = Field(default=None, description="bandwidth of its own memory")
     last_level_cache_mb: Number | None = Field(default=None, description="or on-chip SRAM")
@@ -59,7 +66,7 @@ class Device(Table):
     )
     watts: Number | None = Field(default=None, description="power under load")
     launch_us: Number | None = Field(default=None, description="to start one kernel from the host")
-    tree_pipelines: Number | None = Field(default=None, description="S of an FPGA's replay, at most")
+    tree_pipelines: Count | None = Field(default=None, description="S of an FPGA's replay, at most")
 
     @model_validator(mode="after")
     def _peak_has_a_type(self) -> Self:
@@ -215,8 +222,8 @@ def of_machine(machine: Machine) -> Platform:
     def measured(value: float, how: str) -> Number:
         return Number(value=value, provenance=Provenance.MEASURED, source=how)
 
-    def told(value: float, by: str) -> Number:
-        return Number(value=value, provenance=Provenance.PUBLISHED, source=f"told by {by}")
+    def told(kind: type[T], value: float, by: str) -> T:
+        return kind(value=value, provenance=Provenance.PUBLISHED, source=f"told by {by}")
 
     speeds: dict[frozenset[str], float] = {}
     for link in machine.links:
@@ -229,8 +236,8 @@ def of_machine(machine: Machine) -> Platform:
         key="cpu",
         kind="cpu",
         name=machine.cpu.model,
-        cores=told(machine.cpu.usable_cores, "the operating system"),
-        last_level_cache_mb=told(cache / 1e6, "the operating system") if cache else None,
+        cores=told(Count, machine.cpu.usable_cores, "the operating system"),
+        last_level_cache_mb=told(Number, cache / 1e6, "the operating system") if cache else None,
         memory_gb_s=measured(memory / 1e9, copied) if memory else None,
     )
     others = [
@@ -238,7 +245,7 @@ def of_machine(machine: Machine) -> Platform:
             key=accelerator.device,
             kind="gpu",
             name=accelerator.name,
-            cores=told(accelerator.compute_units, "its driver") if accelerator.compute_units else None,
+            cores=told(Count, accelerator.compute_units, "its driver") if accelerator.compute_units else None,
             memory_gb_s=measured(within / 1e9, copied)
             if (within := speeds.get(frozenset({accelerator.device})))
             else None,

@@ -79,6 +79,22 @@ def zero_watts(t):
     t["device"][0]["watts"] = {"value": 0, "provenance": "published", "source": "x"}
 
 
+def tiny_watts(t):
+    t["device"][0]["watts"] = {"value": 1e-320, "provenance": "published", "source": "x"}
+
+
+def huge_bandwidth(t):
+    t["device"][0]["memory_gb_s"]["value"] = 1e308
+
+
+def half_a_core(t):
+    t["device"][0]["cores"]["value"] = 0.5
+
+
+def cores_and_a_half(t):
+    t["device"][0]["cores"]["value"] = 1.5
+
+
 def guessed(t):
     t["device"][0]["memory_gb_s"]["provenance"] = "guessed"
 
@@ -96,7 +112,11 @@ def untyped_peak(t):
         (repeat_key, r"device\[2\].key: found 'gpu'; allowed: each key once"),
         (drop_host, "device: .* allowed: a device with the key 'cpu'"),
         (no_source, r"link\[0\].gb_s.source: found nothing"),
-        (zero_watts, r"device\[0\].watts.value: found 0; allowed: greater than 0"),
+        (zero_watts, r"device\[0\].watts.value: found 0; allowed: greater than or equal to "),
+        (tiny_watts, r"device\[0\].watts.value: found 1e-320; allowed: greater than or equal to "),
+        (huge_bandwidth, r"memory_gb_s.value: found 1e\+308; allowed: less than or equal to 1000000000"),
+        (half_a_core, r"device\[0\].cores.value: found 0.5; allowed: a multiple of 1"),
+        (cores_and_a_half, r"device\[0\].cores.value: found 1.5; allowed: a multiple of 1"),
         (guessed, r"device\[0\].memory_gb_s.provenance: found 'guessed'; allowed: .*published"),
         (untyped_peak, r"device\[1\].peak_type"),
     ],

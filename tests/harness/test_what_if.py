@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,23 @@ def test_what_if_rows_are_modelled_and_strategies_that_lack_something_say_so() -
 def test_a_platform_without_the_numbers_is_refused_with_the_field(name: str, field: str) -> None:
     with pytest.raises(UserError, match=field):
         what_if.predictions(workload.load("cartpole-ddpg"), 32, platform_model.load(name))
+
+
+@pytest.mark.parametrize("value", ["1e-6", "1e9"])
+def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, value: str) -> None:
+    text = (Path(platform_model.__file__).parent / "platforms" / "map-tpds23.toml").read_text()
+    path = tmp_path / "extreme.toml"
+    # Counts have bounds of their own.
+    lines = [
+        line
+        if line.startswith(("cores", "tree_pipelines"))
+        else re.sub(r"value = [\d.]+", f"value = {value}", line)
+        for line in text.splitlines()
+    ]
+    path.write_text("\n".join(lines))
+    _, rows = what_if.predictions(CARTPOLE, 32, platform_model.load(path))
+    assert all(row.value > 0 for row in rows if row.value is not None)
+    assert any(row.value for row in rows)
 
 
 def test_a_file_with_two_gpus_is_refused(tmp_path: Path) -> None:
