@@ -72,7 +72,7 @@ class Modelled:
 
 
 def modelled_times(platform: Platform, work: Work, problem: Problem) -> Iterator[Modelled]:
-    """Every primitive on every device of a platform.
+    """Every primitive that the workload has on every device of a platform.
 
     Raises:
         UserError: a device lacks a number that the roofline needs, or two devices are of one kind.
@@ -87,6 +87,8 @@ def modelled_times(platform: Platform, work: Work, problem: Problem) -> Iterator
         on = _Roofline(platform.name, device, problem.batch_size)
         batch, row_bytes = problem.batch_size, problem.item_words * WORD_BYTES
         yield on.learner(learner, work)
+        if problem.on_policy:  # learns from its own latest samples: there is no replay
+            continue
         yield on.tree("sum_tree.sample", rmm, work, batch, work.fanout)
         yield on.tree("sum_tree.update", rmm, work, batch, 1)
         yield on.tree("sum_tree.insert", rmm, work, problem.actors, 1)

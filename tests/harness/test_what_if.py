@@ -91,6 +91,14 @@ def test_a_platform_without_the_numbers_is_refused_with_the_field(name: str, fie
         what_if.predictions(workload.load("cartpole-ddpg"), 32, platform_model.load(name))
 
 
+def test_an_algorithm_without_a_replay_has_no_terms_of_one() -> None:
+    """PPO learns from its own latest samples: no sum tree and no storage belong to it (PPO 2.1)."""
+    ppo = workload.load("hopper-ppo")
+    inputs, rows = what_if.predictions(ppo, 512, platform_model.load("map-tpds23"))
+    assert {row.primitive for row in inputs} == {"learner.step"}
+    assert not [row for row in rows if row.value is not None]
+
+
 @pytest.mark.parametrize("value", ["1e-6", "1e9"])
 def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, value: str) -> None:
     text = (Path(platform_model.__file__).parent / "platforms" / "map-tpds23.toml").read_text()
