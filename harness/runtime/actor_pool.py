@@ -19,7 +19,7 @@ from harness.environments.env_pool import EnvironmentPool
 from harness.runtime.actor import Actor, Episode
 from harness.runtime.actors import Actors
 from harness.runtime.pooled_actor import PooledActor
-from harness.runtime.process_unit import ProcessUnit
+from harness.runtime.process_unit import ProcessUnit, close_all
 from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.unit import STALL_LIMIT_S, UnitError
 from primitives.algorithms import Algorithm
@@ -220,10 +220,7 @@ class ActorPool(Actors):
 
     def close(self) -> None:
         """End every process, and give the shared memory back. Again is nothing."""
-        for unit in self._units:
-            unit.ask_to_end()
-        for unit in self._units:
-            unit.close()
+        close_all(self._units)
         for arrays in (*self._shared, *self._weights):
             arrays.close()
 

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-from harness.runtime.process_unit import ProcessUnit
+from harness.runtime.process_unit import ProcessUnit, close_all
 from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.unit import STALL_LIMIT_S, UnitError
 from primitives.algorithms import Algorithm, StepResult
@@ -209,10 +209,7 @@ class LearnerProcesses(_PartLearner):
 
     def close(self) -> None:
         """End the other processes, and give the shared memory back. Again is nothing."""
-        for unit in self._units:
-            unit.ask_to_end()
-        for unit in self._units:
-            unit.close()
+        close_all(self._units)
         self._shared.close()
 
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:

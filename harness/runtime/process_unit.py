@@ -12,9 +12,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
+from time import monotonic
 from typing import Any, Generic
 
 import cloudpickle
@@ -110,12 +111,17 @@ class ProcessUnit(Generic[Request, Answer]):
 
     def close(self) -> None:
         """End the process, at once if it does not end by itself. Again is nothing."""
-        self.ask_to_end()
-        try:
-            self._process.wait(_CLOSE_GRACE_S)
-        except subprocess.TimeoutExpired:
+        close_all([self])
+
+    def wait_for_end(self, limit_s: float | None = None) -> None:
+        """Wait until the process has ended, for so long at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit_s)
+
+    def kill(self) -> None:
+        """Kill the process if it has not ended; does not wait for it."""
+        if self._process.poll() is None:
             self._process.kill()
-            self._process.wait()
 
     def _receive(self, limit_s: float) -> Any:
         self._check()
@@ -145,6 +151,19 @@ class ProcessUnit(Generic[Request, Answer]):
         if status < 0:
             return f"its process was ended by {signal.Signals(-status).name}"
         return f"its process ended with status {status}"
+
+
+def close_all(units: Sequence[ProcessUnit[Any, Any]]) -> None:
+    """End units that run side by side: all have the same time to end by themselves, however many they are."""
+    for unit in units:
+        unit.ask_to_end()
+    deadline_s = monotonic() + _CLOSE_GRACE_S
+    for unit in units:
+        unit.wait_for_end(max(0.0, deadline_s - monotonic()))
+    for unit in units:
+        unit.kill()
+    for unit in units:
+        unit.wait_for_end()
 
 
 def _is_file(stream: Any) -> bool:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import psutil
 import pytest
@@ -68,6 +69,30 @@ def test_ending_a_run_ends_its_actors(number):
         assert "UnitError" not in errors
     else:
         assert run.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_one_busy_actor_after_the_other():
+    grace_s, number = 6.0, 4
+    program = PROGRAM.replace('"training.actors", 2', f'"training.actors", {number}')
+    program = program.replace("processes=2", f"processes={number}")
+    program = f"from harness.runtime import process_unit\nprocess_unit._CLOSE_GRACE_S = {grace_s}\n{program}"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as run:
+        pids = [int(pid) for pid in run.stdout.readline().split()]
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)  # busy for good: no request to end reaches it
+            begin_s = time.monotonic()
+            run.send_signal(signal.SIGINT)
+            output, _ = run.communicate(timeout=LIMIT_S)
+            took_s = time.monotonic() - begin_s
+        finally:
+            run.kill()
+    assert len(pids) == number
+    assert output == "closed\n"
+    assert took_s < number * grace_s, "what one after the other take at least"
+    assert all(gone(pid) for pid in pids)
 
 
 def test_an_actor_that_dies_stops_the_run_by_name_and_nothing_is_left():

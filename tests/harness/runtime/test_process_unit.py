@@ -10,7 +10,8 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.runtime.process_unit import ProcessUnit
+from harness.runtime import process_unit
+from harness.runtime.process_unit import ProcessUnit, close_all
 from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.unit import UnitError
 from primitives.replay import FieldSpec
@@ -114,6 +115,20 @@ def test_one_that_stalls_is_told_by_name_and_killed():
         unit.result(limit_s=0.01)
     unit.close()
     assert gone(unit.pid)
+
+
+def test_busy_ones_are_ended_together_not_one_after_the_other(monkeypatch):
+    grace_s, number = 2.0, 6
+    monkeypatch.setattr(process_unit, "_CLOSE_GRACE_S", grace_s)
+    units = [ProcessUnit(f"actor {i}", sleeper) for i in range(number)]
+    for unit in units:
+        unit.submit(1000)
+    begin_s = time.monotonic()
+    close_all(units)
+    # One after the other, they take at least this, on any machine; together, one grace and what killing takes.
+    assert time.monotonic() - begin_s < number * grace_s
+    assert not any(psutil.pid_exists(unit.pid) for unit in units)
+    close_all(units)
 
 
 def test_the_memory_has_no_name():
