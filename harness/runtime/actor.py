@@ -92,6 +92,11 @@ class Actor:
         self.environment_s = 0.0
         self.inference_s = 0.0
 
+    @property
+    def observations(self) -> npt.NDArray:
+        """(environments, ...), which the next actions are chosen for."""
+        return self._observations
+
     def take_episodes(self) -> list[Episode]:
         """The episodes that ended since the last call, oldest first."""
         episodes, self._episodes = self._episodes, []

@@ -17,14 +17,13 @@ import numpy.typing as npt
 
 from harness.environments.env_pool import EnvironmentPool
 from harness.runtime.actor import Actor, Episode
-from harness.runtime.actors import Actors
+from harness.runtime.actors import Actors, refuse_rubbish
 from harness.runtime.pooled_actor import PooledActor
 from harness.runtime.process_unit import ProcessUnit, close_all
 from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.unit import STALL_LIMIT_S, UnitError
 from primitives.algorithms import Algorithm
 from primitives.learner import Learner
-from primitives.learner.base import all_finite
 from primitives.replay.storage import FieldSpec
 
 
@@ -226,6 +225,5 @@ class ActorPool(Actors):
 
     def _part(self, number: int, name: str, steps: int) -> npt.NDArray:
         column = self._shared[number][name][: steps * self._widths[number]]
-        if column.dtype.kind == "f" and not all_finite(column):
-            raise UnitError(f"{self._units[number].name}: returned rubbish: NaN or infinity in {name!r}")
+        refuse_rubbish(self._units[number].name, {name: column})
         return column.reshape(steps, self._widths[number], *column.shape[1:])

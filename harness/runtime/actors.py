@@ -8,16 +8,33 @@
 """
 
 from abc import ABC, abstractmethod
+from math import isfinite
 
+import numpy as np
 import numpy.typing as npt
 
 from harness.runtime.actor import Actor, Episode
 from harness.runtime.double_buffer import DoubleBufferedPolicy
-from harness.runtime.unit import STALL_LIMIT_S, Unit
+from harness.runtime.unit import STALL_LIMIT_S, Unit, UnitError
 from primitives.learner import Learner
 
 Transitions = dict[str, npt.NDArray]
 """By column, (steps * environments, ...), in the order of the steps: views that the next request overwrites."""
+
+
+def refuse_rubbish(actor: str, columns: Transitions) -> None:
+    """UnitError, which names the actor, where a column of floats holds NaN or infinity.
+
+    Done with each request: a microsecond a column.
+    """
+    for name, column in columns.items():
+        # A product of BLAS warns of nothing; that of finite numbers may be infinite, too, which the second pass tells.
+        if (
+            column.dtype.kind == "f"
+            and not isfinite(np.vdot(column, column))
+            and not np.isfinite(column).all()
+        ):
+            raise UnitError(f"{actor}: returned rubbish: NaN or infinity in {name!r}")
 
 
 class Actors(ABC):
@@ -62,6 +79,9 @@ class Actors(ABC):
         return self.result()
 
 
+_ONE = "actor"  # what the only one is called
+
+
 class InlineActors(Actors):
     """One actor in the caller's thread, on the learner's own weights.
 
@@ -97,7 +117,13 @@ class InlineActors(Actors):
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
         """See `Actors.result`; what the environments raise comes as it is."""
         steps, explore = self._asked
-        return self._actor.collect(steps, self._learner.explore if explore else None)
+        try:
+            transitions = self._actor.collect(steps, self._learner.explore if explore else None)
+        except ValueError:  # the policy's, if what it was to act on is rubbish
+            refuse_rubbish(_ONE, {"observation": self._actor.observations})
+            raise
+        refuse_rubbish(_ONE, transitions)
+        return transitions
 
     def publish(self) -> None:
         """Nothing to do: the learner itself acts."""
@@ -122,7 +148,7 @@ class ThreadActors(InlineActors):
     def __init__(self, actor: Actor, learner: Learner) -> None:
         super().__init__(actor, learner)
         self._policy = DoubleBufferedPolicy(learner)
-        self._unit: Unit[tuple[int, bool], Transitions] = Unit("actor", self._work)
+        self._unit: Unit[tuple[int, bool], Transitions] = Unit(_ONE, self._work)
         self._published = False
 
     def submit(self, steps: int, explore: bool = True) -> None:
@@ -134,7 +160,9 @@ class ThreadActors(InlineActors):
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
         """See `Actors.result`."""
-        return self._unit.result(limit_s)
+        transitions = self._unit.result(limit_s)
+        refuse_rubbish(_ONE, transitions)
+        return transitions
 
     def publish(self) -> None:
         """See `Actors.publish`."""
