@@ -1,5 +1,6 @@
 """PRL's composition, portability and user code: verdicts from rows that should and should not carry them."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 
 from harness import claims
-from harness.claims import Outcome
+from harness.claims import Outcome, pearl24_portability
 from harness.measurement import Measurement
 from harness.report import site
 from harness.store import Store
@@ -129,6 +130,22 @@ def test_gains_on_the_same_gpu(tmp_path: Path) -> None:
 
 
 def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: Path) -> None:
-    lines, divergence = verdict("PRL-T4", tmp_path).finding.ours
-    assert 12 < lines.value < 100
-    assert divergence.value == pytest.approx(2 / (lines.value + 1))  # one line of each side is its own
+    found = verdict("PRL-T4", tmp_path).finding
+    assert found.outcome is Outcome.IN_KIND
+    assert len(found.ours) == 4
+    for lines, divergence in zip(found.ours[::2], found.ours[1::2], strict=True):
+        assert 12 < lines.value < 100
+        assert 0 < divergence.value < 4 / lines.value  # one line of each side is its own
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"), [("", Outcome.IN_KIND), ("import os\nprint(os)\n", Outcome.NOT_REPRODUCED)]
+)
+def test_files_that_differ_in_more_than_the_mapping_are_not_portable(
+    more: str, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(pearl24_portability.EXAMPLES, tmp_path / "examples")
+    with (tmp_path / "examples" / "policy_gradient_fpga.py").open("a") as file:
+        file.write(more)
+    monkeypatch.setattr(pearl24_portability, "EXAMPLES", tmp_path / "examples")
+    assert verdict("PRL-T4", tmp_path).finding.outcome is outcome
