@@ -14,6 +14,8 @@ from harness.claims.base import Finding, Outcome
 from harness.claims.evidence import detail, noisy, number, records, select
 from harness.claims.fixar_array import simulated_rates
 from harness.claims.number import Number, from_text
+from harness.claims.relaxed_reward import share_of_gain
+from harness.comparison import FEWEST_SAMPLES
 from harness.fixed_point_training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
 from harness.provenance import Provenance
 
@@ -24,9 +26,9 @@ NEEDS_GPU_STEPS = "the same steps in floats on a CUDA device, which no experimen
 NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
 TRAINS = 0.8
-"""A curve trains when it gains at least this share of what floats gain over the untrained network."""
+"""A curve trains when the whole interval of what it gains is at least this share of what floats gain."""
 FAILS = 0.5
-"""It fails to when it gains less than this share."""
+"""It fails to when its whole interval is below this share."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
 PAPERS_WORKLOADS = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
 """FIX VI-B's environments; that 16 bits are enough for an easier one does not contradict the paper."""
@@ -73,26 +75,57 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     for curve, rows in runs.items():
         finals[curve] = float(np.mean([row.value for row in rows.values()]))
         ours.append(_mean(f"{name}, {curve}: final return", finals[curve], rows))
-    gain = finals[FLOAT] - start
     some = next(iter(runs[FLOAT].values()))
-    steps = int(detail(some, "steps"))
-    words.append(f"{name}, {steps:,} steps, {len(runs[FLOAT])} seeds:")
-    spread = np.std([row.value for row in runs[FLOAT].values()])
-    if gain <= 0 or gain < 2 * spread:
+    steps, seeds = int(detail(some, "steps")), len(runs[FLOAT])
+    words.append(f"{name}, {steps:,} steps, {seeds} seeds:")
+    share = _shares(name, runs)
+    if seeds < FEWEST_SAMPLES:
+        gain = finals[FLOAT] - start
+        gained = {curve: (final - start) / gain for curve, final in finals.items() if gain > 0}
+        words += [f"of what floats gain, {_listed(gained)};"] if gained else []
+        words.append(f"no interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds (tier full).")
+        words.append(_change(runs[DYNAMIC]))
+        return Outcome.NO_VERDICT
+    if not share:
         words.append("floats themselves gain too little over the untrained network to tell.")
         return Outcome.NO_VERDICT
-    share = {curve: (final - start) / gain for curve, final in finals.items()}
-    shares = ", ".join(f"{curve} {share[curve]:.0%}" for curve in runs if curve != FLOAT)
-    words.append(f"of what floats gain, {shares}.")
+    ours += share.values()
+    words.append(f"of what floats gain, {_listed({curve: each.value for curve, each in share.items()})}.")
     words.append(_change(runs[DYNAMIC]))
-    if share[FIXED_16] >= FAILS:
+    low = {curve: each.low or 0.0 for curve, each in share.items()}
+    high = {curve: each.high or 0.0 for curve, each in share.items()}
+    if high[FIXED_16] >= FAILS:
         words.append("That 16 bits from the start fail is not seen.")
-    if min(share[FIXED_32], share[DYNAMIC]) >= TRAINS and share[FIXED_16] < FAILS:
+    if min(low[FIXED_32], low[DYNAMIC]) >= TRAINS and high[FIXED_16] < FAILS:
         published = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
         return Outcome.REPRODUCED if published else Outcome.IN_KIND
-    contradicts = share[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
-    fails = min(share[FIXED_32], share[DYNAMIC]) < FAILS
+    contradicts = low[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
+    fails = min(high[FIXED_32], high[DYNAMIC]) < FAILS
     return Outcome.NOT_REPRODUCED if fails or contradicts else Outcome.NO_VERDICT
+
+
+def _listed(shares: dict[str, float]) -> str:
+    return ", ".join(f"{curve} {share:.0%}" for curve, share in shares.items() if curve != FLOAT)
+
+
+def _shares(name: str, runs: Runs) -> dict[str, Number]:
+    """Of each curve, what it gains of what floats gain, bootstrapped over seeds; none where floats may not gain."""
+    if len(runs[FLOAT]) < FEWEST_SAMPLES:
+        return {}
+    first = np.array([row.samples[0] for row in runs[FLOAT].values()])
+    scores = {curve: np.array([row.value for row in rows.values()]) for curve, rows in runs.items()}
+    made = {}
+    for curve, rows in runs.items():
+        if curve == FLOAT or len(rows) < FEWEST_SAMPLES:
+            continue
+        found = share_of_gain(scores[curve], scores[FLOAT], first)
+        if found is None:
+            return {}
+        words = f"{name}, {curve}: share of the reward gained in floats"
+        source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"
+        labels = sorted(int(row.Index) for row in (*rows.values(), *runs[FLOAT].values()))
+        made[curve] = Number(words, found[0], "ratio", Provenance.MEASURED, source, *found[1:], tuple(labels))
+    return made
 
 
 def _change(rows: dict[int, Any]) -> str:

@@ -65,7 +65,7 @@ def _first(rows: dict[int, Any]) -> npt.NDArray:
     return np.array([next(x for x in detail(row, "mean_returns") if x is not None) for row in rows.values()])
 
 
-def _share(
+def share_of_gain(
     curve: npt.NDArray, reference: npt.NDArray, first: npt.NDArray
 ) -> tuple[float, float, float] | None:
     """A curve's share of the reference's gain and its 95% interval; None where the reference may not gain at all."""
@@ -90,7 +90,7 @@ def _shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
     for curve, rows in runs.items():
         if curve == reference:
             continue
-        found = _share(_scores(rows), scores, first)
+        found = share_of_gain(_scores(rows), scores, first)
         labels = tuple(sorted(int(row.Index) for row in (*rows.values(), *runs[reference].values())))
         words = f"{name}, {curve}: share of the reward gained by {reference}"
         source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"

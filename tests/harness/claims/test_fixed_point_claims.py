@@ -40,7 +40,7 @@ FLAT = [-1000.0] * 9
 
 def curves(dynamic: list[float], fixed_16: list[float], **more: object) -> list[Measurement]:
     shapes = {FLOAT: LEARNS, FIXED_32: LEARNS, FIXED_16: fixed_16, DYNAMIC: dynamic}
-    return [run(curve, returns, seed, **more) for curve, returns in shapes.items() for seed in (0, 1)]  # type: ignore[arg-type]
+    return [run(curve, returns, seed, **more) for curve, returns in shapes.items() for seed in range(5)]  # type: ignore[arg-type]
 
 
 Verdict = Callable[[list[Measurement]], Finding]
@@ -59,7 +59,49 @@ def test_the_dip_and_the_recovery_are_said(verdict: Verdict) -> None:
     finding = verdict(curves(DIPS, FLAT))
     assert finding.outcome is Outcome.IN_KIND
     assert "from -300 to -900 and ends at -200: a dip, made good" in finding.explanation
-    assert len(finding.ours) == 4
+    assert len(finding.ours) == 7  # four returns, and what three of them are of the floats'
+
+
+def test_two_seeds_have_no_interval_and_carry_no_verdict(verdict: Verdict) -> None:
+    for fixed_16 in (FLAT, LEARNS):
+        few = [row for row in curves(DIPS, fixed_16, name="hopper-ddpg-400-300") if row.details["seed"] < 2]
+        finding = verdict(few)
+        assert finding.outcome is Outcome.NO_VERDICT
+        assert "fewer than 5 seeds" in finding.explanation
+        assert "fixed 32 100%" in finding.explanation
+
+
+@pytest.mark.parametrize(
+    ("finals", "outcome"),
+    [
+        ([-200.0, -210, -190, -205, -195], Outcome.IN_KIND),
+        (
+            [-200.0, -900, -190, -950, -195],
+            Outcome.NO_VERDICT,
+        ),  # its mean would be 60%, its interval tells nothing
+        ([-900.0, -910, -890, -905, -895], Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_a_curve_is_judged_by_its_interval_over_seeds(
+    verdict: Verdict, finals: list[float], outcome: Outcome
+) -> None:
+    rows = curves(DIPS, FLAT)
+    rows = [
+        run(DYNAMIC, [*DIPS[:-1], finals[row.details["seed"]]], row.details["seed"])
+        if row.backend == DYNAMIC
+        else row
+        for row in rows
+    ]
+    finding = verdict(rows)
+    assert finding.outcome is outcome
+    (share,) = (
+        n
+        for n in finding.ours
+        if n.quantity == f"pendulum-ddpg, {DYNAMIC}: share of the reward gained in floats"
+    )
+    assert share.low is not None
+    assert share.high is not None
+    assert share.low < share.value < share.high
 
 
 def test_a_dip_that_is_not_there_is_said(verdict: Verdict) -> None:
@@ -83,7 +125,7 @@ def test_a_dynamic_curve_that_falls_and_stays_contradicts_it(verdict: Verdict) -
 
 
 def test_floats_that_learn_nothing_leave_it_open(verdict: Verdict) -> None:
-    rows = [run(curve, FLAT, seed) for curve in (FLOAT, FIXED_32, FIXED_16, DYNAMIC) for seed in (0, 1)]
+    rows = [run(curve, FLAT, seed) for curve in (FLOAT, FIXED_32, FIXED_16, DYNAMIC) for seed in range(5)]
     assert verdict(rows).outcome is Outcome.NO_VERDICT
 
 
