@@ -93,7 +93,8 @@ def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: st
 
 def smallest_network(frame: pd.DataFrame) -> Finding:
     """MAP Fig. 11, CartPole: the FPGA trains fastest, and by what factor."""
-    found = fastest(times(frame, "cartpole-ddpg", "learner.step"))
+    rows = times(frame, "cartpole-ddpg", "learner.step")
+    found = fastest(rows)
     ours = _listed(found)
     if needs := lacking(found, GPU, FPGA):
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
@@ -101,6 +102,8 @@ def smallest_network(frame: pd.DataFrame) -> Finding:
     wins = sum(kind == FPGA for kind in first.values())
     if not first:
         return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
+    if noisy(rows):
+        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
     return Finding(Outcome.IN_KIND if wins == len(first) else Outcome.NOT_REPRODUCED, ours, _who(first))
 
 
@@ -184,14 +187,18 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
 
 def gpu_constant(frame: pd.DataFrame) -> Finding:
     """MAP Fig. 12: on the GPU the prefix sum index takes as long for a large batch, the update longer in proportion."""
-    grown = {}
+    grown, unsure = {}, False
     for primitive in ("sum_tree.sample", "sum_tree.update"):
-        found = fastest(times(frame, "hopper-ddpg", primitive)).get(GPU, {})
+        rows = times(frame, "hopper-ddpg", primitive)
+        unsure |= noisy(rows[rows["kind"] == GPU])
+        found = fastest(rows).get(GPU, {})
         if len(found) < 2:
             return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, two batch sizes of Hopper's sum tree")
         low, high = min(found), max(found)
         grown[primitive] = ratio(f"{primitive}: batch size {high} over {low}", found[high], found[low])
     sample, update = grown.values()
+    if unsure:
+        return Finding(Outcome.NO_VERDICT, (sample, update), "Some rows are too noisy.")
     said = "The prefix sum index should take about as long at every batch size, the update longer in proportion to it."
     holds = sample.value < 2 and update.value > 2 * sample.value
     return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, (sample, update), said)

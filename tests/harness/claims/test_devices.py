@@ -1,5 +1,6 @@
 """One kind of device beside another: verdicts from rows that should and should not carry them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,34 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(tmp_path: Path) ->
         verdict("MAP-F12-GPU", tmp_path, *replay("sum_tree.sample", {32: 1})).finding.outcome
         is Outcome.NOT_RUN
     )
+
+
+NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+
+
+def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
+    rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 2048: 2})
+    noisy = [replace(row, **NOISY) if row.device == "cuda" else row for row in rows]
+    assert verdict("MAP-F12-GPU", tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
+    noisy = [row if row.device == "cuda" else replace(row, **NOISY) for row in rows]
+    assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
+
+
+@pytest.mark.parametrize(
+    ("more", "fpga_s", "outcome"),
+    [
+        ({}, 1e-9, Outcome.IN_KIND),
+        ({}, 1e-6, Outcome.NOT_REPRODUCED),
+        (NOISY, 1e-9, Outcome.NO_VERDICT),
+        (NOISY, 1e-6, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_smallest_network_trains_fastest_on_the_fpga(
+    more: dict[str, str], fpga_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    first, *others = steps("cartpole-ddpg", fpga_s=fpga_s)
+    rows = replace(first, **more), *others
+    assert verdict("MAP-F11-CartPole", tmp_path, *rows).finding.outcome is outcome
 
 
 @pytest.mark.parametrize(("power", "outcome"), [(1.0, Outcome.REPRODUCED), (0.5, Outcome.NOT_REPRODUCED)])
