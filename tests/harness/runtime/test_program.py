@@ -1,6 +1,7 @@
 """A user's own algorithm learns in the user's own environment, by the same lines on every mapping."""
 
 import re
+import runpy
 from pathlib import Path
 
 import gymnasium
@@ -12,6 +13,7 @@ from harness.errors import UserError
 from harness.runtime.program import compose
 
 README = Path(__file__).parents[3] / "README.md"
+EXAMPLE = Path(__file__).parents[3] / "harness" / "examples" / "q_learning.py"
 
 
 class Sides(gymnasium.Env):
@@ -75,6 +77,15 @@ def test_the_readme_program_has_at_most_20_lines():
         if "compose(" in block
     ]
     assert sum(bool(line.strip()) for line in program.splitlines()) <= 20
+
+
+@pytest.mark.slow
+def test_the_readme_program_learns_to_balance():
+    torch.manual_seed(0)
+    training = runpy.run_path(str(EXAMPLE))["training"]  # after its 30,000 gradient steps
+    returns = [episode.episode_return for episode in training.advance(5_000).episodes]
+    training.close()
+    assert np.mean(returns) > 60  # at random 22; two seeds had about 300 here
 
 
 FIRST = {"slope": torch.zeros(1, 2), "bias": torch.zeros(2)}
