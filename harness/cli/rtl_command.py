@@ -36,11 +36,13 @@ def rtl(
         }
         print_json({"block": name, "description": block.description, "parameters": described})
         return
-    given = {}
+    given: dict[str, str] = {}
     for text in parameters or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise UserError("command line", "PARAMETER=VALUE", text, "a name, =, and a value")
+        if key in given:
+            raise UserError("command line", key, f"{given[key]} and {value}", "each parameter once")
         given[key] = value
     if missing := toolchain.unavailable_reason():
         raise UserError("this machine", "hardware tools", missing, "pip install placerl[fpga]")

@@ -34,6 +34,9 @@ from harness.training_run import Extent
 if TYPE_CHECKING:
     from harness.cluster.run import Asked
 
+MOST_S, MOST_STEPS = 10**7, 10**12
+"""Of a run: far more than anybody waits for, and finite."""
+
 
 @app.command(
     epilog="Example: `placerl run hopper-ddpg --mapping torch-native-cpu --actors 2 --processes 2 --overlap 16`"
@@ -45,10 +48,17 @@ def run(
         typer.Option("--mapping", help="LEARNER-RMM-STORAGE; what `placerl map` chose when left out."),
     ] = None,
     batch_size: BatchSizeOption = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="Training time after the warm-up.")] = 30,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", min=1, max=MOST_S, help="Training time after the warm-up; 30 when left out."
+        ),
+    ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=1, help="Gradient steps after the warm-up, instead of a time."),
+        typer.Option(
+            "--steps", min=1, max=MOST_STEPS, help="Gradient steps after the warm-up, instead of a time."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     threads: Annotated[int, typer.Option("--threads", min=1, help="That the learner may compute with.")] = 1,
@@ -87,7 +97,9 @@ def run(
             "--ray", help="Train over Ray actors, at least one environment each: an address, or `local`."
         ),
     ] = None,
-    shards: Annotated[int, typer.Option("--shards", min=1, help="With --ray: parts of the replay.")] = 1,
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, help="With --ray: parts of the replay; 1 when left out.")
+    ] = None,
     place: Annotated[
         str,
         typer.Option(
@@ -119,15 +131,16 @@ def run(
         replay_beside=replay_beside,
         fusion=fusion,
     )
-    asked, chosen = options.applied(item), Mapping.parse(mapping) if mapping else None
-    on_cluster = _on_cluster(ray, options, shards, place) if ray else None
+    asked, chosen = options.applied(item), None if mapping is None else Mapping.parse(mapping)
+    extent = _extent(seconds, steps)
+    on_cluster = _on_cluster(ray, options, shards, place)
 
     def checked(mapping: Mapping) -> Cell:
         """What is to be run, before anything is written where the mapping is given."""
         if on_cluster:
-            return on_cluster.cell(asked, mapping, size, seed, Extent(seconds, steps))
+            return on_cluster.cell(asked, mapping, size, seed, extent)
         options.check(asked, mapping, size)
-        return reproduce.run_cell(asked, size, seed, Extent(seconds, steps), mapping, options)
+        return reproduce.run_cell(asked, size, seed, extent, mapping, options)
 
     cell = checked(chosen) if chosen else None
     opened = begin(results, tier)
@@ -164,8 +177,22 @@ def _show_rates(rows: list[Measurement]) -> None:
         out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
 
 
-def _on_cluster(address: str, options: Options, shards: int, place: str) -> "Asked":
-    """What is asked of a cluster; UserError for options that it does not have."""
+def _extent(seconds: float | None, steps: int | None) -> Extent:
+    """How long the run is; UserError where both are given: one of them would not be heeded."""
+    if seconds is not None and steps is not None:
+        raise UserError("command line", "--seconds", f"{seconds:g} beside --steps {steps}", "one of them")
+    return Extent(steps=steps) if seconds is None else Extent(seconds, steps)
+
+
+def _on_cluster(address: str | None, options: Options, shards: int | None, place: str) -> "Asked | None":
+    """What is asked of a cluster; UserError for options that it does not have, and for its own without one."""
+    if not address:
+        if address is not None:
+            raise UserError("command line", "--ray", repr(address), "an address, or local")
+        for name, found in (("--shards", shards), ("--place", place)):
+            if found:
+                raise UserError("command line", name, found, "nothing without --ray")
+        return None
     for name in (
         "threads",
         "envpool",
@@ -181,4 +208,4 @@ def _on_cluster(address: str, options: Options, shards: int, place: str) -> "Ask
         from harness.cluster.run import Asked
         from harness.cluster.training import Size
     actors = options.processes or options.actors or Size().actors
-    return Asked(address, Size(actors, shards, options.learners), place)
+    return Asked(address, Size(actors, shards or 1, options.learners), place)

@@ -79,7 +79,7 @@ class Mapping:
             raise UserError(
                 source="command line",
                 field="mapping",
-                found=text,
+                found=text or repr(text),
                 allowed="LEARNER-RMM-STORAGE, each BACKEND or BACKEND:DEVICE, such as torch-native-cpu",
             ) from None
         return cls(learner, rmm, storage)

@@ -162,6 +162,7 @@ def test_arguments_that_no_command_takes_are_refused(
 @pytest.mark.parametrize(
     ("mapping", "words"),
     [
+        ("", ("mapping", "found ''; allowed: LEARNER-RMM-STORAGE")),
         ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
         ("abacus-native-cpu", ("learner: found abacus; allowed: torch, ",)),
         ("torch-abacus-cpu", ("abacus", "native")),
@@ -396,6 +397,13 @@ def test_a_run_whose_unit_dies_keeps_what_was_measured(
         (["--actors", "4000", "--processes", "4000"], ("actor processes: found 4000", "GB of memory")),
         (["--reallocate"], ("reallocate: found 0 actor processes",)),
         (["--learners", "0"], ("--learners", "'0'")),
+        (["--shards", "4"], ("--shards: found 4; allowed: nothing without --ray",)),
+        (["--place", "learners=big"], ("--place: found learners=big; allowed: nothing without --ray",)),
+        (["--ray", ""], ("--ray: found ''",)),
+        (["--seconds", "2", "--steps", "9"], ("--seconds: found 2 beside --steps 9; allowed: one of them",)),
+        (["--seconds", "inf"], ("--seconds", "less than or equal to 10000000")),
+        (["--seconds", "nan"], ("--seconds", "nan")),
+        (["--steps", "1" + "0" * 23], ("--steps", "less than or equal to 1000000000000")),
         (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
     ],
 )
@@ -491,6 +499,7 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
     ("arguments", "words"),
     [
         (["no-such-block"], ["BLOCK", "no-such-block", "replay-pipeline"]),
+        (["replay-pipeline", "fanout=4", "fanout=2"], ["fanout: found 4 and 2", "each parameter once"]),
         (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
         (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
         (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "2 to 256"]),
