@@ -276,5 +276,6 @@ CLAIMS = (
         from_text("MAP.power_efficiency_gain"),
         map_tables.NEEDS_WATTS,
         map_tables.table_7,
+        ("run/",),
     ),
 )

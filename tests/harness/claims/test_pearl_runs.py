@@ -106,6 +106,14 @@ def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path
     assert verdict(EARLIER, tmp_path, board(300.0)).finding.outcome is Outcome.NOT_RUN
 
 
+def test_what_a_run_reads_of_watts_is_shown_beside_map_s_table_7(tmp_path: Path) -> None:
+    per_watt = run(12.0, quantity="throughput_per_watt", unit="1/s/W")
+    found = verdict("MAP-T7", tmp_path, run(600.0), per_watt)
+    assert found.finding.outcome is Outcome.NOT_RUN
+    assert [n.value for n in found.finding.ours[1:]] == [12.0]
+    assert found.rows == (1,)
+
+
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [
