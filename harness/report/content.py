@@ -128,6 +128,7 @@ class Roof:
 
     Attributes:
         device: as in the primitive table.
+        workloads: which it is of; empty for all.
         primitives: which of them it bounds, as their names begin; empty for all.
         name: "peak", or the memory that was copied in.
         footprint_bytes: largest footprint that this memory serves; None for the peak, and for the only memory.
@@ -135,6 +136,7 @@ class Roof:
     """
 
     device: str
+    workloads: tuple[str, ...]
     primitives: str
     name: str
     footprint_bytes: int | None

@@ -5,6 +5,7 @@ Arithmetic and traffic are counted from shapes (`harness.cases.work`), roofs are
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -22,16 +23,26 @@ _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def roofs(frame: pd.DataFrame) -> list[Roof]:
-    """Every roof once: of the simulated devices, whose rows come with each workload, the last."""
-    found: dict[tuple[Any, ...], Roof] = {}
+    """Every roof once; a simulated device's come with each workload: those that agree are one roof."""
+    last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
         size, bounded = detail(row, "footprint_bytes"), str(detail(row, "primitives") or "")
-        name = "peak" if row.quantity == "peak" else _memory(size)
-        made = Roof(row.device, bounded, name, size, number(row, name))
-        found[row.device, bounded, row.quantity, size] = made
+        last[row.device, bounded, row.quantity, size, row.workload] = row
+    agreeing: dict[tuple[Any, ...], list[Any]] = {}
+    for (*place, _), row in last.items():
+        agreeing.setdefault((*place, row.value), []).append(row)
+    found = [_one(bounded, size, rows) for (_, bounded, _, size, _), rows in agreeing.items()]
     return sorted(
-        found.values(), key=lambda r: (r.device, r.primitives, r.name != "peak", r.footprint_bytes or 0)
+        found, key=lambda r: (r.device, r.primitives, r.name != "peak", r.footprint_bytes or 0, r.workloads)
     )
+
+
+def _one(primitives: str, size: int | None, rows: Sequence[Any]) -> Roof:
+    name = "peak" if rows[0].quantity == "peak" else _memory(size)
+    workloads = tuple(sorted({row.workload for row in rows} - {""}))
+    rates = [number(row, name) for row in rows]
+    rate = replace(rates[-1], rows=merge_rows(rates))
+    return Roof(rows[0].device, workloads, primitives, name, size, rate)
 
 
 def _memory(size: int | None) -> str:
@@ -50,7 +61,8 @@ def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint
 
 
 def _bounds(roof: Roof, row: Any) -> bool:
-    return roof.device == row.device and row.primitive.startswith(roof.primitives)
+    mine = not roof.workloads or row.workload in roof.workloads
+    return mine and roof.device == row.device and row.primitive.startswith(roof.primitives)
 
 
 def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoint:

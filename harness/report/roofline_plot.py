@@ -51,18 +51,21 @@ def _order(primitive: str) -> int:
 
 def _draw_roofs(axes: Axes, roofs: Sequence[Roof], wide: np.ndarray) -> list[float]:
     """Draws them and returns the rates at their ends."""
-    peaks = {roof.primitives: roof.rate.value for roof in roofs if roof.name == "peak"}
+    peaks = {(roof.primitives, roof.workloads): roof.rate.value for roof in roofs if roof.name == "peak"}
     ends = list(peaks.values())
     for number, roof in enumerate(roofs):
         x, rates = wide, np.full(2, roof.rate.value)
         if roof.name != "peak":
-            ridge = peaks.get(roof.primitives, np.inf) / roof.rate.value
+            ridge = peaks.get((roof.primitives, roof.workloads), np.inf) / roof.rate.value
             x = np.array([wide[0], min(wide[1], ridge)])
             if x[0] >= x[1]:
                 continue  # the peak is below all of it
             rates = roof.rate.value * x
             ends.append(float(rates[0]))
         name = f"{roof.primitives}: {roof.name}" if roof.primitives else roof.name
+        alike = [r for r in roofs if (r.primitives, r.name) == (roof.primitives, roof.name)]
+        if len(alike) > 1:
+            name += "".join(f"\n{workload}" for workload in roof.workloads)
         axes.plot(x, rates, color=INK, linewidth=1, linestyle=_ROOF_LINES[number % 4], label=name)
     return ends
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.measurement import Measurement
 from harness.report import roofline, roofline_plot
 from harness.report.content import RooflinePoint
 from harness.report.reading import read
-from tests.harness.claims.rows import frame_of, profiled
+from tests.harness.claims.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 
 BY_HAND = {"flops": 8000, "traffic_bytes": 2000, "footprint_bytes": 2**20}
@@ -64,6 +65,30 @@ def test_without_roofs_nothing_is_guessed(tmp_path: Path) -> None:
     )
     (point,) = roofline.points(frame, roofline.roofs(frame))
     assert (point.roof, point.share, point.bound) == (None, None, "")
+
+
+def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Path) -> None:
+    """A tree's roof depends on its fanout and levels: that of another workload says nothing."""
+
+    def roof(workload: str, primitives: str, quantity: str, value: float) -> Measurement:
+        fields = {"suite": "roofs", "primitive": quantity, "quantity": quantity, "device": "fpga:u200"}
+        details = {"primitives": primitives}
+        return measurement(value, **fields, workload=workload, unit="FLOP/s", details=details)
+
+    peaks = {"cartpole-dqn": 18.24e9, "hopper-ddpg": 22.8e9}
+    work = {"flops": 8000, "traffic_bytes": 8, "footprint_bytes": 8}
+    rows = []
+    for workload, peak in peaks.items():
+        fields = {"workload": workload, "device": "fpga:u200", "backend": "fpga", "details": {"work": work}}
+        rows += [profiled("sum_tree.update", 1e-6, **fields), roof(workload, "sum_tree", "peak", peak)]
+        rows += [roof(workload, "sum_tree", "copy_bandwidth", 9e10), roof(workload, "learner", "peak", 1e11)]
+    frame = frame_of(tmp_path, *rows)
+    found = roofline.roofs(frame)
+    points = {p.workload: p for p in roofline.points(frame, found)}
+    assert {name: p.roof.value for name, p in points.items() if p.roof} == peaks
+    (both,) = [r for r in found if r.primitives == "learner"]
+    assert both.workloads == ("cartpole-dqn", "hopper-ddpg")
+    assert len(both.rate.rows) == 2
 
 
 def test_every_device_of_a_report_is_drawn_with_its_own_roofs(tmp_path: Path) -> None:
