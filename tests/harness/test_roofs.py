@@ -1,5 +1,6 @@
 """The roofs are rates of work that was checked, and the work of a call is counted right."""
 
+import numpy as np
 import pytest
 
 from harness import roofs, workload
@@ -43,6 +44,21 @@ def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
 def test_buffers_fit_their_cache_and_the_last_fits_none():
     assert roofs.buffer_sizes([48 * 2**10, 2**20, 32 * 2**20]) == [2**18, 2**23, 320 * 2**20]
     assert roofs.buffer_sizes([]) == [2**27]
+
+
+def test_few_bytes_are_drawn_and_a_wrong_copy_is_seen():
+    """All of the largest buffers drawn anew, and compared slowly, took longer than the whole budget."""
+    drawn = 2**20 - 3
+    source = roofs.source_bytes(4 * 2**20)
+    assert source.dtype.itemsize == 1
+    assert len(np.unique(source[:drawn])) > 200
+    assert np.array_equal(source[drawn:], source[:-drawn])
+    assert not np.array_equal(source[2**20 :], source[: -(2**20)]), "a shift by pages is seen"
+    copy = source.copy()
+    roofs.expect_copy(copy, source)
+    copy[-1] += 1
+    with pytest.raises(AssertionError, match="differs"):
+        roofs.expect_copy(copy, source)
 
 
 def test_work_by_hand():
