@@ -133,6 +133,7 @@ class Roof:
         name: "peak", or the memory that was copied in.
         footprint_bytes: largest footprint that this memory serves; None for the peak, and for the only memory.
         rate: operations or bytes a second.
+        status: of its row: "ok", or "too_noisy".
     """
 
     device: str
@@ -141,6 +142,7 @@ class Roof:
     name: str
     footprint_bytes: int | None
     rate: Number
+    status: str
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class RooflinePoint:
             roofs were not measured.
         bound: which roof that is.
         share: achieved over roof.
+        status: "ok", or what the time or the roof is: "too_noisy".
     """
 
     workload: str
@@ -170,6 +173,7 @@ class RooflinePoint:
     roof: Number | None
     bound: str
     share: Number | None
+    status: str
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def _one(primitives: str, size: int | None, rows: Sequence[Any]) -> Roof:
     workloads = tuple(sorted({row.workload for row in rows} - {""}))
     rates = [number(row, name) for row in rows]
     rate = replace(rates[-1], rows=merge_rows(rates))
-    return Roof(rows[0].device, workloads, primitives, name, size, rate)
+    return Roof(rows[0].device, workloads, primitives, name, size, rate, rows[-1].status)
 
 
 def _memory(size: int | None) -> str:
@@ -74,10 +74,11 @@ def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoi
             "intensity", flops.value / traffic.value, "FLOP/B", Provenance.MODELLED, "arithmetic / traffic"
         )
     achieved = _rate(flops if intensity else traffic, time)
-    roof, bound = _roof(intensity, work["footprint_bytes"], roofs)
+    roof, by = _roof(intensity, work["footprint_bytes"], roofs)
     share = None
     if roof:
         share = _percent(ratio("share of the roof", achieved, roof))
+    status = by.status if by and row.status == "ok" else row.status
     return RooflinePoint(
         row.workload,
         row.primitive,
@@ -90,8 +91,9 @@ def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoi
         intensity,
         achieved,
         roof,
-        bound,
+        by.name if by else "",
         share,
+        status,
     )
 
 
@@ -118,17 +120,19 @@ def _rate(amount: Number, time: Number) -> Number:
     )
 
 
-def _roof(intensity: Number | None, footprint_bytes: int, roofs: Sequence[Roof]) -> tuple[Number | None, str]:
-    """The lower one of the peak and of what the memory that holds the footprint can feed."""
+def _roof(
+    intensity: Number | None, footprint_bytes: int, roofs: Sequence[Roof]
+) -> tuple[Number | None, Roof | None]:
+    """The lower one of the peak and of what the memory that holds the footprint can feed, and which that is."""
     memory = serving(roofs, footprint_bytes)
     peak = next((roof for roof in roofs if roof.name == "peak"), None)
     if memory is None or (intensity and peak is None):
-        return None, ""
+        return None, None
     if intensity is None:
-        return memory.rate, memory.name
+        return memory.rate, memory
     assert peak is not None
     if memory.rate.value * intensity.value >= peak.rate.value:
-        return peak.rate, peak.name
+        return peak.rate, peak
     rate, factor = memory.rate, intensity.value
     low, high = (None if bound is None else factor * bound for bound in (rate.low, rate.high))
     return (
@@ -142,7 +146,7 @@ def _roof(intensity: Number | None, footprint_bytes: int, roofs: Sequence[Roof])
             high,
             merge_rows([rate]),
         ),
-        memory.name,
+        memory,
     )
 
 

@@ -1,13 +1,15 @@
 """Primitives beside the roofs of their devices, against numbers done by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.measurement import Measurement
-from harness.report import roofline, roofline_plot
+from harness.report import roofline, roofline_plot, site
 from harness.report.content import RooflinePoint
 from harness.report.reading import read
+from harness.store import Store
 from tests.harness.claims.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 
@@ -89,6 +91,26 @@ def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Pat
     (both,) = [r for r in found if r.primitives == "learner"]
     assert both.workloads == ("cartpole-dqn", "hopper-ddpg")
     assert len(both.rate.rows) == 2
+
+
+@pytest.mark.parametrize("noisy", ["roof", "time"])
+def test_what_is_too_noisy_is_marked_in_the_tables(tmp_path: Path, noisy: str) -> None:
+    mark = {"status": "too_noisy", "reason": "1 samples"}
+    time = profiled("learner.step", 1e-6, details={"work": BY_HAND | {"flops": 20_000}})
+    found = [
+        replace(roof, **mark) if noisy == "roof" and roof.quantity == "peak" else roof
+        for roof in sample.roofs()
+    ]
+    store = tmp_path / "store.sqlite"
+    with Store.open(store) as opened:
+        run = opened.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", [replace(time, **mark) if noisy == "time" else time, *found])
+    content = read(store)
+    (point,) = content.roofline
+    assert (point.status, point.bound) == ("too_noisy", "peak")
+    assert sum(roof.status == "too_noisy" for roof in content.roofs) == 2 * (noisy == "roof"), "cpu and fpga"
+    section = site.render(content).partition('id="roofline"')[2].partition("</section>")[0]
+    assert section.count('<span class="badge too-noisy">') == 1 + 2 * (noisy == "roof")
 
 
 def test_every_device_of_a_report_is_drawn_with_its_own_roofs(tmp_path: Path) -> None:
