@@ -162,27 +162,48 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement
 
 
 def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
-    """What the units can do at most: products of the systolic core, words of its streams, a request a cycle."""
+    """What the units can do at most: the systolic core's products and streams, a pipeline of all DSPs, a node a cycle.
+
+    A request of the replay reads a node at each level while another's new sums are written: one at each level, and the
+    leaf.
+    """
     stated = clock(device)
     side, lanes = DEFAULT_SIDE, LANES
-    node_words = workload.replay.fanout * ceil(log(workload.replay.capacity, workload.replay.fanout))
+    board = devices.device(Target.parse(device).location)
+    multipliers = fpga_pipeline.available_dsps(board) // fpga_pipeline.MULTIPLIER_DSPS
+    levels = ceil(log(workload.replay.capacity, workload.replay.fanout))
+    node_words = workload.replay.fanout * levels
     stated_roofs = (
         (
-            "learner",
+            "learner.step",
             "peak",
             "FLOP/s",
             2 * side**2,
             f"2 operations of each of {side} x {side} elements a cycle",
         ),
         (
-            "learner",
+            "learner.step",
             "copy_bandwidth",
             "B/s",
             2 * 4 * lanes,
             f"{lanes} words read and {lanes} written a cycle",
         ),
+        (
+            PIPELINE,
+            "peak",
+            "FLOP/s",
+            2 * multipliers,
+            f"2 operations of each of {multipliers} multipliers a cycle",
+        ),
+        (PIPELINE, "copy_bandwidth", "B/s", 4 * multipliers, "a word read for each multiplier a cycle"),
         ("sum_tree", "peak", "FLOP/s", node_words, "the children of a node a level a cycle"),
-        ("sum_tree", "copy_bandwidth", "B/s", 4 * node_words, "the children of a node a level a cycle"),
+        (
+            "sum_tree",
+            "copy_bandwidth",
+            "B/s",
+            4 * (node_words + levels + 1),
+            "the children of a node a level read and a word of each, and the leaf, written a cycle",
+        ),
     )
     return [
         Measurement(

@@ -61,8 +61,11 @@ def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint
 
 
 def _bounds(roof: Roof, row: Any) -> bool:
-    mine = not roof.workloads or row.workload in roof.workloads
-    return mine and roof.device == row.device and row.primitive.startswith(roof.primitives)
+    if row.workload not in (roof.workloads or (row.workload,)) or row.device != roof.device:
+        return False
+    if row.primitive == simulated_profile.PIPELINE:  # its units are not those of the other learner
+        return roof.primitives == simulated_profile.PIPELINE
+    return str(row.primitive).startswith(roof.primitives)
 
 
 def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoint:

@@ -154,9 +154,9 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: Device) -> Pipe
 
 
 def best_design(algorithm: Algorithm, batch_size: int, device: Device) -> PipelineDesign:
-    """The design of the fewest cycles by MAP's formula within the DSPs that MAP leaves the learner (VI-A2).
+    """The design of the fewest cycles by MAP's formula within `available_dsps` (VI-A2).
 
-    MAP keeps one die for the replay where there are several (Table VI). DP is a power of two that divides the batch.
+    DP is a power of two that divides the batch.
 
     Raises:
         ValueError: as `gradient_step`.
@@ -165,11 +165,16 @@ def best_design(algorithm: Algorithm, batch_size: int, device: Device) -> Pipeli
         raise ValueError(f"algorithm: found {algorithm.name}; needs {reason}")
     sizes = tuple((name, _sizes(network)) for name, network in algorithm.networks.items())
     double = bool(getattr(algorithm.hyperparameters, "double", False))
-    dies = device.super_logic_regions
-    found = _best(sizes, double, batch_size, device.dsps * (dies - 1) // dies if dies > 1 else device.dsps)
+    found = _best(sizes, double, batch_size, available_dsps(device))
     if found is None:
         raise ValueError(f"device: found {device.name}; allowed: one with more DSPs for {algorithm.name}")
     return found
+
+
+def available_dsps(device: Device) -> int:
+    """The DSPs that MAP leaves the learner: it keeps one die for the replay where there are several (Table VI)."""
+    dies = device.super_logic_regions
+    return device.dsps * (dies - 1) // dies if dies > 1 else device.dsps
 
 
 @cache

@@ -1,16 +1,25 @@
 """The FPGA's rows of the primitive table: their clock, their provenance, and what strategies make of them."""
 
+from math import ceil, log
+from pathlib import Path
+
 import pytest
 
 from harness import platform_model, predicting, roofs, simulated_profile, workload
+from harness.cases.work import step_work, tree_work
 from harness.errors import UserError
 from harness.mapping import Target
 from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
+from harness.report import roofline
+from harness.runtime.compose import algorithm_of
 from harness.simulated_profile import DEVICES
 from primitives import learner
-from primitives.learner import fpga_backend
+from primitives.fpga import devices
+from primitives.fpga.cycles import replay as replay_cycles
+from primitives.learner import fpga_backend, fpga_pipeline
+from tests.harness.claims.rows import frame_of
 
 FPGA = next(status for status in learner.backends() if status.name == "fpga")
 
@@ -62,10 +71,33 @@ def test_a_device_comes_with_its_link() -> None:
     assert platform.link_gb_s("cpu", "fpga:u200").value == 16
 
 
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-dqn", "hopper-ddpg"])
+def test_no_unit_is_asked_for_more_than_its_roof(tmp_path: Path, name: str) -> None:
+    """By the closed forms of their cycles: full pipelines, without what the simulation adds."""
+    item, size, device = workload.load(name), 256, "fpga:u200"
+    algorithm = algorithm_of(item)
+    design = fpga_pipeline.best_design(algorithm, size, devices.device("u200"))
+    levels = ceil(log(item.replay.capacity, item.replay.fanout))
+    tree_cycles = replay_cycles.pipeline_cycles(size, levels=levels, interval=1)
+    rows = [
+        simulated_profile._row(item, size, device, primitive, cycles, work, {})
+        for primitive, cycles, work in (
+            ("sum_tree.sample", tree_cycles, tree_work(item, size, update=False)),
+            ("sum_tree.update", tree_cycles, tree_work(item, size, update=True)),
+            (simulated_profile.PIPELINE, design.formula_cycles, step_work(item, size)),
+        )
+    ]
+    frame = frame_of(tmp_path, *rows, *simulated_profile._roof_rows(item, device))
+    points = list(roofline.points(frame, roofline.roofs(frame)))
+    shares = {p.primitive: p.share.value for p in points if p.share}
+    assert set(shares) == {r.primitive for r in rows}
+    assert all(1 < share <= 100 for share in shares.values()), shares
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 @pytest.mark.skipif(not FPGA.available, reason=FPGA.reason)
-def test_rows_are_checked_and_simulated() -> None:
+def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
     item = workload.load("cartpole-ddpg")
     item = workload.override(item, "replay.capacity", 4096, "test")
     item = workload.override(item, "training.batch_sizes", [32], "test")
@@ -89,9 +121,14 @@ def test_rows_are_checked_and_simulated() -> None:
             assert difference == found.details["difference_cycles"]
             assert difference == pytest.approx(sum(found.details["difference_reasons"].values()))
     modelled = {(r.details["primitives"], r.quantity): r for r in every if r.suite == roofs.SUITE}
-    assert len(modelled) == len(every) - len(rows) == 4
-    assert modelled["learner", "peak"].value == pytest.approx(2 * 16**2 * 285e6)
+    assert len(modelled) == len(every) - len(rows) == 6
+    assert modelled["learner.step", "peak"].value == pytest.approx(2 * 16**2 * 285e6)
+    assert modelled[simulated_profile.PIPELINE, "peak"].value == pytest.approx(2 * 6840 * 2 // 3 / 4 * 285e6)
     assert all(r.provenance == Provenance.MODELLED for r in modelled.values())
+    frame = frame_of(tmp_path, *every)
+    points = list(roofline.points(frame, roofline.roofs(frame)))
+    assert {p.primitive for p in points if p.share} == {r.primitive for r in rows}
+    assert all(p.share.value <= 100 for p in points if p.share), "no unit does more than its roof"
 
 
 def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

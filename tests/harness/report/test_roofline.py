@@ -9,6 +9,7 @@ from harness.measurement import Measurement
 from harness.report import roofline, roofline_plot, site
 from harness.report.content import RooflinePoint
 from harness.report.reading import read
+from harness.simulated_profile import PIPELINE
 from harness.store import Store
 from tests.harness.claims.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
@@ -111,6 +112,16 @@ def test_what_is_too_noisy_is_marked_in_the_tables(tmp_path: Path, noisy: str) -
     assert sum(roof.status == "too_noisy" for roof in content.roofs) == 2 * (noisy == "roof"), "cpu and fpga"
     section = site.render(content).partition('id="roofline"')[2].partition("</section>")[0]
     assert section.count('<span class="badge too-noisy">') == 1 + 2 * (noisy == "roof")
+
+
+def test_the_pipeline_is_not_held_to_the_systolic_cores_roof(tmp_path: Path) -> None:
+    """It has multipliers of its own, several times as many: beside the core's roof it did 347%."""
+    work = {"flops": 20_000, "traffic_bytes": 2000, "footprint_bytes": 2000}
+    rows = [profiled(n, 1e-6, device="fpga", details={"work": work}) for n in ("learner.step", PIPELINE)]
+    frame = frame_of(tmp_path, *rows, *sample.roofs())
+    points = {p.primitive: p for p in roofline.points(frame, roofline.roofs(frame))}
+    assert points["learner.step"].bound == "peak"
+    assert points[PIPELINE].roof is None
 
 
 def test_every_device_of_a_report_is_drawn_with_its_own_roofs(tmp_path: Path) -> None:
