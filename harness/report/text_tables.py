@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.claims.number import Number, format_value
-from harness.report.content import Content
+from harness.report.content import Content, PrimitiveTime
 from harness.report.formatting import scale_and_unit
 
 SUFFIXES = {"markdown": ".md", "latex": ".tex"}
@@ -102,7 +102,7 @@ def text_tables(content: Content) -> list[TextTable]:
                     " ".join(filter(None, (t.backend, t.variant))),
                     t.device,
                     _text(t.batch_size),
-                    number_text(t.time, f"{t.status.replace('_', ' ')}: {t.reason}"),
+                    _timed(t),
                 )
                 for t in content.primitives
             ),
@@ -117,6 +117,13 @@ def text_tables(content: Content) -> list[TextTable]:
             ),
         ),
     ]
+
+
+def _timed(t: PrimitiveTime) -> str:
+    status = t.status.replace("_", " ")
+    if t.time is None:
+        return f"{status}: {t.reason}"
+    return number_text(t.time) + ("" if t.status == "ok" else f", {status}")
 
 
 def _text(value: int | None) -> str:

@@ -92,6 +92,11 @@ def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
     assert r"learner.step & fpga & fpga & 256 & 90 \textmu{}s [89.1, 90.9] (simulated) \\" in latex
     assert r"sum\_tree.sample" in latex
     assert r"\$\_\{'" in latex, "a name with LaTeX's own characters stays text"
+    for name, mark in (
+        ("primitives.md", "(measured), too noisy |"),
+        ("primitives.tex", r"(measured), too noisy \\"),
+    ):
+        assert (tmp_path / "export" / name).read_text(encoding="utf-8").count(mark) == 1, name
     with pytest.raises(UserError, match="--format: found pdf"):
         export.write(store, tmp_path / "other", ["pdf"])
     assert not (tmp_path / "other").exists()
