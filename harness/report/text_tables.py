@@ -18,6 +18,8 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
+_LONGEST_LINE = 40  # characters of a cell, beyond which its column grows no wider
+
 
 @dataclass(frozen=True)
 class TextTable:
@@ -112,7 +114,14 @@ def text_tables(content: Content) -> list[TextTable]:
             "Verdicts on the statements of the papers",
             ("claim", "place", "statement", "published", "here", "verdict"),
             tuple(
-                (v.key, v.place, v.statement, v.published, _ours(v.finding.ours), v.verdict)
+                (
+                    v.key,
+                    v.place,
+                    v.statement,
+                    _numbers(v.claim.published) or "not in the text",
+                    _numbers(v.finding.ours),
+                    v.verdict,
+                )
                 for v in content.verdicts
             ),
         ),
@@ -130,7 +139,7 @@ def _text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _ours(numbers: Sequence[Number]) -> str:
+def _numbers(numbers: Sequence[Number]) -> str:
     return "; ".join(f"{n.quantity}: {number_text(n)}" for n in numbers)
 
 
@@ -149,28 +158,43 @@ def as_markdown(table: TextTable) -> str:
 
 
 def as_latex(table: TextTable) -> str:
-    """The table as a LaTeX float; needs the packages booktabs and textcomp."""
+    """The table over as many pages as it takes; needs the packages array, booktabs, longtable and textcomp."""
 
     def line(cells: Sequence[str]) -> str:
         return (
             " & ".join("".join(_LATEX.get(c, c) for c in cell.replace("\n", " ")) for cell in cells) + r" \\"
         )
 
+    shares = column_shares(table)
+    columns = (
+        rf">{{\raggedright\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep\relax}}"
+        for share in shares
+    )
+    heading = [r"\toprule", line(table.columns), r"\midrule"]
     return "\n".join(
         [
-            r"\begin{table}",
-            rf"\caption{{{table.title}}}",
-            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
-            r"\toprule",
-            line(table.columns),
-            r"\midrule",
-            *map(line, table.rows),
+            r"\begingroup\footnotesize",
+            rf"\begin{{longtable}}{{{''.join(columns)}}}",
+            rf"\caption{{{table.title}}} \\",
+            *heading,
+            r"\endfirsthead",
+            *heading,
+            r"\endhead",
             r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
+            r"\endlastfoot",
+            *map(line, table.rows),
+            r"\end{longtable}",
+            r"\endgroup",
             "",
         ]
     )
+
+
+def column_shares(table: TextTable) -> list[float]:
+    """What each column gets of a page's width, by its longest cell; what is longer than a line or two wraps."""
+    texts = [(heading, *(row[place] for row in table.rows)) for place, heading in enumerate(table.columns)]
+    lengths = [min(max(map(len, column)), _LONGEST_LINE) + 2 for column in texts]
+    return [length / sum(lengths) for length in lengths]
 
 
 FORMATS: dict[str, Callable[[TextTable], str]] = {"markdown": as_markdown, "latex": as_latex}

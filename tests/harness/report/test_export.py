@@ -1,6 +1,7 @@
 """The exported files."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -100,6 +101,29 @@ def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--format: found pdf"):
         export.write(store, tmp_path / "other", ["pdf"])
     assert not (tmp_path / "other").exists()
+
+
+def test_a_latex_table_of_many_rows_breaks_over_pages_and_wraps_its_cells(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    export.write(store, tmp_path / "export", ["latex"])
+    for path in (tmp_path / "export").glob("*.tex"):
+        text = path.read_text(encoding="utf-8")
+        (begin,) = [line for line in text.splitlines() if line.startswith(r"\begin{longtable}")]
+        widths = [float(share) for share in re.findall(r"p\{\\dimexpr([\d.]+)\\linewidth", begin)]
+        heading = text.partition("\\toprule\n")[2].splitlines()[0]
+        assert len(widths) == heading.count(" & ") + 1
+        assert sum(widths) == pytest.approx(1, abs=0.005), "no wider than the page"
+        assert r"\begin{table}" not in text, "a float ends at its first page"
+
+
+def test_published_numbers_say_what_they_are_and_that_they_are_published(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    export.write(store, tmp_path / "export", ["markdown"])
+    lines = (tmp_path / "export" / "verdicts.md").read_text(encoding="utf-8").splitlines()[4:]
+    published = [line.split(" | ")[3] for line in lines]
+    assert any(cell.count("(published); ") > 1 for cell in published)
+    for cell in published:
+        assert cell == "not in the text" or (": " in cell and cell.endswith(" (published)")), cell
 
 
 def test_an_empty_store_has_files_with_columns(tmp_path: Path) -> None:
