@@ -127,6 +127,14 @@ def test_the_page_never_calls_a_simulated_throughput_measured(tmp_path: Path) ->
     assert "achieved GPS (measured, simulated: hollow)" in page
 
 
+def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(made: Content) -> None:
+    page = site.render(made)
+    for verdict in made.verdicts:
+        row = page.partition(f'<tr id="{verdict.key}"')[2].partition("</tr>")[0]
+        published = row.partition('data-label="Published"')[2].partition("</td>")[0]
+        assert published.count('<span class="what">') == len(verdict.claim.published), verdict.key
+
+
 def test_facts_flatten_the_machine(made: Content) -> None:
     facts = {(f.group, f.name): f.value for f in made.facts}
     assert facts["cpu, caches", "1 data"] == "size: 48 KiB; shared by cores: 1"
