@@ -14,7 +14,10 @@ def _spaces(name: str) -> tuple[Number, Number]:
     """State and action size of an environment of Gymnasium's."""
     import gymnasium
 
-    environment = gymnasium.make(name)
+    from harness.environments import simulator_warnings
+
+    simulator_warnings.route(name)  # MuJoCo would log them to a file in the working directory
+    environment = gymnasium.make(name, disable_env_checker=True)
     try:
         shapes = environment.observation_space.shape, environment.action_space.shape
     finally:
