@@ -51,8 +51,7 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
             with _initialised(address, options, guard.environment_in(folder) | named):
                 yield
         return
-    if address != "auto":
-        _require_listener(address)  # Ray itself would try for half a minute
+    check_address(address)  # Ray itself would try for half a minute
     with _initialised(address, {}, {}):
         offered = ray.cluster_resources()
         for name in resources:
@@ -121,7 +120,10 @@ def brief(error: RayError) -> str:
     return f"{type(cause).__name__}: {lines[0]}{last}"
 
 
-def _require_listener(address: str) -> None:
+def check_address(address: str) -> None:
+    """UserError where nothing listens at an address of a cluster that is to be there already."""
+    if address in ("local", "auto"):
+        return
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, replace
 
 from harness import training_run
-from harness.cluster.connection import connected
+from harness.cluster.connection import check_address, connected
 from harness.cluster.placement import Placement
 from harness.cluster.training import ClusterTraining, Size, check
 from harness.mapping import Mapping
@@ -44,8 +44,9 @@ class Asked:
         role there were, how many machines held them, and what Ray had to start anew.
 
         Raises:
-            UserError: workload, mapping and sizes do not fit together.
+            UserError: workload, mapping and sizes do not fit together, or nothing listens at the address.
         """
+        check_address(self.address)
         check(item, mapping, self.size, batch_size)
         placement = Placement.of(mapping).chosen(self.place)
 

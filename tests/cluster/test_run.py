@@ -21,6 +21,7 @@ RUN = ["run", "cartpole-dqn", "--mapping", "native-native-cpu", "--ray", "local"
         (["--overlap", "2"], "--overlap: found 2; allowed: nothing with --ray"),
         (["--shards", "999"], "--shards: found 999"),
         (["--learners", "1001"], "--learners: found 1001"),
+        (["--ray", "127.0.0.1:1"], "--ray: found '127.0.0.1:1': "),
         (["--place", "nobody=here"], "--place: found 'nobody=here'"),
     ],
 )
