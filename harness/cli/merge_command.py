@@ -23,7 +23,10 @@ def merge(
     for path in paths:
         if path.exists() and target.exists() and path.samefile(target):
             raise UserError("command line", "RUN", path, "a store other than the one that takes them in")
-        Store.open(path, read_only=True).close()  # all are checked before anything is written
+        # Every row of each is read before anything is written.
+        with Store.open(path, read_only=True) as other:
+            other.runs()
+            other.measurements()
     with Store.open(target) as store:
         for path in paths:
             with Store.open(path, read_only=True) as other:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -467,6 +469,16 @@ def test_merge_of_a_missing_store_writes_nothing(placerl: Placerl, tmp_path: Pat
     refused(placerl("merge", *arguments), "none")
     assert not (tmp_path / "merged").exists()
     refused(placerl("merge", str(tmp_path / "a"), "--results", str(tmp_path / "a")), "RUN", "other than")
+
+
+def test_merge_of_a_store_with_damaged_rows_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        stored(tmp_path / name, "r1", name, rate=1.0)
+    with closing(sqlite3.connect(tmp_path / "b" / "placerl.sqlite")) as database, database:
+        database.execute("UPDATE measurement SET samples = 'x'")
+    arguments = (str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
+    refused(placerl("merge", *arguments), "placerl.sqlite")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
