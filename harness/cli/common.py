@@ -119,9 +119,15 @@ def cluster_extra(address: str) -> Iterator[None]:
         ) from None
 
 
-def named_baselines(text: str, field: str = "--baselines") -> list[str]:
-    """The baselines that a comma-separated list or `all` names; `field` is the argument that it came in."""
-    known = starting.baseline_names()
+def named_baselines(text: str, field: str = "--baselines", *, training: bool = False) -> list[str]:
+    """The baselines that a comma-separated list or `all` names.
+
+    Args:
+        text: the names.
+        field: the argument that they came in.
+        training: only those that train; a replay alone does not.
+    """
+    known = [name for name in starting.baseline_names() if not (training and starting.replay_alone(name))]
     names = known if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:

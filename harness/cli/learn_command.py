@@ -31,7 +31,7 @@ def learn(
 ) -> None:
     """Train each algorithm here and in other libraries, and print the interquartile mean of its returns."""
     tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
-    cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named)], under)
+    cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
     compose.check(workload.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import claims, cli, training_run, workload
-from harness.cli.common import print_rows
+from harness.cli.common import named_baselines, print_rows
 from harness.energy import EnergyMeter
 from harness.mapping import STRATEGIES
 from harness.provenance import Provenance
@@ -224,6 +224,14 @@ def test_learning_under_a_mapping_to_what_is_not_there_is_refused(placerl: Place
     results = tmp_path / "results"
     refused(placerl("learn", "--mapping", "abacus-native-cpu", "--results", str(results)), "abacus")
     assert not results.exists()
+
+
+def test_only_what_trains_can_be_compared_in_learning(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("learn", "--baselines", "sb3,cpprb", "--results", str(results)), "found 'cpprb'", "sb3")
+    assert not results.exists()
+    assert "cpprb" in named_baselines("all")
+    assert "cpprb" not in named_baselines("all", training=True)
 
 
 def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_path: Path) -> None:
