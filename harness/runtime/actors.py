@@ -23,10 +23,7 @@ Transitions = dict[str, npt.NDArray]
 
 
 def refuse_rubbish(actor: str, columns: Transitions) -> None:
-    """UnitError, which names the actor, where a column of floats holds NaN or infinity.
-
-    Done with each request: a microsecond a column.
-    """
+    """UnitError, which names the actor, where a column of floats holds NaN or infinity; a microsecond a column."""
     for name, column in columns.items():
         # A product of BLAS warns of nothing; that of finite numbers may be infinite, too, which the second pass tells.
         if (
@@ -79,7 +76,11 @@ class Actors(ABC):
         return self.result()
 
 
-_ONE = "actor"  # what the only one is called
+ONE = "actor"
+"""What the only one is called."""
+CHECKED_ROWS = 64
+"""Of fewer in turns with the learner, the check would be a quarter of a fused gradient step: rubbish among them is
+looked for when something fails on it (`Training.take`)."""
 
 
 class InlineActors(Actors):
@@ -120,9 +121,10 @@ class InlineActors(Actors):
         try:
             transitions = self._actor.collect(steps, self._learner.explore if explore else None)
         except ValueError:  # the policy's, if what it was to act on is rubbish
-            refuse_rubbish(_ONE, {"observation": self._actor.observations})
+            refuse_rubbish(ONE, {"observation": self._actor.observations})
             raise
-        refuse_rubbish(_ONE, transitions)
+        if len(transitions["reward"]) >= CHECKED_ROWS:
+            refuse_rubbish(ONE, transitions)
         return transitions
 
     def publish(self) -> None:
@@ -148,7 +150,7 @@ class ThreadActors(InlineActors):
     def __init__(self, actor: Actor, learner: Learner) -> None:
         super().__init__(actor, learner)
         self._policy = DoubleBufferedPolicy(learner)
-        self._unit: Unit[tuple[int, bool], Transitions] = Unit(_ONE, self._work)
+        self._unit: Unit[tuple[int, bool], Transitions] = Unit(ONE, self._work)
         self._published = False
 
     def submit(self, steps: int, explore: bool = True) -> None:
@@ -161,7 +163,7 @@ class ThreadActors(InlineActors):
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
         """See `Actors.result`."""
         transitions = self._unit.result(limit_s)
-        refuse_rubbish(_ONE, transitions)
+        refuse_rubbish(ONE, transitions)
         return transitions
 
     def publish(self) -> None:

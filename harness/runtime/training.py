@@ -19,7 +19,7 @@ from harness.mapping.base import PRIORITY_BYTES, Platform
 from harness.runtime import memory
 from harness.runtime.actor import Episode
 from harness.runtime.actor_pool import ActorPlan, ActorPool
-from harness.runtime.actors import Actors, InlineActors
+from harness.runtime.actors import ONE, Actors, InlineActors, refuse_rubbish
 from harness.runtime.balance import Balance, check_learners, parallel_learner
 from harness.runtime.compose import (
     Fusion,
@@ -325,13 +325,17 @@ class Training:
     def take(self, gradient_steps: int) -> None:
         """Take at least so many gradient steps, whole rounds, with neither warm-up nor account."""
         until = self.gradient_steps + gradient_steps
-        while self.gradient_steps < until:
-            if self._overlap:
-                self._overlapped_iteration()
-            else:
-                self._publish()
-                self._collect(self._vector_steps)
-                self._gradient_steps(self._gradient_steps_a_round)
+        try:
+            while self.gradient_steps < until:
+                if self._overlap:
+                    self._overlapped_iteration()
+                else:
+                    self._publish()
+                    self._collect(self._vector_steps)
+                    self._gradient_steps(self._gradient_steps_a_round)
+        except ValueError:  # a replay's or a learner's, of numbers that are none
+            refuse_rubbish(ONE, self._storage.columns)
+            raise
 
     def _overlapped_iteration(self) -> None:
         self._acting.submit(self._vector_steps)

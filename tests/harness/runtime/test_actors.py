@@ -5,10 +5,12 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from harness.mapping import Mapping
-from harness.runtime.actors import InlineActors, ThreadActors, refuse_rubbish
-from harness.runtime.compose import actors_of, columns_of, learner_of
+from harness.runtime.actors import CHECKED_ROWS, InlineActors, ThreadActors, refuse_rubbish
+from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of
+from harness.runtime.program import compose
 from harness.runtime.unit import UnitError
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -40,13 +42,14 @@ class Rubbish(gymnasium.Env):
 def actors_with(kind, item, environment):
     seeds = np.random.SeedSequence(0).spawn(3)
     learner = learner_of(item, NATIVE, 8, seeds[0])
-    plan = actors_of(item, *seeds[1:], columns_of(item), local_storage=20)
+    plan = actors_of(item, *seeds[1:], columns_of(item), local_storage=CHECKED_ROWS)
     return kind(replace(plan, environments=(lambda: environment,)).build(), learner)
 
 
-@BOTH
+@pytest.mark.parametrize(
+    ("kind", "steps"), [(InlineActors, CHECKED_ROWS), (ThreadActors, 1), (ThreadActors, 8)]
+)
 @pytest.mark.parametrize("explore", [True, False])
-@pytest.mark.parametrize("steps", [1, 8])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("where", ["reward", "step", "reset"])
 def test_rubbish_is_told_by_the_actors_name(kind, where, number, steps, explore, short):
@@ -66,7 +69,19 @@ def test_rubbish_is_told_by_the_actors_name(kind, where, number, steps, explore,
 def test_which_column_it_is_in_is_told(short):
     actors = actors_with(InlineActors, short("cartpole-dqn"), Rubbish("reward", np.nan))
     with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'reward'"):
-        actors.collect(4)
+        actors.collect(CHECKED_ROWS)
+
+
+@pytest.mark.parametrize("fusion", [Fusion.STEP, Fusion.NONE])
+@pytest.mark.parametrize("where", ["reward", "step", "reset"])
+def test_rubbish_of_a_few_steps_is_named_when_something_fails_on_it(where, fusion):
+    training = compose(
+        lambda: Rubbish(where, np.nan), FIRST, step, act, mapping="native-native-cpu", fusion=fusion
+    )
+    column = {"reward": "reward", "step": "next_observation", "reset": "observation"}[where]
+    with pytest.raises(UnitError, match=f"^actor: returned rubbish: NaN or infinity in '{column}'"):
+        training.advance(100)
+    training.close()
 
 
 @BOTH
@@ -90,3 +105,20 @@ def test_an_error_of_the_environments_own_comes_as_it_is(short):
 
     with pytest.raises(ValueError, match="no such pole"):
         actors_with(InlineActors, short("cartpole-dqn"), Broken("", 0)).collect(1)
+
+
+FIRST = {"slope": torch.zeros(4, 2)}
+
+
+def act(weights, observation):
+    return (observation @ weights["slope"]).argmax(1)
+
+
+def step(weights, batch):
+    def loss(weights):
+        value = (batch["observation"] + batch["next_observation"]) @ weights["slope"]
+        error = batch["reward"] - value.gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        return (batch["weight"] * error * error).mean(), error
+
+    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(weights)
+    return {"slope": weights["slope"] - 1e-3 * slope["slope"]}, {"loss": cost, "td_error": error}
