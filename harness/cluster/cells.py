@@ -8,7 +8,7 @@ process, the single writer.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness import machine, reproduce, starting
 from harness.cluster.connection import MACHINE, RESTARTS, brief
+from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
 from harness.reproduce import Cell
@@ -26,12 +27,22 @@ from harness.revision import revision
 from harness.store import Run, Store
 from harness.tiers import Tier
 
+_NODE = "ray_node"
+"""Among a row's details: Ray's name of the node that it was measured on, which a restarted driver finds again."""
+
 
 class Elsewhere(NamedTuple):
     """The task has come to a machine of another kind than the rows before it: nothing was measured."""
 
     node: str
     machine: dict[str, Any]
+
+
+class OtherCode(NamedTuple):
+    """The task has come to a machine whose code is not this process's: nothing was measured."""
+
+    node: str
+    revision: str
 
 
 class Measured(NamedTuple):
@@ -57,10 +68,20 @@ def _fingerprint() -> str:
     return machine.fingerprint()
 
 
+@lru_cache(maxsize=1)
+def _revision() -> str:
+    """Of the code on this machine; a worker's is that of its first cell, for it imports no other."""
+    return revision()
+
+
 @ray.remote(num_cpus=0, resources={MACHINE: 1}, max_retries=RESTARTS)
-def _measure(cell: Cell, before: list[Measurement], fingerprint: str) -> Elsewhere | Measured:
-    """Measures a cell here, if this is a machine of that fingerprint."""
+def _measure(
+    cell: Cell, before: list[Measurement], fingerprint: str, code: str
+) -> Elsewhere | OtherCode | Measured:
+    """Measures a cell here, if this is a machine of that fingerprint and that revision."""
     node = ray.get_runtime_context().get_node_id()
+    if _revision() != code:
+        return OtherCode(node, _revision())
     if _fingerprint() != fingerprint:
         return Elsewhere(node, machine.describe().to_json())
     starting.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
@@ -72,8 +93,9 @@ def _measure(cell: Cell, before: list[Measurement], fingerprint: str) -> Elsewhe
 
 
 @ray.remote(num_cpus=0, max_retries=RESTARTS)
-def _describe() -> dict[str, Any]:
-    return machine.describe().to_json()
+def _describe() -> tuple[dict[str, Any], str]:
+    """This machine, and the revision of the code on it."""
+    return machine.describe().to_json(), _revision()
 
 
 def _on(node: str, *, or_another: bool) -> NodeAffinitySchedulingStrategy:
@@ -116,6 +138,9 @@ def execute(
 
     Returns:
         The keys of the cells that failed.
+
+    Raises:
+        UserError: a machine of the cluster has other code than this process; names it.
     """
     return Plan(store, tier, cells, fresh=fresh).execute(report).failed
 
@@ -125,6 +150,8 @@ class Plan:
 
     def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:
         self._store, self._tier, self._fresh = store, tier, fresh
+        self._revision = revision()
+        self._nodes = list(_machines())
         self._runs: dict[str, Run] = {}  # by fingerprint
         self._failed: list[str] = []
         self._total_s = sum(cell.estimate_s for cell in cells)
@@ -158,12 +185,15 @@ class Plan:
         """The run of the kind of machine that there is most of."""
         asked = [
             _describe.options(scheduling_strategy=_on(node, or_another=False)).remote()
-            for node in _machines()
+            for node in self._nodes
         ]
         found: dict[str, list[dict[str, Any]]] = {}
-        for ref in asked:
+        for node, ref in zip(self._nodes, asked, strict=True):
             with suppress(RayError):  # a node that has just died
-                described = ray.get(ref)
+                described, its_revision = ray.get(ref)
+                if its_revision != self._revision:
+                    allowed = f"machines with this one's code, {self._revision}"
+                    raise UserError("command line", "--ray", _other_code(node, its_revision), allowed)
                 found.setdefault(described["fingerprint"], []).append(described)
         if not found:
             raise RuntimeError(f"no node that offers {MACHINE!r} answers")
@@ -173,13 +203,17 @@ class Plan:
         fingerprint = described["fingerprint"]
         if fingerprint not in self._runs:
             self._runs[fingerprint] = self._store.begin_run(
-                self._tier.name, revision(), described, fresh=self._fresh
+                self._tier.name, self._revision, described, fresh=self._fresh
             )
         return self._runs[fingerprint]
 
     def _begun(self, chain: _Chain) -> _Chain:
-        """The chain, with the cells that its run does not hold yet waiting."""
+        """The chain, with the cells that its run does not hold yet waiting, on the node of those that it holds."""
         run = chain.run
+        for cell in chain.cells:
+            for row in reproduce.rows_of(run, cell):
+                if (node := row.details.get(_NODE)) in self._nodes:
+                    chain.node = node
         chain.waiting = [c for c in chain.cells if not reproduce.finished(run, c) or c.stale(run)]
         return chain
 
@@ -193,14 +227,17 @@ class Plan:
         task = _measure
         if chain.node:  # should it be gone, Ray takes another
             task = _measure.options(scheduling_strategy=_on(chain.node, or_another=True))
-        return {task.remote(cell, before, run.record.fingerprint): (chain, cell)}
+        return {task.remote(cell, before, run.record.fingerprint, self._revision): (chain, cell)}
 
     def _take(self, chain: _Chain, cell: Cell, ref: Any) -> bool:
         """Stores what a task has brought; False where the chain begins anew on another kind of machine."""
         try:
-            answer: Elsewhere | Measured = ray.get(ref)
-        except RayError as error:  # its workers or nodes died again and again, or the memory does not suffice
-            answer = Measured("", [reproduce.failure(cell, RuntimeError(brief(error)))])
+            answer: Elsewhere | OtherCode | Measured = ray.get(ref)
+        except RayError as dead:  # its workers or nodes died again and again, or the memory does not suffice
+            answer = Measured("", [reproduce.failure(cell, RuntimeError(brief(dead)))])
+        if isinstance(answer, OtherCode):  # of a machine that has joined since, or was updated meanwhile
+            error = RuntimeError(f"{_other_code(*answer)}, not this process's {self._revision}")
+            answer = Measured("", [reproduce.failure(cell, error)])
         chain.node = answer.node
         if isinstance(answer, Elsewhere):
             chain.run = self._run_of(answer.machine)
@@ -208,8 +245,15 @@ class Plan:
             return False
         if all(row.status == "failed" for row in answer.rows):
             self._failed.append(cell.key)
-        reproduce.store_rows(chain.run, cell, answer.rows)
+        rows = [replace(row, details={**row.details, _NODE: answer.node}) for row in answer.rows]
+        reproduce.store_rows(chain.run, cell, rows)
         return True
+
+
+def _other_code(node: str, its_revision: str) -> str:
+    """Names a machine whose code is another."""
+    host = next((each["NodeManagerHostname"] for each in ray.nodes() if each["NodeID"] == node), node)
+    return f"machine {host} has revision {its_revision}"
 
 
 def _machines() -> Iterator[str]:

@@ -2,15 +2,18 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from harness import machine, reproduce, tiers
+from harness import machine, reproduce, tiers, validate, workload
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -131,15 +134,48 @@ def test_a_node_that_dies_costs_no_finished_cell(cluster: Cluster, tmp_path: Pat
     assert all(complete[name] == rows[name] for name in finished)
 
 
-def test_the_same_rows_as_without_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    cells = [counting(f"a{number}", "a") for number in range(4)]
-    execute(cluster, tmp_path / "cluster.sqlite", cells)
+def measured_rates(key: str, item: workload.Workload) -> Cell:
+    """Stands for a comparison, with numbers that differ by the key, and of a workload's cell as the plan has it."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        rates = np.random.default_rng(len(key)).uniform(100, 200, 2)
+        before = run.measurements(suite="compare", workload=item.name)
+        return [
+            Measurement(
+                suite="compare", workload=item.name, primitive="training", backend=f"{key}{number}",
+                batch_size=32, quantity="gradient_steps_per_s", unit="1/s", provenance=Provenance.MEASURED,
+                value=rate + sum(each.value for each in before), details={"part": "theirs"},
+            )
+            for number, rate in enumerate(rates)
+        ]  # fmt: skip
+
+    return Cell(f"compare/{item.name}/{key}", 1, measure, item.name)
+
+
+def test_the_same_rows_as_without_a_cluster(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def validated(*arguments: Any) -> list[Measurement]:
+        """In place of the measurement, which is not the same twice: what it is given to judge by."""
+        return [row(rate, baseline=name) for name, rate in arguments[-1].items()]
+
+    monkeypatch.setattr(validate, "validate", validated)
+    item = workload.load("cartpole-dqn")
+    cells = [
+        *(counting(f"a{number}", "a") for number in range(4)),
+        *(measured_rates(key, item) for key in ("x", "yy")),
+        validate.cell(item, 32, 1.0),
+    ]
+    assert execute(cluster, tmp_path / "cluster.sqlite", cells) == []
     with Store.open(tmp_path / "here.sqlite") as store:
         reproduce.execute(store.begin_run("quick", "r", machine.describe()), cells, silent)
-    values = [
-        [each.value for each in stored(tmp_path / f"{name}.sqlite").values()] for name in ("cluster", "here")
-    ]
-    assert values[0] == values[1]
+
+    def values(name: str) -> dict[str, list[float | None]]:
+        with Store.open(tmp_path / f"{name}.sqlite", read_only=True) as store:
+            return {cell: [each.value for each in store.measurements(cell=cell)] for cell in store.cells(1)}
+
+    assert values("cluster") == values("here")
+    assert len(set(values("here")[cells[-1].key])) == 4, "a number of each baseline was there to be read"
 
 
 def dying(key: str, folder: Path, times: int) -> Cell:
@@ -170,6 +206,48 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_always_kills_it_fails_by
     assert rows["a"].status == rows["d"].status == "ok"
     assert len(list(always.iterdir())) == RESTARTS + 1
     assert execute(cluster, path, [*cells[:2], counting("c"), cells[3]]) == []
+
+
+def test_a_machine_with_other_code_is_refused_by_name(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, theirs = tmp_path / "store.sqlite", on_cluster.revision()
+    host = socket.gethostname()
+    with monkeypatch.context() as patched:
+        patched.setattr(on_cluster, "revision", lambda: "ours")  # the machines' own remain
+        with pytest.raises(UserError) as refused:
+            execute(cluster, path, [counting("a")])
+    for said in (host, theirs, "ours"):
+        assert said in str(refused.value)
+    with Store.open(path, read_only=True) as store:
+        assert store.runs() == []
+
+    with connected(cluster.address), Store.open(path) as store:
+        plan = on_cluster.Plan(store, QUICK, [counting("a", "c"), counting("b", "c")])
+        plan._revision = "ours"  # as if the machines had joined since, with another checkout
+        assert plan.execute(silent).failed == ["a", "b"]
+    rows = stored(path)
+    assert {each.status for each in rows.values()} == {"failed"}
+    assert all(f"machine {host} has revision {theirs}" in each.reason for each in rows.values())
+    assert execute(cluster, path, [counting("a", "c"), counting("b", "c")]) == []
+
+
+def test_a_comparison_goes_on_where_it_was_begun(
+    start_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    path, cluster = tmp_path / "store.sqlite", start_cluster({MACHINE: 1})
+    cells = [counting("a0", "a")]
+    execute(cluster, path, cells)
+    first = stored(path)["a0"].details["node"]
+    cluster.add_node(num_cpus=1, resources={MACHINE: 1})
+    for number in range(1, 4):  # each time a new driver, whose first cell keeps one of the machines busy
+        busy = counting(f"busy{number}", delay_s=3.0)
+        cells.append(counting(f"a{number}", "a"))
+        assert execute(cluster, path, [busy, *cells]) == []
+    rows = stored(path)
+    nodes = {name: each.details["node"] for name, each in rows.items()}
+    assert {nodes[f"a{number}"] for number in range(4)} == {first}
+    assert all(each.details["ray_node"] == nodes[name] for name, each in rows.items())
 
 
 def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_path: Path) -> None:
