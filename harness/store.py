@@ -159,7 +159,8 @@ class Store:
             if not read_only:
                 create_if_missing(path)
             if not path.is_file():
-                raise UserError(path, "store", "no such file", "a store that a run has made")
+                found = "something that is no file" if path.exists() else "no such file"
+                raise UserError(path, "store", found, "a store that a run has made")
             check_header(path)
             database = connect(path, "ro" if read_only else "rw", timeout_s)
             store = cls(path, database, read_only=read_only)

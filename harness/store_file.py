@@ -63,7 +63,10 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise
     except sqlite3.OperationalError as error:
         # Errors that Python's module raises by itself, such as text that is no UTF-8, have no code.
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            raise UserError(path, "store", str(error), "an undamaged PlaceRL store") from error
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise UserError(path, "store", "locked by another process", "one writer at a time") from error
         raise UserError(path, "store", str(error), "a file that can be read and written") from error
     except (sqlite3.Error, UnicodeDecodeError) as error:

@@ -31,7 +31,13 @@ def _user_error(error: Any) -> UserError:
         return UserError("command line", field, "nothing", listed)
     causes: Any = getattr(error.__cause__ or error.__context__, "errors", list)()
     found = repr(causes[0]["input"]) if causes else "another value"
-    return UserError("command line", field, found, error.message.removeprefix("Input should be "))
+    return UserError("command line", field, found, _allowed(error.message))
+
+
+def _allowed(message: str) -> str:
+    """X of what pydantic says: `Input should be X, unable to ...`, `Value error, V is not one of X.`"""
+    rule = message.removeprefix("Input should be ").partition(", unable to ")[0]
+    return rule.partition(" is not one of ")[2].rstrip(".") or rule
 
 
 app = typer.Typer(

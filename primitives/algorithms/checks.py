@@ -8,7 +8,8 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
     """`value` is a finite number in [low, high], or in (low, high] with `open_low`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not low <= value <= high or (open_low and value == low):
-        allowed = f"a number in {'(' if open_low else '['}{low:g}, {high:g}]"
+        opening = "(" if open_low or low == -math.inf else "["
+        allowed = f"a number in {opening}{low:g}, {high:g}{')' if high == math.inf else ']'}"
         raise ValueError(f"{name}: found {value!r}; allowed: {allowed}")
 
 

@@ -159,7 +159,8 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device: found {name!r}; allowed here: {torch.cuda.device_count()} CUDA devices")
+        here = f"one of this machine's CUDA devices, {torch.cuda.device_count()}"
+        raise ValueError(f"device: found {name!r}; allowed: {here}")
     return device
 
 

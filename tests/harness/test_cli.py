@@ -52,6 +52,8 @@ def refused(outcome: Outcome, *words: str) -> None:
     assert outcome.status == 2, outcome
     lines = outcome.err.strip().splitlines()
     assert len(lines) == 1, outcome.err
+    for garbled in ("unable to", "Value error", "allowed here"):
+        assert garbled not in lines[0]
     for word in words:
         assert word in lines[0]
 
@@ -152,7 +154,14 @@ def test_a_broken_workload_file_is_refused(
         (["baselines", ""], ("NAMES", "found ''")),
         (["report", "--bogus"], ("--bogus", "placerl report --help")),
         (["run", "cartpole-dqn", "--seconds", "0"], ("--seconds", "'0'", "greater than or equal to 1")),
-        (["profile", "cartpole-dqn", "--batch-size", "abc"], ("--batch-size", "'abc'", "integer")),
+        (
+            ["profile", "cartpole-dqn", "--batch-size", "abc"],
+            ("--batch-size: found 'abc'; allowed: a valid integer",),
+        ),
+        (
+            ["run", "cartpole-dqn", "--fusion", "xyz"],
+            ("--fusion: found 'xyz'; allowed: 'none', 'replay', 'step'",),
+        ),
     ],
 )
 def test_arguments_that_no_command_takes_are_refused(
@@ -169,7 +178,10 @@ def test_arguments_that_no_command_takes_are_refused(
         ("abacus-native-cpu", ("learner: found abacus; allowed: torch, ",)),
         ("torch-abacus-cpu", ("abacus", "native")),
         ("torch-native-moon", ("moon", "cpu")),
-        ("torch:cuda:99-native-cpu", ("cuda:99",)),
+        (
+            "torch:cuda:99-native-cpu",
+            ("learner: found torch:cuda:99; allowed: one of this machine's CUDA devices",),
+        ),
         ("torch-native:moon-cpu", ("native:moon", "one device")),
     ],
 )
@@ -243,6 +255,11 @@ def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_pa
         assert outcome.status == 0
         names |= {row["workload"] for row in json.loads(outcome.out)}
     assert len(names) == 2
+
+
+def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, tmp_path: Path) -> None:
+    (tmp_path / "placerl.sqlite").mkdir()
+    refused(placerl("report", "--results", str(tmp_path)), "found something that is no file")
 
 
 def test_an_unwritable_results_folder_is_refused(placerl: Placerl, tmp_path: Path) -> None:
@@ -483,9 +500,9 @@ def test_merge_of_a_store_with_damaged_rows_writes_nothing(placerl: Placerl, tmp
     for name in ("a", "b"):
         stored(tmp_path / name, "r1", name, rate=1.0)
     with closing(sqlite3.connect(tmp_path / "b" / "placerl.sqlite")) as database, database:
-        database.execute("UPDATE measurement SET samples = 'x'")
+        database.execute("UPDATE measurement SET details = CAST(x'ff' AS TEXT)")
     arguments = (str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
-    refused(placerl("merge", *arguments), "placerl.sqlite")
+    refused(placerl("merge", *arguments), "UTF-8", "allowed: an undamaged PlaceRL store")
     assert not (tmp_path / "merged").exists()
 
 

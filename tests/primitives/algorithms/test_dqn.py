@@ -132,3 +132,8 @@ def test_exploration_falls_from_random_to_almost_greedy():
     for step, share in ((0, 1 / 3), (1000, 0.9 + 0.1 / 3)):
         action = algorithm.explore(arrays, observation, step, rng)
         assert (action == greedy).mean() == pytest.approx(share, abs=0.03)
+
+
+def test_a_range_without_an_end_does_not_allow_infinity():
+    with pytest.raises(ValueError, match=r"learning_rate: found inf; allowed: a number in \(0, inf\)$"):
+        make(learning_rate=float("inf"))
