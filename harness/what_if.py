@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from harness.errors import UserError
 from harness.mapping import Mapping, MapTpds23, PerformanceTable, Problem, Target
 from harness.mapping.roofline import Modelled, Work, modelled_times
 from harness.measurement import Measurement
-from harness.platform_model import Platform, load
+from harness.platform_model import THIS_MACHINE, Platform, load, names
 from harness.predicting import measurements, problem_of
 from harness.runtime.compose import algorithm_of
 from harness.workload import Workload, from_tables, override
@@ -42,6 +43,21 @@ def _work_of(tables: str, batch_size: int) -> Work:
         leaves=workload.replay.capacity,
         fanout=workload.replay.fanout,
     )
+
+
+def platforms() -> tuple[str, ...]:
+    """Names of this machine and of the shipped platforms that say enough of themselves to be modelled."""
+    work = Work(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
+    problem = Problem(batch_size=1, item_words=1, actors=1)
+
+    def suffices(name: str) -> bool:
+        try:
+            list(modelled_times(load(name), work, problem))
+        except UserError:
+            return False
+        return True
+
+    return (THIS_MACHINE, *(name for name in names() if name != THIS_MACHINE and suffices(name)))
 
 
 def modelled(workload: Workload, batch_size: int, platform: Platform) -> list[Modelled]:

@@ -34,7 +34,7 @@ def map_command(
         str,
         typer.Option(
             "--platform",
-            help=f"Of {', '.join(platform_model.names())}, or a path that ends in .toml. "
+            help=f"Of {', '.join(what_if.platforms())}, or a path that ends in .toml. "
             "What is not this machine is modelled from published numbers.",
         ),
     ] = platform_model.THIS_MACHINE,

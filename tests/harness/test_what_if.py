@@ -1,9 +1,11 @@
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 from harness import platform_model, what_if, workload
+from harness.cli import map_command
 from harness.errors import UserError
 from harness.mapping.roofline import Modelled
 from harness.provenance import Provenance
@@ -114,6 +116,24 @@ def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, valu
     _, rows = what_if.predictions(CARTPOLE, 32, platform_model.load(path))
     assert all(row.value > 0 for row in rows if row.value is not None)
     assert any(row.value for row in rows)
+
+
+def test_the_platforms_that_are_offered_can_be_modelled() -> None:
+    offered = what_if.platforms()
+    assert {"this-machine", "map-tpds23", "pal21"} <= set(offered)
+    for name in platform_model.names()[1:]:
+        try:
+            list(what_if.modelled(CARTPOLE, 32, platform_model.load(name)))
+            suffices = True
+        except UserError:
+            suffices = False
+        assert (name in offered) == suffices
+
+
+def test_the_help_of_map_offers_no_platform_that_map_refuses() -> None:
+    (option,) = inspect.signature(map_command.map_command).parameters["platform_name"].annotation.__metadata__
+    assert "map-tpds23" in option.help
+    assert "fixar21" not in option.help
 
 
 def test_a_file_with_two_gpus_is_refused(tmp_path: Path) -> None:
