@@ -37,13 +37,14 @@ class Reading:
     """The process after a stretch of training.
 
     Attributes:
-        gradient_steps_per_s: in the stretch.
+        gradient_steps_per_processor_s: in the stretch, by the processor time of the process: what other programs take
+            of the cores in an hour is no change of this one.
         resident_bytes: memory that is in use, shared pages included.
         descriptors: open files.
         threads: of the process.
     """
 
-    gradient_steps_per_s: float
+    gradient_steps_per_processor_s: float
     resident_bytes: int
     descriptors: int
     threads: int
@@ -70,10 +71,13 @@ def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading
 
 
 def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
-    """Takes that many gradient steps; how many the next stretch should have, and their rate."""
+    """Takes that many gradient steps; how many the next stretch should have, and their rate by processor time."""
+    begin_s = time.process_time()
     progress = training.advance(steps)
-    rate = progress.gradient_steps / progress.wall_s
-    return max(1, round(rate * STRETCH_S)), rate
+    processor_s = time.process_time() - begin_s
+    return max(1, round(progress.gradient_steps / progress.wall_s * STRETCH_S)), (
+        progress.gradient_steps / processor_s
+    )
 
 
 def verdicts(found: Sequence[Reading]) -> dict[str, str]:
@@ -94,7 +98,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
         most, now = (max(getattr(r, name) for r in part) for part in (first, last))
         if now > most:
             said[name] = f"grew from {most} to {now}"
-    rates = [[r.gradient_steps_per_s for r in part] for part in (last, first)]
+    rates = [[r.gradient_steps_per_processor_s for r in part] for part in (last, first)]
     low, high = ratio_interval(*rates)
     if high < 1 / (1 + DRIFT):
         said["throughput"] = f"fell to {low:.3f} to {high:.3f} of what it was"
@@ -104,7 +108,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
 def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
     """The readings as rows of suite `soak`, with what is not flat among their details."""
     units = {
-        "gradient_steps_per_s": "1/s",
+        "gradient_steps_per_processor_s": "1/s",
         "resident_bytes": "bytes",
         "descriptors": "count",
         "threads": "count",

@@ -19,7 +19,7 @@ def test_a_flat_process_is_flat() -> None:
         ("memory", lambda r, k: replace(r, resident_bytes=r.resident_bytes + 500_000 * k)),
         ("descriptors", lambda r, k: replace(r, descriptors=12 + k // 60)),
         ("threads", lambda r, k: replace(r, threads=4 + k // 60)),
-        ("throughput", lambda r, k: replace(r, gradient_steps_per_s=100.0 - 0.3 * k)),
+        ("throughput", lambda r, k: replace(r, gradient_steps_per_processor_s=100.0 - 0.3 * k)),
     ],
 )
 def test_each_leak_is_named(name, change) -> None:
