@@ -80,12 +80,15 @@ class HeatMap:
 class Choice:
     """The mapping that a strategy chose in a validation, and what it lost: 1 - its throughput / the best one's.
 
-    `verdict` is "best", "lost" or "no verdict".
+    `devices` are those that it chose among, `loop` the one that all were run in; `verdict` is "best", "lost" or "no
+    verdict".
     """
 
     workload: str
     batch_size: int | None
     strategy: str
+    devices: str
+    loop: str
     mapping: str
     best: str
     regret: Number

@@ -103,7 +103,8 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
         best = str(detail(row, "best"))
         size = optional_size(row.batch_size)
         regret, verdict = number(row, "regret"), str(detail(row, "verdict"))
-        yield Choice(row.workload, size, row.backend, row.device, best, regret, verdict)
+        devices, loop = (str(detail(row, name) or "") for name in ("devices", "loop"))
+        yield Choice(row.workload, size, row.backend, devices, loop, row.device, best, regret, verdict)
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:

@@ -135,6 +135,21 @@ def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(made: 
         assert published.count('<span class="what">') == len(verdict.claim.published), verdict.key
 
 
+def test_regrets_say_among_which_devices_and_in_which_loop(tmp_path: Path) -> None:
+    """One line each for what is here and for that with the simulated device: else they read alike."""
+    among = ("here", "here and simulated")
+    chosen = {"chosen": "native-native-cpu", "best": "native-native-cpu", "loop": "fused", "verdict": "best"}
+    fields = {"suite": "validation", "quantity": "regret", "unit": "1", "device": "native-native-cpu"}
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", [trained(0.0, **fields, details=chosen | {"devices": devices}) for devices in among])
+    content = read(tmp_path / "store.sqlite")
+    assert [(c.devices, c.loop) for c in content.choices] == [(devices, "fused") for devices in among]
+    table = site.render(content).partition('id="choices"')[2].partition("</table>")[0]
+    for devices in among:
+        assert table.count(f'>{devices}</td><td data-label="Loop">fused</td>') == 1
+
+
 def test_facts_flatten_the_machine(made: Content) -> None:
     facts = {(f.group, f.name): f.value for f in made.facts}
     assert facts["cpu, caches", "1 data"] == "size: 48 KiB; shared by cores: 1"
