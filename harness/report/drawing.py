@@ -25,6 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.")
 # Stand-ins for colours of the style sheet; exchanged for their names in the finished SVG.
 _COLOURS = {f"#fe00{n:02x}": f"var(--series-{n})" for n in range(1, SERIES + 1)}
+LEGEND_LINE_IN = 0.18
 INK, GRID = "#fe0100", "#fe0200"
 _COLOURS |= {INK: "currentColor", GRID: "var(--rule)"}
 STYLE: Any = {
@@ -52,6 +53,21 @@ STYLE: Any = {
 def colour(index: int) -> str:
     """The stand-in for the colour of a series; after the last the first comes again."""
     return f"#fe00{index % SERIES + 1:02x}"
+
+
+def marker(index: int) -> str:
+    """The marker of a series: after the last colour others come with the first, so that 49 series differ."""
+    return MARKERS[(index + index // SERIES) % SERIES]
+
+
+def legend_below(axes: Axes, columns: int = 2) -> None:
+    """The legend under the axes' label, where it covers no data, in a figure that is higher by as much."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = sum(label.count("\n") + 1 for label in labels)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE_IN * -(-lines // columns))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, Axes]:
@@ -100,6 +116,14 @@ def seconds(value: float) -> str:
 def plain(value: float) -> str:
     """Three digits of a number."""
     return format_value(value, 3)
+
+
+def thousands(value: float) -> str:
+    """A count in the unit in which it is short: 100,000 is "100k"."""
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale:
+            return f"{plain(value / scale)}{unit}"
+    return plain(value)
 
 
 def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[float], str]) -> None:

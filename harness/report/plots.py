@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from harness.claims import Verdict
 from harness.provenance import Provenance
@@ -23,11 +23,14 @@ from harness.report.drawing import (
     colour,
     ends_of,
     errors,
+    legend_below,
     logarithmic,
+    marker,
     new_figure,
     plain,
     seconds,
     svg,
+    thousands,
 )
 from harness.report.formatting import MARKS
 
@@ -53,7 +56,7 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
                 yerr=errors(numbers),
                 label=label,
                 color=colour(index),
-                marker=MARKERS[index % SERIES],
+                marker=marker(index),
                 linestyle=LINES[index % SERIES],
                 capsize=2,
             )
@@ -62,7 +65,7 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
         axes.xaxis.set_minor_locator(NullLocator())
         logarithmic(axes.yaxis, ends_of(t.time for t in timed if t.time is not None), seconds)
-        axes.legend()
+        legend_below(axes)
     return svg(
         figure, f"time-{workload}-{primitive}", f"{workload}, {primitive}: time per call over batch size"
     )
@@ -78,9 +81,10 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
         pairs = [(p, p.predicted, p.achieved) for p in predictions if p.achieved is not None]
         values = [n.value for _, *numbers in pairs for n in numbers]
         ends = np.array([min(values) / 1.5, max(values) * 1.5])
-        axes.plot(ends, ends, color=INK, linewidth=1, label="equal")
+        axes.plot(ends, ends, color=INK, linewidth=0.5, label="equal")
         share = limit_percent / 100
-        axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.12, linewidth=0)
+        # On logarithmic axes a few percent are a few points wide: the band must be darker than a large one.
+        axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.3, linewidth=0)
         strategies = sorted({p.strategy for p, _, _ in pairs})
         provenances = [p for p in Provenance if any(achieved.provenance == p for _, _, achieved in pairs)]
         labelled = set[str]()
@@ -96,19 +100,17 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
                 xerr=errors([achieved for _, _, achieved in points]),
                 label="" if strategy in labelled else strategy,
                 color=colour(index),
-                marker=MARKERS[index % SERIES],
+                marker=marker(index),
                 markerfacecolor=colour(index) if provenance == Provenance.MEASURED else "none",
                 linestyle="none",
                 capsize=2,
             )
             labelled.add(strategy)
-        kinds = ", ".join(
-            f"{p}: hollow" if len(provenances) > 1 and p != Provenance.MEASURED else p for p in provenances
-        )
+        kinds = ", ".join(p if p == Provenance.MEASURED else f"{p}: hollow" for p in provenances)
         axes.set(xlabel=f"achieved GPS ({kinds})", ylabel="predicted GPS (modelled)")
         for axis in (axes.xaxis, axes.yaxis):
             logarithmic(axis, values, plain)
-        axes.legend()
+        legend_below(axes)
     return svg(figure, "predicted-achieved", "predicted over achieved gradient steps per second")
 
 
@@ -185,7 +187,7 @@ def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Mark
                 curve.environment_steps,
                 curve.returns,
                 color=shade,
-                marker=MARKERS[index % SERIES],
+                marker=marker(index),
                 markersize=2,
                 linestyle="none",
                 alpha=0.35,
@@ -198,8 +200,9 @@ def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Mark
                 curve.environment_steps, means, color=shade, label=label, linestyle=LINES[index % SERIES]
             )
         axes.set(title=workload, xlabel="environment steps", ylabel="episode return")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
-        axes.legend()
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: thousands(value)))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        legend_below(axes, columns=1)
     return svg(figure, f"curve-{workload}", f"{workload}: episode return over environment steps")
 
 

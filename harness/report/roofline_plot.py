@@ -9,7 +9,17 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from harness.report.content import Roof, RooflinePoint
-from harness.report.drawing import INK, MARKERS, SERIES, STYLE, colour, logarithmic, new_figure, plain, svg
+from harness.report.drawing import (
+    INK,
+    STYLE,
+    colour,
+    legend_below,
+    logarithmic,
+    marker,
+    new_figure,
+    plain,
+    svg,
+)
 
 _ROOF_LINES = ("-", "--", "-.", ":")
 PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
@@ -33,7 +43,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> Markup |
                 [intensity for _, intensity, _ in some],
                 [rate for _, _, rate in some],
                 color=colour(index),
-                marker=MARKERS[index % SERIES],
+                marker=marker(index),
                 linestyle="none",
                 label=primitive,
             )
@@ -41,7 +51,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> Markup |
         rates = [*drawn, *(rate for _, _, rate in placed)]
         logarithmic(axes.yaxis, [min(rates) / 1.5, max(rates) * 1.5], _operations)
         axes.set(title=where, xlabel="FLOP per byte (modelled)", ylabel="FLOP/s")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+        legend_below(axes)
     return svg(figure, f"roofline-{where}", f"{where}: operations a second over operations for each byte")
 
 

@@ -1,0 +1,100 @@
+"""What a reader must be able to tell apart in a plot, by the places of what was drawn."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.claims.number import Number
+from harness.provenance import Provenance
+from harness.report import plots, roofline_plot
+from harness.report.content import Curve, Prediction, PrimitiveTime, Roof, RooflinePoint
+from harness.report.drawing import SERIES, colour, marker
+
+
+def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:
+    return Number("GPS", value, "1/s", provenance)
+
+
+def predicted(strategy: str, achieved: Number) -> Prediction:
+    model = gps(achieved.value * 1.1, Provenance.MODELLED)
+    return Prediction("hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None)
+
+
+def curve(seed: int) -> Curve:
+    steps = tuple(range(0, 750_000, 7_500))
+    returns = tuple(500.0 for _ in steps)  # where a legend in the corner would lie on them
+    return Curve("cartpole-dqn", "native-native-cpu", seed, steps, returns, gps(500.0))
+
+
+def timed(backend: str, size: int) -> PrimitiveTime:
+    time = Number("time", 1e-3, "s", Provenance.MEASURED)
+    return PrimitiveTime("hopper-ddpg", "cold_round.collect", backend, "cpu", "", size, time, "ok", "")
+
+
+def roof(workload: str, name: str, rate: float) -> Roof:
+    return Roof("fpga", (workload,), "sum_tree", name, None, gps(rate), "ok")
+
+
+def point(intensity: float) -> RooflinePoint:
+    number, place = gps(intensity), ("hopper-ddpg", "sum_tree.sample", "fpga", "fpga", 32)
+    return RooflinePoint(*place, number, number, number, number, number, None, "", None, "ok")
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures of one plot of each kind that has a legend, laid out."""
+    drawn: dict[str, Figure] = {}
+    for module in (plots, roofline_plot):
+        monkeypatch.setattr(module, "svg", lambda figure, name, _: drawn.update({name.split("-")[0]: figure}))
+    strategies = [f"strategy-{number}" for number in range(SERIES + 1)]
+    plots.predicted_against_achieved(
+        [predicted(name, gps(100.0 + i)) for i, name in enumerate(strategies)], 5
+    )
+    plots.learning_curves("cartpole-dqn", [curve(seed) for seed in range(3)], 10)
+    plots.time_over_batch(
+        "hopper-ddpg", "x", [timed(b, s) for b in ("native", "flat", "torch") for s in (32, 256)]
+    )
+    rates = (("peak", 1e10), ("memory on the chip", 1e9))
+    roofs = [roof(w, name, rate) for w in ("cartpole-dqn", "hopper-ddpg", "pong-dqn") for name, rate in rates]
+    roofline_plot.roofline([point(1.0), point(100.0)], roofs)
+    for figure in drawn.values():
+        figure.draw_without_rendering()
+    return drawn
+
+
+def test_no_legend_lies_on_data_or_labels(figures: dict[str, Figure]) -> None:
+    assert set(figures) == {"predicted", "curve", "time", "roofline"}
+    for name, figure in figures.items():
+        (axes,), (legend,) = figure.axes, figure.legends
+        assert not legend.get_window_extent().overlaps(axes.get_tightbbox()), name
+        assert axes.get_window_extent().height > 100, f"{name}: the legend leaves the data room"
+
+
+def test_neighbouring_labels_of_steps_do_not_touch(figures: dict[str, Figure]) -> None:
+    axes: Axes = figures["curve"].axes[0]
+    low, high = axes.get_xlim()
+    labels = [x for x in axes.get_xticklabels() if low <= x.get_position()[0] <= high]
+    assert len(labels) > 3
+    for left, right in pairwise(label.get_window_extent() for label in labels):
+        assert left.x1 + 4 < right.x0
+
+
+def test_more_strategies_than_colours_still_differ(figures: dict[str, Figure]) -> None:
+    assert len({(colour(index), marker(index)) for index in range(SERIES**2)}) == SERIES**2
+    handles, labels = figures["predicted"].axes[0].get_legend_handles_labels()
+    drawn = {label: h[0] for label, h in zip(labels, handles, strict=True) if label != "equal"}
+    assert len({(line.get_color(), line.get_marker()) for line in drawn.values()}) == len(drawn) == SERIES + 1
+
+
+def test_what_was_simulated_is_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plots, "svg", lambda figure, *_: kept.append(figure))
+    both = [predicted("a", gps(100.0)), predicted("a", gps(200.0, Provenance.SIMULATED))]
+    plots.predicted_against_achieved(both, 5)
+    (axes,) = kept[0].axes
+    faces = {float(np.asarray(h[0].get_xdata())[0]): h[0].get_markerfacecolor() for h in axes.containers}
+    assert faces == {100.0: colour(0), 200.0: "none"}
+    assert axes.get_xlabel() == "achieved GPS (measured, simulated: hollow)"
