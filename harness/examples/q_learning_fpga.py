@@ -5,27 +5,29 @@ import torch
 from harness.runtime.program import compose
 
 
-def q(weights, observation):
-    return torch.relu(observation @ weights["in"] + weights["bias"]) @ weights["out"]
+def q(net, observation):
+    return torch.relu(observation @ net["in"] + net["bias"]) @ net["out"]
 
 
-def act(weights, observation):
-    return q(weights, observation).argmax(1)
+def act(state, observation):
+    return q(state["now"], observation).argmax(1)
 
 
-def step(weights, batch):
-    best = q(weights, batch["next_observation"]).amax(1)
+def step(state, batch):
+    best = q(state["late"], batch["next_observation"]).amax(1)
     wanted = batch["reward"] + 0.99 * (1 - batch["terminated"]) * best
 
-    def loss(weights):
-        error = wanted - q(weights, batch["observation"]).gather(1, batch["action"].unsqueeze(1)).squeeze(1)
-        return (batch["weight"] * error * error).mean(), error
+    def loss(now):
+        error = wanted - q(now, batch["observation"]).gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        return (batch["weight"] * (1 + error * error).sqrt()).mean(), error
 
-    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(weights)
-    new = {name: value - 0.003 * slope[name] for name, value in weights.items()}
-    return new, {"loss": cost, "td_error": error}
+    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(state["now"])
+    now = {name: value - 0.03 * slope[name] for name, value in state["now"].items()}
+    late = {name: value + 0.003 * (now[name] - value) for name, value in state["late"].items()}
+    return {"now": now, "late": late}, {"loss": cost, "td_error": error}
 
 
 first = {"in": torch.randn(4, 64) / 2, "bias": torch.zeros(64), "out": torch.zeros(64, 2)}
-training = compose("CartPole-v1", first, step, act, mapping="native-fpga:u200-cpu")
-print(training.advance(2_000))
+start = {"now": first, "late": first}
+training = compose("CartPole-v1", start, step, act, mapping="native-fpga:u200-cpu")
+print(training.advance(30_000).episodes[-1])
