@@ -46,6 +46,10 @@ class OwnAlgorithm(base.Algorithm):
     policy: Act = _missing
     exploration: float = 0.1
 
+    # Functions and tensors have no equality of their own: each algorithm is equal to itself alone, as caches need it.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     def __post_init__(self) -> None:
         """Raises ValueError for an exploration out of range."""
         checks.in_range("exploration", self.exploration, 0, 1 if self.discrete else math.inf)

@@ -70,6 +70,20 @@ def test_both_mappings_train_the_same_up_to_rounding():
     np.testing.assert_allclose(*slopes, atol=0.1)
 
 
+def test_programs_alike_in_shape_keep_their_own_steps():
+    def backwards(weights, batch):
+        new, told = step(weights, batch)
+        return {name: 2 * weights[name] - new[name] for name in weights}, told
+
+    ends = []
+    for one in (step, backwards):
+        training = compose(Sides, FIRST, one, act, mapping="native-native-cpu", learning_starts=100, seed=1)
+        training.advance(1)
+        ends.append(training.learner.parameters()["slope"][0, 1])
+        training.close()
+    assert ends[0] != ends[1]
+
+
 def test_the_readme_program_has_at_most_20_lines():
     (program,) = [
         block
