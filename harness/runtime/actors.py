@@ -8,29 +8,23 @@
 """
 
 from abc import ABC, abstractmethod
-from math import isfinite
 
-import numpy as np
 import numpy.typing as npt
 
 from harness.runtime.actor import Actor, Episode
 from harness.runtime.double_buffer import DoubleBufferedPolicy
 from harness.runtime.unit import STALL_LIMIT_S, Unit, UnitError
 from primitives.learner import Learner
+from primitives.learner.base import all_finite
 
 Transitions = dict[str, npt.NDArray]
 """By column, (steps * environments, ...), in the order of the steps: views that the next request overwrites."""
 
 
 def refuse_rubbish(actor: str, columns: Transitions) -> None:
-    """UnitError, which names the actor, where a column of floats holds NaN or infinity; a microsecond a column."""
+    """UnitError, which names the actor, where a column of floats holds NaN or infinity."""
     for name, column in columns.items():
-        # A product of BLAS warns of nothing; that of finite numbers may be infinite, too, which the second pass tells.
-        if (
-            column.dtype.kind == "f"
-            and not isfinite(np.vdot(column, column))
-            and not np.isfinite(column).all()
-        ):
+        if column.dtype.kind == "f" and not all_finite(column):
             raise UnitError(f"{actor}: returned rubbish: NaN or infinity in {name!r}")
 
 

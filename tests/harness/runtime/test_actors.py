@@ -72,11 +72,18 @@ def test_which_column_it_is_in_is_told(short):
         actors.collect(CHECKED_ROWS)
 
 
-@pytest.mark.parametrize("fusion", [Fusion.STEP, Fusion.NONE])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fusion": Fusion.STEP},
+        {"fusion": Fusion.NONE},
+        {"presampled_batches": 1, "replay_beside": True},
+    ],
+)
 @pytest.mark.parametrize("where", ["reward", "step", "reset"])
-def test_rubbish_of_a_few_steps_is_named_when_something_fails_on_it(where, fusion):
+def test_rubbish_of_a_few_steps_is_named_when_something_fails_on_it(where, options):
     training = compose(
-        lambda: Rubbish(where, np.nan), FIRST, step, act, mapping="native-native-cpu", fusion=fusion
+        lambda: Rubbish(where, np.nan), FIRST, step, act, mapping="native-native-cpu", **options
     )
     column = {"reward": "reward", "step": "next_observation", "reset": "observation"}[where]
     with pytest.raises(UnitError, match=f"^actor: returned rubbish: NaN or infinity in '{column}'"):
