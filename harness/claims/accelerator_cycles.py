@@ -45,7 +45,7 @@ def _dataflows(
         }
         for agents in (4, side):
             value = gain.get(agents, gain[max(n for n in AGENTS if n <= agents)])
-            title = f"{benchmark}, P = {side}: gain of inferences over NS, N = {min(agents, side)}"
+            title = f"{benchmark}, P = {side}, {name}: gain of inferences over NS, N = {min(agents, side)}"
             numbers.append(_modelled(title, value, "%", f"PPO Equations 5 to 8, {name}"))
         if name == "Equation 5":
             below = [gain[agents] for agents in AGENTS if agents <= side]
@@ -79,7 +79,7 @@ def dataflow_pong(_: pd.DataFrame) -> Finding:
             layers = networks.PPO_NETWORKS["Pong"]
             gain = ppo.dataflow_gain(layers, iteration, side=side, product_cycles=product_cycles).total
             odd[f"{name} {side}"] = gain
-            title = f"Pong, P = {side}: gain of an iteration over NS, N = 16"
+            title = f"Pong, P = {side}, {name}: gain of an iteration over NS, N = 16"
             numbers.append(_modelled(title, 100 * gain, "%", f"PPO Equations 5 to 8, {name}"))
     holds = grows and all(odd[f"{name} 38"] > odd[f"{name} 32"] for name in MODELS)
     outcome = Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED

@@ -34,6 +34,7 @@ def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
     over_published = {Provenance.PUBLISHED} if key in ("PPO-F14", "PPO-F15") else set()
     assert kinds == {Provenance.SIMULATED} | over_published
     assert all(number.rows for number in found.ours)
+    assert len({number.quantity for number in found.ours}) == len(found.ours)
 
 
 @pytest.mark.usefixtures("closed_forms")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness import claims
-from harness.claims import Finding, Outcome, Verdict, experiments
+from harness.claims import Finding, Outcome, Verdict, accelerator_cycles, experiments
 from harness.claims.number import Number, format_value, from_text, ratio
 from harness.errors import UserError
 from harness.measurement import Measurement
@@ -71,6 +71,21 @@ def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
         else:
             assert found.ours
             assert found.provenance
+
+
+def test_no_label_of_a_verdict_stands_there_twice(tmp_path: Path) -> None:
+    for found in claims.evaluate(frame_of(tmp_path)):
+        for numbers in (found.claim.published, found.finding.ours):
+            labels = [number.quantity for number in numbers]
+            assert len(set(labels)) == len(labels), found.key
+
+
+@pytest.mark.parametrize("key", ["PPO-F12", "PPO-F13"])
+def test_a_gain_names_its_network_and_the_model_of_its_cycles(key: str, tmp_path: Path) -> None:
+    for number in verdict(key, tmp_path).finding.ours:
+        network, _, rest = number.quantity.partition(", ")
+        assert network in {"PPO-F12": ("Hopper", "Humanoid"), "PPO-F13": ("Pong",)}[key]
+        assert any(f", {model}: gain" in rest for model in accelerator_cycles.MODELS), number.quantity
 
 
 @pytest.mark.parametrize(
