@@ -1,6 +1,7 @@
 """A connection to a Ray cluster, and one that starts and ends with this process where there is none yet."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -20,6 +21,15 @@ MACHINE = "placerl"
 """The custom resource that stands for one machine: `ray start --resources='{"placerl": 1}'`."""
 RESTARTS = 3  # how often Ray starts what died anew, and the call that it died in with it
 _ADDRESSES = "local, auto, or HOST:PORT of a cluster's head"
+ANSWER_LIMIT_S = 5.0
+"""How long a cluster's head may take to say that it is one; milliseconds, mostly."""
+_ASK = """
+import sys
+from ray._raylet import GcsClient
+print("ready", flush=True)
+GcsClient(address=sys.argv[1])
+print("answered", flush=True)
+"""
 
 
 @contextmanager
@@ -121,7 +131,11 @@ def brief(error: RayError) -> str:
 
 
 def check_address(address: str) -> None:
-    """UserError where nothing listens at an address of a cluster that is to be there already."""
+    """Sees that a cluster which is to be there already answers.
+
+    Raises:
+        UserError: nothing listens at the address, or something that is no cluster's head.
+    """
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -129,3 +143,20 @@ def check_address(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, ValueError, OverflowError) as error:
         raise UserError("command line", "--ray", f"{address!r}: {error}", _ADDRESSES) from None
+    if not _answers(address):
+        raise UserError("command line", "--ray", f"{address!r}: what listens there is no Ray", _ADDRESSES)
+
+
+def _answers(address: str) -> bool:
+    """Whether Ray answers; asked by a process that can be ended: Ray itself tries for minutes, and says so often."""
+    command = [sys.executable, "-P", "-c", _ASK, address]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, text=True, bufsize=1) as asking:
+        try:
+            assert asking.stdout
+            if asking.stdout.readline() != "ready\n":  # importing Ray takes as long as it takes
+                return False
+            heard, _, _ = select.select([asking.stdout], [], [], ANSWER_LIMIT_S)
+            return bool(heard) and asking.stdout.readline() == "answered\n"
+        finally:
+            asking.kill()

@@ -3,8 +3,10 @@
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +28,7 @@ ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from harness.cluster import cells as on_cluster  # noqa: E402
+from harness.cluster import connection  # noqa: E402
 from harness.cluster.connection import MACHINE, RESTARTS, connected  # noqa: E402
 
 pytestmark = [
@@ -261,3 +264,26 @@ def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_pat
 def test_an_address_where_nothing_answers_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="--ray"), connected(address):
         pass
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"])
+def test_another_service_is_refused_in_one_line_and_without_ray_s_own(
+    says: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 1.0)
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):  # the test is over
+            while True:
+                client, _ = listening.accept()
+                client.sendall(says)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=[listening], daemon=True).start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(UserError, match="what listens there is no Ray") as refused, connected(address):
+            pass
+        listening.shutdown(socket.SHUT_RDWR)
+    assert len(str(refused.value).splitlines()) == 1
+    assert capfd.readouterr() == ("", "")
+    assert not ray.is_initialized()
