@@ -71,7 +71,7 @@ class Round:
             "learn": learner_s or perf_counter,
             **dict.fromkeys(("insert", "sample", "update"), replay_s or perf_counter),
         }
-        self._gathers_apart = replay_s is not None
+        self._storage_apart = replay_s is not None
         self._counts: defaultdict[str, int] = defaultdict(int)  # of readings of the host's clock
 
     def _timed(self, part: str, work: Callable[[], Any]) -> Any:
@@ -89,7 +89,10 @@ class Round:
         replay, learner = self.replay, self.learner
         self._timed("reading", _nothing)
         transitions = self._timed("collect", lambda: self.actor.collect(self.vector_steps, learner.explore))
+        written_s = replay.storage.write_s  # type: ignore[attr-defined]
         self._timed("insert", lambda: replay.insert(transitions))
+        if self._storage_apart:
+            self.terms_s["write"] += replay.storage.write_s - written_s  # type: ignore[attr-defined]
         if self.publish is not None:
             self._timed("publish", self.publish)
         if (steps := self.steps) is not None:
@@ -103,7 +106,7 @@ class Round:
         replay, storage = self.replay, self.replay.storage
         gathered_s = storage.gather_s  # type: ignore[attr-defined]
         sample = self._timed("sample", lambda: replay.sample(len(self.out.indices), self.rng, out=self.out))
-        if self._gathers_apart:
+        if self._storage_apart:
             self.terms_s["gather"] += storage.gather_s - gathered_s  # type: ignore[attr-defined]
         outcome = self._timed("learn", lambda: self.learner.step(sample.batch, sample.weights))
         self._timed("update", lambda: replay.update_priorities(sample.indices, outcome.td_errors))

@@ -18,7 +18,7 @@ _MAPPING = Mapping(_NATIVE, _NATIVE, Target("cpu"))
 class _Nothing:
     """An actor, storage, replay, learner and fused steps that do nothing."""
 
-    environment_steps, environment_s, inference_s, gather_s = 0, 0.0, 0.0, 0.0
+    environment_steps, environment_s, inference_s, gather_s, write_s = 0, 0.0, 0.0, 0.0, 0.0
     capacity, nbytes = 1, 0
 
     def __init__(self, rows: int) -> None:

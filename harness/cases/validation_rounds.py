@@ -110,6 +110,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("round.insert", FPGA, rows, case, "insert")
     yield PrimitiveCase("round.sample", FPGA, batch, case, "sample")
     yield PrimitiveCase("round.gather", CPU, batch, case, "gather")
+    yield PrimitiveCase("round.write", CPU, rows, case, "write")
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
     rounds = made.problem.overlapped_rounds(simulated=True)
@@ -117,6 +118,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("overlapped_round.collect", FPGA, rounds * rows, case, "collect")
     case = made.case("overlapped round of replay fpga", NATIVE, FPGA, rounds=rounds, gradient_steps=1)
     yield PrimitiveCase("overlapped_round.insert", FPGA, rounds * rows, case, "insert")
+    yield PrimitiveCase("overlapped_round.write", CPU, rounds * rows, case, "write")
 
 
 def is_simulated(item: PrimitiveCase) -> bool:

@@ -22,7 +22,7 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 | `round.collect` | the vector steps of one round (on-policy: one vector step) | the learner, whose policy acts |
 | `round.insert` | the insertion of a round's transitions | the replay management |
 | `round.sample` | sampling, gathering, importance weights (simulated: without gathering) | the replay management |
-| `round.gather` | gathering, where the replay management is simulated | the storage |
+| `round.gather`, `.write` | beside simulated replay management: gathering, writing the transitions | the storage |
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
@@ -33,7 +33,7 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `overlapped_round.collect` | an iteration's vector steps in a process, asked for and waited for | cpu |
 | `overlapped_round.collect` | an iteration's vector steps beside a simulated learner | the learner |
-| `overlapped_round.insert`, `.steps` | of an iteration | replay management; both |
+| `overlapped_round.insert`, `.steps`, `.write` | of an iteration | replay management; both; the storage |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `round.prepare` | advantages and returns of an iteration | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
@@ -202,6 +202,7 @@ class ComposedLoop:
             insert=call("insert"),
             sample=call("sample" if "sample" in seconds else "sample and gather", times=times),
             gather=call("gather", STORAGE, times),
+            write=call("write", STORAGE),
             learn=call(learn, times=times),
             update=call("update", times=times),
             gradient_steps=times,
@@ -342,7 +343,9 @@ def _with_simulated(
             slowed.pop(term, None)
         transfers_s["gather"] = link_s(rmm, storage, batch * INDEX_BYTES)
         if storage == CPU:
+            inserts = calls["insert"][0][0].partition(".")[0]
             calls["gather"] = (("round.gather", CPU), calls["sample"][1])
+            calls["write"] = ((f"{inserts}.write", CPU), 1)
         else:
             transfers_s["gather"] += link_s(storage, storage, batch_bytes)
     return replace(made, calls=calls, transfers_s=transfers_s, disturbed=slowed)

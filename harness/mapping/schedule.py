@@ -31,6 +31,7 @@ class Round:
     Attributes:
         act: the vector steps.
         insert: of their transitions.
+        write: of them into a storage apart from the replay management; the actors overwrite theirs only then.
         sample, gather, learn, update: of each gradient step.
         gradient_steps: how many of those.
         publish: of the weights, to actors that are elsewhere than the learner.
@@ -43,6 +44,7 @@ class Round:
     learn: Call
     sample: Call = NOTHING
     gather: Call = NOTHING
+    write: Call = NOTHING
     update: Call = NOTHING
     gradient_steps: int = 1
     publish: Call = NOTHING
@@ -67,10 +69,12 @@ class Round:
             clock.wait(clock.call(self.publish, clock.learnt_s))
             clock.wait(acted_s)
             clock.call(self.insert)
+            clock.wait(clock.call(self.write))
         else:
             clock.wait(clock.call(self.publish, clock.learnt_s))  # it acts on the newest weights
             clock.wait(clock.call(self.act))
             clock.call(self.insert)
+            clock.wait(clock.call(self.write))
             self._learn(clock)
         clock.now_s += self.host_s
 

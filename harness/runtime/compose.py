@@ -43,13 +43,14 @@ Task = Workload | OwnTask
 
 
 class TimedStorage(Storage):
-    """A storage that counts the seconds of its gathers, apart from the sampling around them.
+    """A storage that counts the seconds of its gathers and writes, apart from the sampling and inserting around them.
 
     Attributes:
-        gather_s: seconds spent so far.
+        gather_s, write_s: seconds spent so far.
     """
 
     gather_s = 0.0
+    write_s = 0.0
 
     def gather(
         self, indices: npt.ArrayLike, out: MappingABC[str, npt.NDArray] | None = None
@@ -58,6 +59,14 @@ class TimedStorage(Storage):
         batch = super().gather(indices, out)
         self.gather_s += perf_counter() - start_s
         return batch
+
+    def write(
+        self, arrays: MappingABC[str, npt.NDArray], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        start_s = perf_counter()
+        written = super().write(arrays, rows)
+        self.write_s += perf_counter() - start_s
+        return written
 
 
 class Fusion(StrEnum):

@@ -89,6 +89,7 @@ class Options:
             collected = collected_rows(task, self.overlap, self.reallocate)
         memory.check(task, batch_size, self.ahead(task), processes, self.learners, collected)
         compose.check(task, mapping)
+        _check_managed(task, mapping)
         if processes and compose.is_simulated(mapping):
             raise UserError(task.name, "actor processes", processes, "0 in virtual time")
 
@@ -99,6 +100,15 @@ class Options:
         for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside", "fusion"):
             if (found := getattr(self, name)) != getattr(nothing, name):
                 raise UserError(task.name, name, found, f"{getattr(nothing, name)} {why}")
+
+
+def _check_managed(task: Task, mapping: Mapping) -> None:
+    """UserError where a mapping names replay management for what has none: a row would say that it ran."""
+    managed = not is_on_policy(task) and task.replay.prioritized
+    if not managed and str(mapping.rmm) != "native":
+        raise UserError(
+            mapping, "rmm", mapping.rmm, f"native: {task.name} has no prioritised replay to manage"
+        )
 
 
 STRICT = Options()

@@ -370,9 +370,12 @@ class Training:
             self._time.terms_s["insert"] += perf_counter() - start_s
         else:
             # The actors overwrite their transitions: go on when they are inserted.
-            sent = {HOST: len(transitions["reward"]) * self._inserted_bytes}
+            sent, written_s = {HOST: len(transitions["reward"]) * self._inserted_bytes}, self._storage.write_s
             made = self._time.call(RMM, "insert", lambda: self.replay.insert(transitions), input_bytes=sent)
             _ = made.value
+            if self._time.is_simulated(RMM) and not self._gather_s:
+                write_s = self._storage.write_s - written_s  # no part of the tree's cycles, as gathering
+                self._time.wait(self._time.charge(STORAGE, "write", write_s, self._time.now_s()))
         self._inserted += len(transitions["reward"])
 
     def _gradient_steps(self, number: int) -> None:
@@ -445,7 +448,7 @@ class Training:
         if self._time.is_simulated(LEARNER):
             terms_s["publish"] = spent_s["publish"]
         if self._time.is_simulated(RMM):
-            terms_s["gather"] = spent_s["gather"]
+            terms_s |= {name: spent_s[name] for name in ("gather", "write")}
         elif self.fusion is Fusion.NONE:
             terms_s["gather"] = self._storage.gather_s
             terms_s["sample"] -= self._storage.gather_s  # which happened inside it

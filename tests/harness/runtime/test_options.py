@@ -79,6 +79,16 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
     assert words in str(refused.value)
 
 
+def test_replay_management_is_not_mapped_where_there_is_none():
+    uniform = workload.override(CARTPOLE, "replay.prioritized", False, "test")
+    for item in (workload.load("cartpole-ppo"), uniform):
+        STRICT.check(item, TORCH, item.training.batch_size)
+        with pytest.raises(
+            UserError, match=r"rmm: found flat; allowed: native: .* has no prioritised replay"
+        ):
+            STRICT.check(item, Mapping.parse("torch-flat-cpu"), item.training.batch_size)
+
+
 def test_processes_are_counted_in_the_memory(monkeypatch):
     item = workload.load("cartpole-dqn")
     needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)

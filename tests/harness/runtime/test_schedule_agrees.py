@@ -6,7 +6,15 @@ from harness.mapping import ComposedLoop, Entry, Loop, Mapping, PerformanceTable
 from harness.mapping.schedule import HOST, Call, Round
 from harness.predicting import problem_of
 from harness.provenance import Provenance
-from tests.harness.runtime.test_virtual_time import INSERT_S, LEARN_S, SAMPLE_S, UPDATE_S, training
+from tests.harness.runtime.test_virtual_time import (
+    INSERT_S,
+    LEARN_S,
+    SAMPLE_S,
+    UPDATE_S,
+    WRITE_S,
+    training,
+    writes_take,
+)
 
 NO_TIME = Call(HOST, 0.0)
 
@@ -65,6 +73,7 @@ def test_the_prediction_knows_the_links_of_the_clock(
     made = training(
         workload, boards=1, links=Links, learner=learner, rmm=rmm, storage=storage, overlap=overlap
     )
+    writes_take(made, WRITE_S)
     on = {"learn": "fpga" if learner else "native", "collect": "fpga" if learner else "native"}
     on |= dict.fromkeys(("insert", "sample", "update"), "fpga" if rmm else "native")
     told_s = {"insert": INSERT_S, "sample": SAMPLE_S, "learn": LEARN_S, "update": UPDATE_S}
@@ -72,12 +81,13 @@ def test_the_prediction_knows_the_links_of_the_clock(
     def entry(name: str, target: str) -> Entry:
         part = name.partition(".")[2]
         simulated = target == "fpga" and part in told_s
-        time_s = told_s[part] if simulated else 0.0
+        time_s = told_s[part] if simulated else WRITE_S if part == "write" else 0.0
         provenance = Provenance.SIMULATED if simulated else Provenance.MEASURED
         return Entry(name, Target(target), 8, time_s, time_s, time_s, provenance)
 
-    named = [*((f"round.{part}", target) for part, target in on.items()), ("round.gather", "cpu")]
-    named += [("round.runtime", "cpu"), ("overlapped_round.insert", on["insert"])]
+    named = [(f"round.{part}", target) for part, target in on.items()]
+    named += [(f"round.{part}", "cpu") for part in ("gather", "write", "runtime")]
+    named += [("overlapped_round.insert", on["insert"]), ("overlapped_round.write", "cpu")]
     table = PerformanceTable(entry(*one) for one in named)
     mapping = Mapping.parse(f"{on['learn']}-{on['sample']}-{storage}")
     predicted = ComposedLoop(loop).predict(table, problem_of(workload, 8), Links(), mapping)
@@ -86,7 +96,7 @@ def test_the_prediction_knows_the_links_of_the_clock(
     progress = made.advance(80)
     made.close()
     achieved_s = {term: value / progress.gradient_steps for term, value in progress.terms_s.items()}
-    for term in ("insert", "gather", "learner", "update"):
+    for term in ("insert", "write", "gather", "learner", "update"):
         assert achieved_s.get(term, 0.0) == pytest.approx(
             predicted.terms_s.get(term, 0.0), rel=1e-6, abs=10.0
         )

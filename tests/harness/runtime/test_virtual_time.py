@@ -19,6 +19,7 @@ from harness.runtime.training import Training
 
 NATIVE = Mapping.parse("native-native-cpu")
 INSERT_S, SAMPLE_S, LEARN_S, UPDATE_S = 2e6, 10e6, 100e6, 5e6
+WRITE_S = 20e6
 ITEM_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated
 
 
@@ -183,6 +184,34 @@ def test_every_byte_between_host_and_board_is_counted(short, learner, rmm, stora
     for term in ("insert", "sample", "gather", "learner", "update"):
         expected_s = 10 * (told_s.get(term, 0.0) + sent_bytes.get(term, 0) / 1e-6)
         assert progress.terms_s.get(term, 0.0) == pytest.approx(expected_s, rel=1e-6, abs=60.0), term
+    made.close()
+
+
+def writes_take(made: Training, seconds: float) -> None:
+    """Have each write into the storage count as so long."""
+    storage, write = made._storage, made._storage.write
+
+    def timed(arrays, rows):
+        before_s = storage.write_s
+        written = write(arrays, rows)
+        storage.write_s = before_s + seconds
+        return written
+
+    storage.write = timed
+
+
+@pytest.mark.parametrize(("storage", "write_s"), [("cpu", WRITE_S), ("fpga", 0.0)])
+def test_the_host_writes_into_its_own_storage_beside_a_simulated_replay(short, storage, write_s):
+    """And not into the board's, whose link is in the insertion."""
+    made = training(short("cartpole-dqn"), links=Links, learner=False, storage=storage)
+    writes_take(made, WRITE_S)
+    made.warm_up()
+    progress = made.advance(10)
+    assert progress.environment_steps == 10
+    assert progress.terms_s["write"] == 10 * write_s
+    # The board updates its priorities and inserts while the host writes; the last update has nothing beside it.
+    expected_s = 10 * (max(write_s, UPDATE_S + INSERT_S) + SAMPLE_S) + (UPDATE_S if write_s else 0.0)
+    assert progress.wall_s == pytest.approx(expected_s, rel=1e-3)
     made.close()
 
 
