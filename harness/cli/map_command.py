@@ -98,7 +98,7 @@ def _show_predictions(rows: list[Measurement], title: str) -> None:
         table.add_row(
             row.backend,
             row.details["mapping"] + mark,
-            f"{row.value:,.1f}",
+            f"{row.value:,.1f}{' (too noisy)' if row.status == 'too_noisy' else ''}",
             "gradient steps/s",
             f"{term} {time_s * 1e6:,.1f} us",
             str(row.provenance),

@@ -51,6 +51,7 @@ def validate_command(
         for cell in chosen:
             show_cell(reproduce.rows_of(opened, cell))
         out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
+        out.print("~: predicted from a time that is too noisy")
         show_strategies(rows)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
@@ -92,7 +93,7 @@ def _show_line(row: Measurement) -> None:
         case "runtime_overhead":
             out.print(
                 f"overhead over the slowest unit alone ({row.details['slowest']}), {row.device}, actors beside "
-                f"the rest: {_percent(row.value)}{_interval(row.low, row.high)}",
+                f"the rest: {_percent(row.value)}{_interval(row.low, row.high)}{_noise(row)}",
                 markup=False,
             )
         case "regret" if row.value is None:
@@ -215,12 +216,17 @@ def _error(row: Measurement | None) -> str:
         return ""
     chosen = row.details["chosen_among"]
     mark = " *" if HERE in chosen else " +" if chosen else ""
-    return f"{row.details['error']:+.1%}{mark}"
+    noise = "~" if row.status == "too_noisy" else ""
+    return f"{noise}{row.details['error']:+.1%}{mark}"
 
 
 def _terms(row: Measurement | None) -> str:
     errors = row.details.get("term_errors", {}) if row else {}
     return ", ".join(f"{term} {error:+.0%}" for term, error in errors.items())
+
+
+def _noise(row: Measurement) -> str:
+    return " (too noisy)" if row.status == "too_noisy" else ""
 
 
 def _percent(value: float | None) -> str:

@@ -23,6 +23,8 @@ class Prediction:
     Attributes:
         chosen_among: the devices among which its strategy chose this mapping, of `harness.validation_rows`.
         loop: the one that was run; empty where its row names none.
+        predicted_status: "ok", or "too_noisy": made from times that are.
+        achieved_status: of its row: "ok", "too_noisy", or "not_run" where there is none.
     """
 
     workload: str
@@ -34,6 +36,8 @@ class Prediction:
     predicted: Number
     achieved: Number | None
     error: Number | None
+    predicted_status: str
+    achieved_status: str
 
     @property
     def shown(self) -> bool:
@@ -53,6 +57,7 @@ class HeatMap:
         batch_sizes: columns, rising.
         mappings: rows, by name.
         achieved: throughput by (mapping, batch size); what was not run is missing.
+        noisy: those of them that are too noisy for a verdict.
         chosen: by batch size, the mapping that the default strategy chose; it may not have been run.
     """
 
@@ -62,6 +67,7 @@ class HeatMap:
     batch_sizes: tuple[int, ...]
     mappings: tuple[str, ...]
     achieved: Mapping[tuple[str, int], Number]
+    noisy: frozenset[tuple[str, int]]
     chosen: Mapping[int, str]
 
     def best(self, batch_size: int) -> str:

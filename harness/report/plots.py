@@ -117,7 +117,7 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
 def heat_map(found: HeatMap) -> Markup:
     """Throughput of every mapping as a share of the best at its batch size.
 
-    The chosen and the best are marked, and what is not measured, with the mark of its provenance.
+    The chosen and the best are marked, what is too noisy, and what is not measured, with the mark of its provenance.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
@@ -133,7 +133,8 @@ def heat_map(found: HeatMap) -> Markup:
             marks += "★" if mapping == found.best(size) else ""
             marks += "◇" if mapping == found.chosen.get(size) else ""
             ink = "black" if shares[row, column] > 0.5 else "white"
-            text = f"{plain(number.value)} {marks}".strip()
+            noise = "~" if (mapping, size) in found.noisy else ""
+            text = f"{noise}{plain(number.value)} {marks}".strip()
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
         axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
         axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)

@@ -126,6 +126,7 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
             primitive_tables=primitive_tables(content.primitives),
             rooflines=rooflines(content),
             roofline_tables=[(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
+            noisy_achieved=sum(p.achieved_status == "too_noisy" for p in achieved),
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
             heat_maps=[(plots.heat_map(found), found) for found in heat_maps(content.predictions)],
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,

@@ -74,27 +74,31 @@ def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
 def _heat_map(devices: str, ran: Sequence[Prediction], rows: Sequence[Prediction]) -> HeatMap | None:
     """Of the predictions that were run, with the choice among all of them; None of fewer than two mappings."""
     achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
+    noisy = frozenset((p.mapping, p.batch_size or 0) for p in ran if p.achieved_status == "too_noisy")
     mappings = tuple(sorted({mapping for mapping, _ in achieved}))
     if len(mappings) < 2:
         return None
     sizes = tuple(sorted({size for _, size in achieved}))
     ours = [p for p in rows if devices in p.chosen_among and p.strategy == DEFAULT_STRATEGY]
     chosen = {p.batch_size or 0: p.mapping for p in ours}
-    return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, chosen)
+    return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, noisy, chosen)
 
 
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
-    achieved: dict[tuple[Any, ...], Number] = {}
+    achieved: dict[tuple[Any, ...], tuple[Number, str]] = {}
     for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
         key = (row.workload, optional_size(row.batch_size), mapping_of(row), detail(row, "loop"))
-        achieved.setdefault(key, number(row, "achieved"))
+        achieved.setdefault(key, (number(row, "achieved"), row.status))
     for row in records(select(frame, suite=suite, quantity=quantity)):
         place = row.workload, optional_size(row.batch_size), mapping_of(row)
-        predicted, reached = number(row, "predicted"), achieved.get((*place, detail(row, "ran")))
+        predicted = number(row, "predicted")
+        reached, status = achieved.get((*place, detail(row, "ran")), (None, "not_run"))
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
         loop = str(detail(row, "ran") or "")
-        yield Prediction(*place, row.backend, tuple(among), loop, predicted, reached, error)
+        yield Prediction(
+            *place, row.backend, tuple(among), loop, predicted, reached, error, row.status, status
+        )
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:

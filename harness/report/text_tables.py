@@ -87,7 +87,9 @@ def text_tables(content: Content) -> list[TextTable]:
                     _text(p.batch_size),
                     p.mapping,
                     p.strategy,
-                    *(number_text(n) for n in (p.predicted, p.achieved, p.error)),
+                    number_text(p.predicted) + _mark(p.predicted_status),
+                    number_text(p.achieved) + _mark(p.achieved_status),
+                    number_text(p.error),
                 )
                 for p in content.predictions
                 if p.shown
@@ -129,10 +131,14 @@ def text_tables(content: Content) -> list[TextTable]:
 
 
 def _timed(t: PrimitiveTime) -> str:
-    status = t.status.replace("_", " ")
     if t.time is None:
-        return f"{status}: {t.reason}"
-    return number_text(t.time) + ("" if t.status == "ok" else f", {status}")
+        return f"{t.status.replace('_', ' ')}: {t.reason}"
+    return number_text(t.time) + _mark(t.status)
+
+
+def _mark(status: str) -> str:
+    """What is said behind a number of that status."""
+    return "" if status == "ok" else f", {status.replace('_', ' ')}"
 
 
 def _text(value: int | None) -> str:

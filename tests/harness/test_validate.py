@@ -7,7 +7,7 @@ import pytest
 from harness import platform_model, validate, workload
 from harness import validation_rows as made
 from harness.cases import validation_rounds
-from harness.cli import validate_command
+from harness.cli import map_command, validate_command
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.mapping.composed_loop import NAMES
@@ -314,3 +314,21 @@ def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert "Regret of the choices" in printed
     assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
+
+
+def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    noise: dict[str, Any] = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+    details = {"loop": "fused", "terms_s": {}, "fusion": "", "slowest": "actors"}
+    reached = training_row("a", 120.0, details=details, **noise)
+    missed = replace(off(0.2, 0.1, 0.3, "a"), **noise)
+    missed = replace(missed, details={**missed.details, "chosen_among": []})
+    beyond = replace(reached, quantity="runtime_overhead", value=0.1)
+    validate_command.show_cell([reached, missed, beyond])
+    printed = capsys.readouterr().out.replace("\n", " ")
+    assert "120.0 (too noisy)" in " ".join(printed.split())
+    assert "~+20.0%" in printed
+    assert "10.0% (too noisy)" in printed
+    map_command._show_predictions(
+        [replace(missed, details={**missed.details, "mapping": "a", "chosen": False})], ""
+    )
+    assert "1.0 (too noisy)" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -115,6 +116,42 @@ def test_heat_maps_keep_what_is_simulated_apart_and_mark_it(tmp_path: Path) -> N
     assert both.achieved["native-native-cpu", 256].value == 195, "not the overlapped loop's"
     assert MARKS[Provenance.SIMULATED] not in plots.heat_map(here)
     assert plots.heat_map(both).count(f"289 {MARKS[Provenance.SIMULATED]}★◇") == 1
+
+
+NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+
+
+def with_noise() -> Iterator[Measurement]:
+    """Two mappings that were run, one of them too noisy, as is one of the predictions."""
+    fields: dict[str, Any] = {"suite": "validation", "workload": "hopper-ddpg"}
+    for mapping, achieved, made in (("torch-native-cpu", NOISY, {}), ("native-native-cpu", {}, NOISY)):
+        details = {"mapping": mapping, "loop": "fused"}
+        yield trained(120.0, backend="placerl", details=details, **fields, **achieved)
+        details |= {"ran": "fused", "chosen_among": []}
+        quantity = "predicted_gradient_steps_per_s"
+        yield predicted(130.0, backend=DEFAULT_STRATEGY, quantity=quantity, details=details, **fields, **made)
+
+
+def test_predictions_say_which_of_their_rates_are_too_noisy(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", list(with_noise()))
+    content = read(tmp_path / "store.sqlite")
+    statuses = {p.mapping: (p.predicted_status, p.achieved_status) for p in content.predictions}
+    assert statuses == {"torch-native-cpu": ("ok", "too_noisy"), "native-native-cpu": ("too_noisy", "ok")}
+    page = site.render(content)
+    assert "Too noisy for a verdict: 1 of 2 points." in page
+    table = page.partition('id="predictions"')[2].partition("<tbody>")[2].partition("</table>")[0]
+    cells = {name: table.split(f'data-label="{name}"')[1:] for name in ("Predicted", "Achieved")}
+    for name, marked in (("Predicted", [False, True]), ("Achieved", [True, False])):
+        found = ["too noisy" in cell.partition("</td>")[0] for cell in cells[name]]
+        assert found == marked, name
+
+
+def test_a_heat_map_marks_what_is_too_noisy(tmp_path: Path) -> None:
+    (found,) = tables.heat_maps(tables.predictions(frame_of(tmp_path, *with_noise())))
+    assert found.noisy == {("torch-native-cpu", 256)}
+    assert plots.heat_map(found).count("~120") == 1
 
 
 def test_the_page_never_calls_a_simulated_throughput_measured(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from harness.errors import UserError
 from harness.report import export
 from harness.report.files import write_atomically
 from harness.store import Store
+from tests.harness.claims.rows import predicted, trained
 from tests.harness.report import sample
 
 
@@ -101,6 +102,21 @@ def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--format: found pdf"):
         export.write(store, tmp_path / "other", ["pdf"])
     assert not (tmp_path / "other").exists()
+
+
+def test_a_rate_that_is_too_noisy_is_marked_beside_its_prediction(tmp_path: Path) -> None:
+    noisy = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        run.finish("a", [trained(120.0, **noisy), predicted(130.0), predicted(140.0, workload="other")])
+    export.write(tmp_path / "store.sqlite", tmp_path / "export", list(export.FORMATS))
+    for name, mark in (
+        ("predictions.md", "(measured), too noisy |"),
+        ("predictions.tex", "(measured), too noisy &"),
+    ):
+        assert (tmp_path / "export" / name).read_text(encoding="utf-8").count(mark) == 1, name
+    statuses = pd.read_csv(tmp_path / "export" / "predictions.csv")["achieved_status"]
+    assert sorted(statuses) == ["not_run", "too_noisy"]
 
 
 def test_a_latex_table_of_many_rows_breaks_over_pages_and_wraps_its_cells(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:
 
 def predicted(strategy: str, achieved: Number) -> Prediction:
     model = gps(achieved.value * 1.1, Provenance.MODELLED)
-    return Prediction("hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None)
+    return Prediction("hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None, "ok", "ok")
 
 
 def curve(seed: int) -> Curve:
