@@ -10,7 +10,6 @@ one, the worker and every process that it started are gone.
 """
 
 import json
-import math
 import os
 import selectors
 import signal
@@ -23,7 +22,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic_core import from_json
 
 from harness import guard
 
@@ -31,6 +31,8 @@ MAX_ANSWER_BYTES = 1 << 20
 LAST_LINES = 20
 MAX_LINE_CHARACTERS = 400
 EXIT_GRACE_S = 0.3
+MOST_STEPS = 2**53  # that a float64 tells apart
+LEAST_WALL_S = 1e-9  # no clock tells less
 
 
 class FailureKind(StrEnum):
@@ -100,20 +102,19 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    gradient_steps: int = Field(ge=1)
-    environment_steps: int = Field(ge=0)
-    wall_s: float = Field(gt=0, allow_inf_nan=False)
-    episode_returns: list[float]
+    gradient_steps: int = Field(ge=1, le=MOST_STEPS)
+    environment_steps: int = Field(ge=0, le=MOST_STEPS)
+    wall_s: float = Field(ge=LEAST_WALL_S, allow_inf_nan=False)
+    episode_returns: list[FiniteFloat]
     versions: dict[str, str]
     notes: dict[str, str] = {}
-    terms_s: dict[str, float] = {}
+    terms_s: dict[str, FiniteFloat] = {}
 
-    @field_validator("episode_returns")
-    @classmethod
-    def _finite(cls, returns: list[float]) -> list[float]:
-        if not all(map(math.isfinite, returns)):
-            raise ValueError("an episode's return is not a finite number")
-        return returns
+
+def one_line(said: str) -> str:
+    """What a stranger said as one line of at most `MAX_LINE_CHARACTERS`, with nothing that a terminal obeys."""
+    shown = said.strip()[:MAX_LINE_CHARACTERS]
+    return "".join(character if character.isprintable() else " " for character in shown).strip()
 
 
 class LastLines:
@@ -136,7 +137,7 @@ class LastLines:
 
     @staticmethod
     def _text(line: bytes) -> str:
-        return line.decode(errors="replace").strip()[:MAX_LINE_CHARACTERS]
+        return one_line(line.decode(errors="replace"))
 
 
 class GuardedProcess:
@@ -252,13 +253,13 @@ class Worker:
         """
         line = self._exchange(json.dumps(request).encode() + b"\n", time.monotonic() + limit_s, limit_s)
         try:
-            answer = json.loads(line)
+            answer = from_json(line, allow_inf_nan=False)  # `json.loads` would take NaN and any depth
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
             raise self._failure(FailureKind.RUBBISH, "its answer is not a JSON object")
         if "error" in answer:
-            raise self._failure(FailureKind.REFUSED, str(answer["error"])[:MAX_LINE_CHARACTERS])
+            raise self._failure(FailureKind.REFUSED, str(answer["error"]))
         return answer
 
     def _exchange(self, request: bytes, deadline_s: float, limit_s: float) -> bytes:
@@ -315,7 +316,7 @@ class Worker:
         except ValidationError:
             pass
         else:
-            raise self._failure(FailureKind.REFUSED, refusal.error.strip()[:MAX_LINE_CHARACTERS])
+            raise self._failure(FailureKind.REFUSED, refusal.error)
         self._stderr.feed(b"\n" + line[:MAX_LINE_CHARACTERS] + b"\n")
         raise self._failure(FailureKind.RUBBISH, f"its answer is not a result: {where}: {first['msg']}")
 
@@ -326,7 +327,7 @@ class Worker:
         if kind is FailureKind.CRASH:
             died = f"signal {status - 128}" if status > 128 else f"exit status {status}"
             detail = f"{detail} ({died})"
-        return WorkerFailure(kind, detail, self._stderr.lines())
+        return WorkerFailure(kind, one_line(detail), self._stderr.lines())
 
     def hang_up(self) -> None:
         """Tell the worker that no further job comes, and do not wait for it to end."""

@@ -1,6 +1,7 @@
 """What workers say: each line is a result, or a failure of the promised kind."""
 
 import json
+from math import inf, isfinite, nan
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,21 +15,32 @@ pytestmark = whole
 class Deaf(workers.Worker):
     """A worker without a process: only what it says is judged."""
 
-    def __init__(self):
+    def __init__(self, says):
         self._stderr = workers.LastLines()
+        self._says = says
+        self.closed = False
+
+    def _exchange(self, request, deadline_s, limit_s):
+        return self._says
 
     def close(self, grace_s=0.0):
+        self.closed = True
         return 0
 
 
-def judged(line):
+def judged(line, ask):
     """How a line failed, or what it says."""
+    worker = Deaf(line)
     try:
-        return None, Deaf()._parse(line)
+        return None, ask(worker)
     except workers.WorkerFailure as failure:
+        assert worker.closed, "nothing of it is left"
+        for said in (str(failure), *failure.last_lines):
+            assert said.isprintable(), "one line, and none that a terminal obeys"
         return failure.kind, None
 
 
+JOB = workers.Job(workload={}, batch_size=1, seed=0, gradient_steps=1)
 GOOD_ANSWER = {
     "gradient_steps": 1,
     "environment_steps": 1,
@@ -42,7 +54,8 @@ GOOD_ANSWER = {
 def answers(draw):
     """Good answers with some fields replaced or added."""
     rng, found = draw(generators), draw(several(values))
-    fields = [*GOOD_ANSWER, "error", "x"]
+    fields = [*GOOD_ANSWER, "terms_s", "error", "x"]
+    found += [{"a": nan}, {"a": inf}, [nan], 10**400, 5e-324, "\x1b[2J\nsaid", "\ud800"]
     changes = (
         {rng.choice(fields): rng.choice(found) for _ in range(rng.randint(0, 6))} for _ in range(A_DRAW)
     )
@@ -53,11 +66,29 @@ def answers(draw):
 @given(several(st.binary(max_size=100), A_DRAW) | answers() | edited([json.dumps(GOOD_ANSWER).encode()]))
 def test_worker_answers(lines):
     for line in each(lines):
-        kind, result = judged(line)
+        kind, result = judged(line, lambda worker: worker.ask(JOB, 1))
         assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
         if result is not None:
-            assert result.gradient_steps >= 1
-            assert result.wall_s > 0
+            assert result.gradient_steps / result.wall_s > 0
+            assert isfinite(result.environment_steps / result.wall_s)
+            assert all(map(isfinite, [*result.episode_returns, *result.terms_s.values()]))
+
+
+@many
+@given(
+    several(st.binary(max_size=100), A_DRAW)
+    | answers()
+    | edited(
+        [json.dumps(GOOD_ANSWER).encode(), b'{"error": "no \\ud83d\\ude00"}', b'{"a": ' * 9999, b"[" * 9999]
+    )
+)
+def test_worker_answers_of_another_kind(lines):
+    for line in each(lines):
+        kind, answer = judged(line, lambda worker: worker.ask_json({}, 1))
+        assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
+        if answer is not None:
+            assert "NaN" not in json.dumps(answer)
+            assert json.dumps(answer, ensure_ascii=False).encode(), "nothing that a store could not hold"
 
 
 @st.composite
@@ -80,4 +111,4 @@ def test_worker_noise(inputs):
             noise.feed(part)
         lines = noise.lines()
         assert len(lines) <= workers.LAST_LINES
-        assert all(len(line) <= workers.MAX_LINE_CHARACTERS for line in lines)
+        assert all(len(line) <= workers.MAX_LINE_CHARACTERS and line.isprintable() for line in lines)
