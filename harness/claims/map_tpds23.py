@@ -199,11 +199,20 @@ CLAIMS = (
     Claim(
         "MAP-T5",
         "VII-D, Table V",
-        "Optimal mapping by batch size, and its gain over the other mappings",
+        "Optimal mapping by batch size, and the largest gains over another",
         from_text("MAP.best_speedup_over_baseline_mapping", "MAP.three_device_speedup"),
         map_throughput.NEEDS_TABLE_5,
         map_throughput.table_5,
         ("claim/MAP-T5", "validation"),
+    ),
+    Claim(
+        "MAP-T5-gains",
+        "VII-D, Table V",
+        "Gain of the optimal mapping over the second best and over the worst",
+        map_throughput.printed_gains(),
+        map_throughput.NEEDS_TABLE_5,
+        map_throughput.table_5_gains,
+        ("claim/MAP-T5",),
     ),
     Claim(
         "MAP-T6",
