@@ -384,7 +384,8 @@ def test_learner_order_over_devices(tmp_path: Path) -> None:
 
 
 def test_only_chooses_by_key_and_refuses_what_is_unknown() -> None:
-    assert [claim.key for claim in claims.claims("MAP-T5")] == ["MAP-T5"]
+    assert [claim.key for claim in claims.claims("MAP-T5")] == ["MAP-T5", "MAP-T5-gains"]
+    assert [claim.key for claim in claims.claims("MAP-T5-gains")] == ["MAP-T5-gains"]
     assert {claim.paper for claim in claims.claims("FIX")} == {"FIX"}
     with pytest.raises(UserError, match="--only: found 'NONE'"):
         claims.claims("NONE")
