@@ -238,7 +238,7 @@ class Plan:
         if isinstance(answer, OtherCode):  # of a machine that has joined since, or was updated meanwhile
             error = RuntimeError(f"{_other_code(*answer)}, not this process's {self._revision}")
             answer = Measured("", [reproduce.failure(cell, error)])
-        chain.node = answer.node
+        chain.node = answer.node or chain.node  # a worker that died leaves its machine
         if isinstance(answer, Elsewhere):
             chain.run = self._run_of(answer.machine)
             self._begun(chain)

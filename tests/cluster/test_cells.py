@@ -253,6 +253,31 @@ def test_a_comparison_goes_on_where_it_was_begun(
     assert all(each.details["ray_node"] == nodes[name] for name, each in rows.items())
 
 
+def test_a_comparison_stays_where_it_is_when_a_worker_dies_in_it(cluster: Cluster, tmp_path: Path) -> None:
+    path, always = tmp_path / "store.sqlite", tmp_path / "always"
+    always.mkdir()
+    cells = [counting("a0", "a"), dying("a1", always, 1000), counting("a2", "a")]
+    cells[1] = replace(cells[1], chain="a")
+
+    busy: list[Any] = []
+
+    @ray.remote(num_cpus=0, resources={MACHINE: 1})
+    def sleep() -> None:
+        time.sleep(5.0)
+
+    def occupy(done: float, total: float, what: str) -> None:
+        """Another driver's cell keeps the comparison's machine busy when its next one is due."""
+        if what == "a1":
+            there = on_cluster._on(stored(path)["a0"].details["node"], or_another=False)
+            busy.append(sleep.options(scheduling_strategy=there).remote())
+
+    with connected(cluster.address), Store.open(path) as store:
+        assert on_cluster.execute(store, QUICK, cells, occupy) == ["a1"]
+        assert len(busy) == 1
+    rows = stored(path)
+    assert rows["a0"].details["node"] == rows["a2"].details["node"]
+
+
 def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     execute(cluster, path, [counting("a")])
