@@ -41,12 +41,12 @@ _LESS_IS_BETTER = frozenset(
 """Units, and quantities whose unit does not say it: a bare "1" may count a loss or a gain."""
 _MORE_IS_BETTER = frozenset({
     "1/s", "1/min", "1/J", "1/s/W", "IPS", "IPS/W", "B/s", "GB/s", "FLOP/s",
-    "as_printed", "episode_return", "evaluation_return", "final_return", "interquartile_mean_return",
-    "saturating_nodes", "speedup_over_fastest_peer", "throughput_ratio",
+    "as_printed", "best_interquartile_mean_return", "episode_return", "evaluation_return", "final_return",
+    "interquartile_mean_return", "saturating_nodes", "speedup_over_fastest_peer", "throughput_ratio",
 })  # fmt: skip
 """The same, where more is better."""
 NEITHER_IS_BETTER = frozenset({
-    "descriptors", "failure", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio", "rows",
+    "descriptors", "failure", "gain", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio", "rows",
     "shards_busy", "threads", "writer_busy",
 })  # fmt: skip
 """Quantities that describe a run and do not judge it."""
