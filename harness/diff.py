@@ -46,8 +46,8 @@ _MORE_IS_BETTER = frozenset({
 })  # fmt: skip
 """The same, where more is better."""
 NEITHER_IS_BETTER = frozenset({
-    "descriptors", "failure", "gain", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio", "rows",
-    "shards_busy", "threads", "writer_busy",
+    "descriptors", "failure", "gain", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio",
+    "rows", "shards_busy", "threads", "writer_busy",
 })  # fmt: skip
 """Quantities that describe a run and do not judge it."""
 

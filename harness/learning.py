@@ -4,7 +4,8 @@ Both get the same workload, gradient steps, environment steps and hyper-paramete
 has (prioritised replay, double DQN) is switched off. The score of a run is the mean return of the episodes
 that end in the last fifth of training, exploration included; several seeds give the interquartile mean
 with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
-precipice", section 4: the metric of rliable).
+precipice", section 4: the metric of rliable). Beside it stands the best that any stretch of training reached: what was
+learnt and lost again does not show at the end.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ from harness.workers import Job, Worker, WorkerFailure
 from harness.workload import Workload
 
 OURS = "placerl"
+END, BEST = "interquartile_mean_return", "best_interquartile_mean_return"
+"""Quantities of the rows over all seeds."""
 STRETCHES = 10  # of a run; the score is that of the last ones
 STRETCH_LIMIT_S = 1800.0
 ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the bar
@@ -110,20 +113,19 @@ def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell
 
 
 def _summary_cell(task: Task, system: str) -> Cell:
-    def made(run: Run) -> Measurement:
-        rows = [
-            row
-            for row in _rows(run, "final_return")
-            if (row.workload, row.backend) == (task.workload, system)
-        ]
-        return summary(task.workload, system, rows)
+    def mine(rows: Sequence[Measurement]) -> list[Measurement]:
+        return [row for row in rows if (row.workload, row.backend) == (task.workload, system)]
+
+    def made(run: Run) -> list[Measurement]:
+        rows = mine(_rows(run, "final_return"))
+        return [summary(task.workload, system, rows), best(task.workload, system, rows)]
 
     def stale(run: Run) -> bool:
         """Whether a seed has been trained since: one that had failed, say."""
-        held = [row for row in summaries(run) if (row.workload, row.backend) == (task.workload, system)]
-        return not held or held[0].to_json() != made(run).to_json()
+        held = mine([*summaries(run), *bests(run)])
+        return [row.to_json() for row in held] != [row.to_json() for row in made(run)]
 
-    return Cell(f"learn/{task.workload}/{system}/summary", 0, lambda run, report: [made(run)], stale=stale)
+    return Cell(f"learn/{task.workload}/{system}/summary", 0, lambda run, report: made(run), stale=stale)
 
 
 def _rows(run: Run, quantity: str) -> list[Measurement]:
@@ -213,39 +215,84 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
         rows: of quantity `final_return`, one a seed; those that failed are counted in the details.
     """
     scores = [row.value for row in rows if row.value is not None]
-    row = partial(
-        Measurement,
+    details = {"seeds": len(scores), "failed": len(rows) - len(scores)}
+    if not scores:
+        return _over_seeds(name, system, END, details=details, status="failed", reason="every seed failed")
+    return _over_seeds(name, system, END, scores, details=details)
+
+
+def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+    """The interquartile mean over seeds of the stretch of training in which it was the highest.
+
+    Its details say which `stretch` of how many it was and the `environment_steps` at its end, the median over seeds. It
+    is a maximum: by chance higher than the same stretch of other seeds would be, and its interval leaves that out.
+
+    Args:
+        name, system, rows: as for `summary`.
+    """
+    curves = [row.details for row in rows if row.value is not None]
+    by_stretch = list(zip(*(curve["mean_returns"] for curve in curves), strict=False))
+    common = [place for place, means in enumerate(by_stretch) if None not in means]
+    details = {"seeds": len(curves), "failed": len(rows) - len(curves)}
+    if not common:
+        needs = "needs: a stretch of training in which an episode of every seed ended"
+        return _over_seeds(name, system, BEST, details=details, status="not_run", reason=needs)
+    highest = max(common, key=lambda place: interquartile_mean(by_stretch[place]))
+    steps = int(np.median([curve["environment_steps"][highest] for curve in curves]))
+    details |= {"stretch": highest + 1, "stretches": len(by_stretch), "environment_steps": steps}
+    return _over_seeds(name, system, BEST, by_stretch[highest], details=details)
+
+
+def _over_seeds(
+    name: str, system: str, quantity: str, scores: Sequence[float] = (), **fields: Any
+) -> Measurement:
+    """A row of suite `learn`: the interquartile mean of the scores, where there are any."""
+    if scores:
+        fields |= {"value": float(interquartile_mean(scores)), "samples": tuple(scores)}
+    if len(scores) >= comparison.FEWEST_SAMPLES:
+        fields["low"], fields["high"] = comparison.interval(scores, interquartile_mean)
+    return Measurement(
         suite="learn",
         workload=name,
         primitive="training",
         backend=system,
         device="cpu",
-        quantity="interquartile_mean_return",
+        quantity=quantity,
         unit="1",
         provenance=Provenance.MEASURED,
-        details={"seeds": len(scores), "failed": len(rows) - len(scores)},
+        **fields,
     )
-    if not scores:
-        return row(status="failed", reason="every seed failed")
-    low, high = None, None
-    if len(scores) >= comparison.FEWEST_SAMPLES:
-        low, high = comparison.interval(scores, interquartile_mean)
-    return row(value=float(interquartile_mean(scores)), low=low, high=high, samples=tuple(scores))
 
 
 def summaries(run: Run) -> list[Measurement]:
     """The newest summary of each workload and system that a run holds."""
-    return _rows(run, "interquartile_mean_return")
+    return _rows(run, END)
 
 
-def table(rows: Sequence[Measurement]) -> Table:
-    """The summaries, a line a workload and system."""
-    made = Table(title="Interquartile mean of the return at the end of training")
-    for column in ("workload", "system", "return", "95% interval", "seeds", "provenance"):
+def bests(run: Run) -> list[Measurement]:
+    """The newest `best` of each workload and system that a run holds."""
+    return _rows(run, BEST)
+
+
+def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> Table:
+    """The summaries, a line a workload and system, with what `best` made of them."""
+    made = Table(
+        title="Interquartile mean of the return, over seeds",
+        caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",
+    )
+    found = {(row.workload, row.backend): row for row in highest}
+    for column in ("workload", "system", "at the end", "best", "best at step", "seeds", "provenance"):
         made.add_column(column)
     for row in rows:
-        value = row.reason if row.value is None else f"{row.value:.4g}"
-        interval = "" if row.low is None else f"{row.low:.4g} to {row.high:.4g}"
+        top = found.get((row.workload, row.backend))
+        step = f"{top.details['environment_steps']:,}" if top and top.value is not None else ""
         seeds = str(row.details["seeds"])
-        made.add_row(row.workload, row.backend, value, interval, seeds, str(row.provenance))
+        reached = _mean_text(top) if top else ""
+        made.add_row(row.workload, row.backend, _mean_text(row), reached, step, seeds, str(row.provenance))
     return made
+
+
+def _mean_text(row: Measurement) -> str:
+    if row.value is None:
+        return f"not run: {row.reason}" if row.status == "not_run" else row.reason
+    return f"{row.value:.4g}" + ("" if row.low is None else f" \\[{row.low:.4g}, {row.high:.4g}]")

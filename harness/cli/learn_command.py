@@ -29,17 +29,17 @@ def learn(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train each algorithm here and in other libraries, and print the interquartile mean of its returns."""
+    """Train each algorithm here and in other libraries, and print its returns: at the end of training, and the best."""
     tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
     cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
     compose.check(workload.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report:
         reproduce.execute(opened, cells, report)
-    rows = learning.summaries(opened)
+    rows, highest = learning.summaries(opened), learning.bests(opened)
     if as_json:
-        print_json([row.to_json() for row in rows])
+        print_json([row.to_json() for row in (*rows, *highest)])
     else:
-        out.print(learning.table(rows))
+        out.print(learning.table(rows, highest))
     if len(rows) < sum(cell.key.endswith("/summary") for cell in cells) or any(row.reason for row in rows):
         raise typer.Exit(1)

@@ -197,6 +197,27 @@ class TrainingResult:
 
 
 @dataclass(frozen=True)
+class Learning:
+    """What a system learnt of a workload, over seeds: the interquartile mean of its returns.
+
+    Attributes:
+        seeds: that were trained to the end.
+        end: of the last fifth of training; None where every seed failed.
+        best: of the stretch of training that was the best; None where no stretch had an episode of every seed.
+        best_step: environment steps at its end.
+        reason: why there is no `end`.
+    """
+
+    workload: str
+    system: str
+    seeds: int
+    end: Number | None
+    best: Number | None
+    best_step: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
 class Curve:
     """Episode returns over environment steps of one training run; `last` is the mean of the last episodes."""
 
@@ -270,6 +291,7 @@ class Content:
     roofs: tuple[Roof, ...]
     roofline: tuple[RooflinePoint, ...]
     training: tuple[TrainingResult, ...]
+    learning: tuple[Learning, ...]
     curves: tuple[Curve, ...]
     gaps: tuple[Gap, ...]
     facts: tuple[Fact, ...]

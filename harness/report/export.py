@@ -6,6 +6,7 @@
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
 | `roofs`, `roofline` | what a device does at most, and a primitive beside it |
+| `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
 | `changes` | a quantity of the reference run and of this one |
 
@@ -34,6 +35,7 @@ from harness.report.content import (
     Curve,
     Fact,
     Gap,
+    Learning,
     Prediction,
     PrimitiveTime,
     Roof,
@@ -163,6 +165,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "roofs": _frame(Roof, content.roofs),
         "roofline": _frame(RooflinePoint, content.roofline),
         "training": _frame(TrainingResult, content.training),
+        "learning": _frame(Learning, content.learning),
         "curves": _curves(content.curves),
         "curve_summaries": _curve_summaries(content.curves),
         "gaps": _frame(Gap, content.gaps),

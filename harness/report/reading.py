@@ -85,6 +85,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         roofs=roofs,
         roofline=tuple(roofline.points(mine, roofs)),
         training=tuple(tables.training(mine)),
+        learning=tuple(tables.learning(mine)),
         curves=tuple(tables.curves(mine)),
         gaps=tuple(tables.gaps(mine)),
         facts=tuple(machine_facts.facts(run.machine)) if run else (),

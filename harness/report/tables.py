@@ -10,6 +10,7 @@ import pandas as pd
 from harness.claims.evidence import detail, mapping_of, number, records, select
 from harness.claims.number import Number, ratio
 from harness.diff import diff
+from harness.learning import BEST, END
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED
 from harness.measurement import Measurement
 from harness.provenance import Provenance
@@ -20,6 +21,7 @@ from harness.report.content import (
     Curve,
     Gap,
     HeatMap,
+    Learning,
     Prediction,
     PrimitiveTime,
     TrainingResult,
@@ -138,6 +140,23 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
             yield TrainingResult(
                 row.workload, optional_size(row.batch_size), mapping_of(row), _seed(row), result
             )
+
+
+def learning(frame: pd.DataFrame) -> Iterator[Learning]:
+    """What each system learnt of each workload, at the end and at its best."""
+    rows = frame[frame["suite"] == "learn"]
+    best = {(r.workload, r.backend): r for r in records(select(rows, quantity=BEST))}
+    for row in records(rows[rows["quantity"] == END]):
+        top = best.get((row.workload, row.backend))
+        yield Learning(
+            row.workload,
+            row.backend,
+            int(detail(row, "seeds")),
+            None if pd.isna(row.value) else number(row, "return at the end"),
+            top and number(top, "best return"),
+            top and int(detail(top, "environment_steps")),
+            row.reason,
+        )
 
 
 def curves(frame: pd.DataFrame) -> Iterator[Curve]:

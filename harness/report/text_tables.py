@@ -51,7 +51,7 @@ def number_text(number: Number | None, absent: str = "not run") -> str:
 
 
 def text_tables(content: Content) -> list[TextTable]:
-    """Throughput beside other libraries, predictions of what was run, primitive times, and verdicts."""
+    """Throughput beside other libraries, predictions of what was run, primitive times, returns, and verdicts."""
     return [
         TextTable(
             "comparisons",
@@ -109,6 +109,22 @@ def text_tables(content: Content) -> list[TextTable]:
                     _timed(t),
                 )
                 for t in content.primitives
+            ),
+        ),
+        TextTable(
+            "learning",
+            "Interquartile mean of the return over seeds, of the last fifth of training and of the best stretch",
+            ("workload", "system", "at the end", "best", "best at environment step", "seeds"),
+            tuple(
+                (
+                    one.workload,
+                    one.system,
+                    number_text(one.end, one.reason),
+                    number_text(one.best),
+                    _text(one.best_step),
+                    str(one.seeds),
+                )
+                for one in content.learning
             ),
         ),
         TextTable(

@@ -1,12 +1,15 @@
 """Learning runs: like for like, scores from the end of training, summaries over seeds, failures recorded."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from harness import learning, reproduce, starting, workload
+from harness.diff import better
 from harness.learning import Task
 from harness.mapping import Mapping
 from harness.progress import silent
@@ -85,6 +88,47 @@ def test_a_summary_is_over_seeds():
     assert learning.table([summary, few]).row_count == 2
 
 
+def curve(*returns, seed=0, first_step=100):
+    """A seed's row: the mean return of every stretch, each of `first_step` environment steps."""
+    steps = [first_step * (k + 1) for k in range(len(returns))]
+    details = {"seed": seed, "mean_returns": list(returns), "environment_steps": steps}
+    return replace(scored(0)[0], value=float(returns[-1] or 0), details=details)
+
+
+def test_the_best_is_of_the_stretch_in_which_the_seeds_together_were_best():
+    # One seed alone is best in the second stretch, all of them in the third.
+    rows = [
+        curve(0, 90, 50, 10, seed=0),
+        *(curve(0, 10, 50, 10, seed=seed, first_step=110) for seed in range(4)),
+    ]
+    best = learning.best("cartpole-dqn", "fake", rows)
+    assert (best.quantity, best.value, best.samples) == ("best_interquartile_mean_return", 50, (50,) * 5)
+    assert best.details == {
+        "seeds": 5, "failed": 0, "stretch": 3, "stretches": 4, "environment_steps": 330,
+    }  # fmt: skip
+    assert best.low == best.high == 50
+    assert better(best.quantity, best.unit) == better("interquartile_mean_return", "1") is not None
+    assert learning.summary("cartpole-dqn", "fake", rows).value == 10
+
+
+def test_the_best_is_of_a_stretch_that_every_seed_has():
+    rows = [curve(None, 90, 20, 10), curve(80, None, 20, 10)]
+    assert learning.best("cartpole-dqn", "fake", rows).value == 20
+    none = learning.best("cartpole-dqn", "fake", [curve(None, 90), curve(80, None)])
+    assert (none.status, none.value) == ("not_run", None)
+    assert learning.best("cartpole-dqn", "fake", []).status == "not_run"
+
+
+def test_the_table_shows_the_best_beside_the_end(capsys):
+    rows = [curve(0, 480, 30, seed=seed) for seed in range(5)]
+    made = [f("cartpole-dqn", "fake", rows) for f in (learning.summary, learning.best)]
+    lost = learning.summary("pendulum-sac", "fake", [])
+    Console(width=200).print(learning.table([made[0], lost], made[1:]))
+    printed = [[c.strip() for c in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["cartpole-dqn", "fake", "30 [30, 30]", "480 [480, 480]", "200", "5", "measured"] in printed
+    assert ["pendulum-sac", "fake", "every seed failed", "", "", "0", "measured"] in printed
+
+
 @pytest.mark.parametrize("tier", learning.TASKS)
 def test_a_plan_trains_five_seeds_of_each_system_and_then_sums_up(tier):
     cells = learning.plan(tier, ["placerl", "sb3"], MAPPING)
@@ -112,7 +156,8 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
         reproduce.execute(run, cells, silent)
         rows = run.measurements(suite="learn")
         assert not [row.reason for row in rows if row.status == "failed"]
-        assert len(rows) == 12
+        assert len(rows) == 14  # five seeds of each, its end and its best
+        assert [row.value for row in learning.bests(run)] == [9, 0]
         ours, other = learning.summaries(run)
         assert ours.backend == "placerl"
         assert ours.details["seeds"] == 5

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.learning import BEST, END
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.store import Store
@@ -140,6 +141,22 @@ def validation(workload: str) -> Iterator[Measurement]:
             yield predicted(gps * 1.03, size, **fields)
 
 
+def learnt() -> Iterator[Measurement]:
+    """Two systems on a workload: one of them unlearnt what it had learnt."""
+    fields = {
+        "suite": "learn",
+        "workload": "cartpole-dqn",
+        "primitive": "training",
+        "device": "cpu",
+        "unit": "1",
+    }
+    for system, end, best in (("placerl", 120.0, 430.0), ("sb3", 300.0, 310.0)):
+        details = {"seeds": 5, "failed": 0}
+        yield measurement(end, backend=system, quantity=END, details=details, **fields)
+        details = details | {"environment_steps": 90_000, "stretch": 3, "stretches": 10}
+        yield measurement(best, backend=system, quantity=BEST, details=details, **fields)
+
+
 def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement]:
     details = {"baseline": "sb3"}
     yield compared(gain, verdict, workload=workload, spread=0.06)
@@ -157,6 +174,7 @@ def rows() -> Iterator[Measurement]:
         yield from training(workload, cost, seed=0)
         yield from comparison(workload, gain, verdict)
     yield from validation("pendulum-td3")
+    yield from learnt()
     yield from roofs()
     yield profiled(
         "sum_tree.update",

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from harness import learning
 from harness.claims.evidence import last_attempts
 from harness.mapping import DEFAULT_STRATEGY
 from harness.measurement import Measurement
@@ -63,6 +64,27 @@ def test_what_has_no_time_keeps_its_reason(made: Content) -> None:
     assert {(t.device, t.status) for t in absent} == {("cuda", "not_run")}
     assert all(t.reason for t in absent)
     assert {gap.status for gap in made.gaps} == {"failed", "not run", "too noisy"}
+
+
+def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> None:
+    ours, theirs = made.learning
+    assert (ours.system, theirs.system, ours.seeds, ours.best_step) == ("placerl", "sb3", 5, 90_000)
+    assert ours.end
+    assert ours.best
+    assert (ours.end.value, ours.best.value, ours.best.provenance) == (120, 430, "measured")
+    table = site.render(made).partition('id="learning"')[2].partition("</table>")[0]
+    for value in ("120", "430", "90,000", "300", "310"):
+        assert f">{value}</data>" in table
+
+
+def test_a_system_of_which_every_seed_failed_is_a_line_with_the_reason(tmp_path: Path) -> None:
+    rows = [learning.summary("cartpole-dqn", "sb3", []), learning.best("cartpole-dqn", "sb3", [])]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
+    content = read(tmp_path / "store.sqlite")
+    (found,) = content.learning
+    assert (found.end, found.best, found.best_step, found.reason) == (None, None, None, "every seed failed")
+    assert "every seed failed" in site.render(content).partition('id="learning"')[2].partition("</table>")[0]
 
 
 def test_curves_keep_every_episode(made: Content) -> None:

@@ -99,6 +99,8 @@ def test_markdown_and_latex_say_unit_and_provenance(tmp_path: Path) -> None:
         ("primitives.tex", r"(measured), too noisy \\"),
     ):
         assert (tmp_path / "export" / name).read_text(encoding="utf-8").count(mark) == 1, name
+    text = (tmp_path / "export" / "learning.md").read_text(encoding="utf-8")
+    assert "| cartpole-dqn | placerl | 120 [118.8, 121.2] (measured) | 430 [" in text
     with pytest.raises(UserError, match="--format: found pdf"):
         export.write(store, tmp_path / "other", ["pdf"])
     assert not (tmp_path / "other").exists()
