@@ -37,5 +37,6 @@ def _deaths(path: Path, cell: str) -> int:
     try:
         noted = json.loads(path.read_text())
         return int(noted["deaths"]) if noted["cell"] == cell else 0
-    except (OSError, ValueError, TypeError, KeyError):  # none, or not ours: nothing is known
+    # None, or not ours (infinity, any depth of brackets): nothing is known.
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return 0

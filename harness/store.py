@@ -26,6 +26,7 @@ from harness.measurement import Measurement
 from harness.store_file import (
     APPLICATION_ID,
     SCHEMA_VERSION,
+    check_files,
     check_header,
     check_schema,
     clear_errors,
@@ -161,6 +162,7 @@ class Store:
             if not path.is_file():
                 found = "something that is no file" if path.exists() else "no such file"
                 raise UserError(path, "store", found, "a store that a run has made")
+            check_files(path)
             check_header(path)
             database = connect(path, "ro" if read_only else "rw", timeout_s)
             store = cls(path, database, read_only=read_only)

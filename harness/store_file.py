@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,9 @@ from harness.errors import UserError
 APPLICATION_ID = 0x504C524C  # "PLRL"
 SCHEMA_VERSION = 1
 _LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses a hostile file's giant values
+LARGEST_STORE_BYTES = 4 * 1024**3  # a hundred times a whole job's: all of it is read into memory
+_BESIDE = ("-journal", "-wal", "-shm", "-writer", "-in-hand")
+"""What SQLite, the writer's lock and the cell in hand add to the store's name."""
 _SCHEMA = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,
@@ -87,6 +91,19 @@ def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
     database.execute("PRAGMA trusted_schema = OFF")
     database.execute("PRAGMA foreign_keys = ON")
     return database
+
+
+def check_files(path: Path) -> None:
+    """Refuses a store that is too large, and one beside which something lies that would lead writing elsewhere."""
+    size_bytes = path.stat().st_size
+    if size_bytes > LARGEST_STORE_BYTES:
+        raise UserError(path, "store", f"{size_bytes} bytes", f"at most {LARGEST_STORE_BYTES} bytes")
+    for file in {path, path.resolve()}:
+        for suffix in _BESIDE:
+            beside = file.with_name(f"{file.name}{suffix}")
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(beside.lstat().st_mode):
+                    raise UserError(beside, "store", "a link, or something that is no file", "a plain file")
 
 
 def check_header(path: Path) -> None:

@@ -1,15 +1,19 @@
 """A store whose every text comes from a stranger: nothing is written outside the folder, and no markup gets through."""
 
+import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from harness import reproduce
 from harness.checked_toml import LARGEST_FILE_BYTES, read_toml
 from harness.errors import UserError
+from harness.progress import silent
 from harness.report import export, site
+from harness.reproduce import Cell
 from harness.store import Measurement, Store
+from harness.store_file import LARGEST_STORE_BYTES
 from tests.harness.report import sample
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -44,9 +48,8 @@ def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Pat
             run = store.begin_run("quick", "r", machine)
             run.finish("a", list(sample.rows())[:20])
     spoil(path, tmp_path / "elsewhere" / "placerl-outside")
-    with suppress(UserError):  # it may be refused
-        site.write(path, results / "report")
-        export.write(path, results / "export", tuple(export.FORMATS))
+    site.write(path, results / "report")
+    export.write(path, results / "export", tuple(export.FORMATS))
     outside = {
         each
         for each in tmp_path.rglob("*")
@@ -54,17 +57,65 @@ def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Pat
     }
     assert outside == set()
     assert not (tmp_path / "elsewhere").exists()
-    for page in results.rglob("*.html"):
+    pages = list(results.rglob("*.html"))
+    assert len(pages) > len(HOSTILE)
+    for page in pages:
         assert MARKUP not in page.read_text(encoding="utf-8")
 
 
-def test_a_value_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    row = Measurement(
-        suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0
-    )  # fmt: skip
+ROW = Measurement(
+    suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0
+)  # fmt: skip
+
+
+def made(path: Path) -> Path:
+    """A store of ours."""
     with Store.open(path) as store:
-        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row])
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [ROW])
+    return path
+
+
+def go_on(path: Path, *, read_only: bool = False) -> None:
+    """Measures one more cell."""
+    with Store.open(path, read_only=read_only) as store:
+        run = store.begin_run("quick", "r", {"fingerprint": "f"})
+        reproduce.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm", "-writer", "-in-hand"])
+def test_no_link_beside_a_store_is_followed(suffix: str, tmp_path: Path) -> None:
+    path = made(tmp_path / "theirs" / "placerl.sqlite")
+    precious, none_yet = tmp_path / "precious", tmp_path / "none-yet"
+    precious.write_text("precious")
+    for target in (precious, none_yet):
+        link = path.with_name(path.name + suffix)
+        link.symlink_to(target)
+        for read_only in (True, False):
+            with pytest.raises(UserError, match="a link, or something that is no file"):
+                go_on(path, read_only=read_only)
+        link.unlink()
+    assert precious.read_text() == "precious"
+    assert not none_yet.exists()
+
+
+@pytest.mark.parametrize("noted", ["Infinity", "NaN", '"x"', "[" * 100_000])
+def test_what_a_stranger_noted_as_the_cell_in_hand_stops_nothing(noted: str, tmp_path: Path) -> None:
+    path = made(tmp_path / "placerl.sqlite")
+    path.with_name("placerl.sqlite-in-hand").write_text(f'{{"cell": "b", "deaths": {noted}}}')
+    go_on(path)
+    with Store.open(path, read_only=True) as store:
+        assert store.cells(1) == ["a", "b"]
+
+
+def test_a_store_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "store.sqlite")
+    os.truncate(path, LARGEST_STORE_BYTES + 1)  # takes no room on the disk
+    with pytest.raises(UserError, match="allowed: at most"):
+        Store.open(path, read_only=True)
+
+
+def test_a_value_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "store.sqlite")
     database = sqlite3.connect(path)
     with database:
         database.execute("UPDATE measurement SET details = ?", ('{"a": "' + "x" * (65 * 2**20) + '"}',))
