@@ -25,9 +25,10 @@ ANSWER_LIMIT_S = 5.0
 """How long a cluster's head may take to say that it is one; milliseconds, mostly."""
 _ASK = """
 import sys
+from ray._private.services import canonicalize_bootstrap_address
 from ray._raylet import GcsClient
 print("ready", flush=True)
-GcsClient(address=sys.argv[1])
+GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
 print("answered", flush=True)
 """
 
@@ -134,17 +135,20 @@ def check_address(address: str) -> None:
     """Sees that a cluster which is to be there already answers.
 
     Raises:
-        UserError: nothing listens at the address, or something that is no cluster's head.
+        UserError: nothing listens at the address, or something that is no cluster's head; with "auto", none is found.
     """
-    if address in ("local", "auto"):
+    if address == "local":
         return
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, ValueError, OverflowError) as error:
-        raise UserError("command line", "--ray", f"{address!r}: {error}", _ADDRESSES) from None
+    said = "no Ray answers; RAY_ADDRESS, or the last 'ray start', says where"
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise UserError("command line", "--ray", f"{address!r}: {error}", _ADDRESSES) from None
+        said = "what listens there is no Ray"
     if not _answers(address):
-        raise UserError("command line", "--ray", f"{address!r}: what listens there is no Ray", _ADDRESSES)
+        raise UserError("command line", "--ray", f"{address!r}: {said}", _ADDRESSES)
 
 
 def _answers(address: str) -> bool:

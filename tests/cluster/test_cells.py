@@ -291,9 +291,16 @@ def test_an_address_where_nothing_answers_is_refused(address: str) -> None:
         pass
 
 
-@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("says", "said", "auto"),
+    [
+        (b"", "what listens there is no Ray", False),
+        (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "what listens there is no Ray", False),
+        (b"", "'auto': no Ray answers", True),
+    ],
+)
 def test_another_service_is_refused_in_one_line_and_without_ray_s_own(
-    says: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    says: bytes, said: str, auto: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 1.0)
 
@@ -306,7 +313,9 @@ def test_another_service_is_refused_in_one_line_and_without_ray_s_own(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=serve, args=[listening], daemon=True).start()
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(UserError, match="what listens there is no Ray") as refused, connected(address):
+        if auto:
+            monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(UserError, match=said) as refused, connected("auto" if auto else address):
             pass
         listening.shutdown(socket.SHUT_RDWR)
     assert len(str(refused.value).splitlines()) == 1
