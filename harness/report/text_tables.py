@@ -1,8 +1,10 @@
 """The tables of a report as Markdown and as LaTeX, for a paper or an issue: fewer columns than the CSV, each number
 with unit, interval and provenance."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from harness.claims.number import Number, format_value
 from harness.report.content import Content, PrimitiveTime
@@ -15,10 +17,19 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "µ": r"\textmu{}",
     "×": r"$\times$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
 _LONGEST_LINE = 40  # characters of a cell, beyond which its column grows no wider
+_TEXT_WIDTH = 80  # characters of a line in \footnotesize, article class
+_SEPARATION = 2  # of two columns, in characters
+
+Cell = str | tuple[str, ...]
+"""Text, or parts that a format may set below one another."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +40,13 @@ class TextTable:
         name: of its file.
         title: what it shows.
         columns: headings.
-        rows: as many texts as there are headings in each.
+        rows: as many cells as there are headings in each.
     """
 
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
@@ -136,7 +147,7 @@ def text_tables(content: Content) -> list[TextTable]:
                     v.key,
                     v.place,
                     v.statement,
-                    _numbers(v.claim.published) or "not in the text",
+                    _numbers(v.claim.published) or ("not in the text",),
                     _numbers(v.finding.ours),
                     v.verdict,
                 )
@@ -161,8 +172,12 @@ def _text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _numbers(numbers: Sequence[Number]) -> str:
-    return "; ".join(f"{n.quantity}: {number_text(n)}" for n in numbers)
+def _numbers(numbers: Sequence[Number]) -> tuple[str, ...]:
+    return tuple(f"{n.quantity}: {number_text(n)}" for n in numbers)
+
+
+def _parts(cell: Cell) -> tuple[str, ...]:
+    return (cell,) if isinstance(cell, str) else cell
 
 
 def as_markdown(table: TextTable) -> str:
@@ -176,16 +191,18 @@ def as_markdown(table: TextTable) -> str:
         return f"| {' | '.join(safe)} |"
 
     rule = "|" + "---|" * len(table.columns)
-    return "\n".join([f"## {table.title}", "", line(table.columns), rule, *map(line, table.rows), ""])
+    rows = (["; ".join(_parts(cell)) for cell in row] for row in table.rows)
+    return "\n".join([f"## {table.title}", "", line(table.columns), rule, *map(line, rows), ""])
 
 
 def as_latex(table: TextTable) -> str:
-    """The table over as many pages as it takes; needs the packages array, booktabs, longtable and textcomp."""
+    """The table over as many pages as it takes; needs the packages array, booktabs, longtable and textcomp.
+
+    The parts of a cell are lines of their own: no page breaks within a line.
+    """
 
     def line(cells: Sequence[str]) -> str:
-        return (
-            " & ".join("".join(_LATEX.get(c, c) for c in cell.replace("\n", " ")) for cell in cells) + r" \\"
-        )
+        return " & ".join(map(_latex, cells)) + r" \\"
 
     shares = column_shares(table)
     columns = (
@@ -195,7 +212,8 @@ def as_latex(table: TextTable) -> str:
     heading = [r"\toprule", line(table.columns), r"\midrule"]
     return "\n".join(
         [
-            r"\begingroup\footnotesize",
+            r"% \usepackage{array,booktabs,longtable,textcomp}",
+            r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
             rf"\begin{{longtable}}{{{''.join(columns)}}}",
             rf"\caption{{{table.title}}} \\",
             *heading,
@@ -204,7 +222,7 @@ def as_latex(table: TextTable) -> str:
             r"\endhead",
             r"\bottomrule",
             r"\endlastfoot",
-            *map(line, table.rows),
+            *(line(cells) for row in table.rows for cells in zip_longest(*map(_parts, row), fillvalue="")),
             r"\end{longtable}",
             r"\endgroup",
             "",
@@ -213,10 +231,30 @@ def as_latex(table: TextTable) -> str:
 
 
 def column_shares(table: TextTable) -> list[float]:
-    """What each column gets of a page's width, by its longest cell; what is longer than a line or two wraps."""
-    texts = [(heading, *(row[place] for row in table.rows)) for place, heading in enumerate(table.columns)]
-    lengths = [min(max(map(len, column)), _LONGEST_LINE) + 2 for column in texts]
-    return [length / sum(lengths) for length in lengths]
+    """What each column gets of a page's width: room for its longest word, and of the rest by its longest cell."""
+    columns = [
+        [heading, *(part for row in table.rows for part in _parts(row[place]))]
+        for place, heading in enumerate(table.columns)
+    ]
+    words = [max(map(_longest_word, column)) + _SEPARATION for column in columns]
+    lengths = [min(max(map(len, column)), _LONGEST_LINE) + _SEPARATION for column in columns]
+    wanted = [max(0, length - word) for length, word in zip(lengths, words, strict=True)]
+    spare = max(0, _TEXT_WIDTH - sum(words)) / (sum(wanted) or 1)
+    widths = [word + spare * more for word, more in zip(words, wanted, strict=True)]
+    return [width / sum(widths) for width in widths]
+
+
+def _longest_word(text: str) -> int:
+    """Characters of the longest part that TeX does not break: it does after a hyphen."""
+    return max(map(len, re.split(r"\s|(?<=-)", text)))
+
+
+def _latex(text: str) -> str:
+    r"""Text as LaTeX prints it as it stands; what is between backticks is `\texttt`."""
+    safe = "".join(_LATEX.get(c, c) for c in text.replace("\n", " "))
+    safe = re.sub(r"-(?=-)", "-{}", safe)  # not a dash
+    safe = re.sub(r"(?<![\w})\]-])-(?=\d)", "$-$", safe)  # not a hyphen
+    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", safe)
 
 
 FORMATS: dict[str, Callable[[TextTable], str]] = {"markdown": as_markdown, "latex": as_latex}

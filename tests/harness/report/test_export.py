@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from harness.errors import UserError
-from harness.report import export
+from harness.report import export, text_tables
 from harness.report.files import write_atomically
 from harness.store import Store
 from tests.harness.claims.rows import predicted, trained
@@ -132,6 +132,40 @@ def test_a_latex_table_of_many_rows_breaks_over_pages_and_wraps_its_cells(tmp_pa
         assert len(widths) == heading.count(" & ") + 1
         assert sum(widths) == pytest.approx(1, abs=0.005), "no wider than the page"
         assert r"\begin{table}" not in text, "a float ends at its first page"
+
+
+def test_latex_prints_text_as_it_stands() -> None:
+    text = "a < b | `learn --alone --all` for -2.5% [-3, 1], x-2 and 1-2"
+    latex = text_tables.as_latex(text_tables.TextTable("t", "T", ("a", "b"), ((text, "c"),)))
+    assert (
+        r"a \textless{} b \textbar{} \texttt{learn -{}-alone -{}-all} for $-$2.5\% [$-$3, 1], x-2 and 1-2 & c \\"
+        in latex
+    )
+
+
+def test_latex_columns_hold_their_longest_word() -> None:
+    heads = ("workload", "batch size", "baseline", "this project", "ratio", "verdict")
+    rows = (
+        ("cartpole-ddpg", "256", "sb3", "38,632/s [37,222, 39,859] (measured), too noisy", "1.02", "x" * 90),
+    )
+    *shares, last = text_tables.column_shares(text_tables.TextTable("t", "T", heads, rows))
+    for share, word in zip(shares, ("cartpole-", "batch", "baseline", "(measured),", "ratio"), strict=True):
+        assert share / last >= len(word) / 90, word
+    *shares, last = text_tables.column_shares(
+        text_tables.TextTable("t", "T", heads, ((*rows[0][:5], "faster"),))
+    )
+    for share, word in zip(shares, ("cartpole-", "batch", "baseline", "(measured),", "ratio"), strict=True):
+        assert share * 80 >= len(word) + 1, word
+
+
+def test_a_latex_row_with_many_numbers_can_break_over_pages(tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    export.write(store, tmp_path / "export", ["latex"])
+    lines = (tmp_path / "export" / "verdicts.tex").read_text(encoding="utf-8").splitlines()
+    (place,) = (n for n, line in enumerate(lines) if line.startswith("PAL-F8 & "))
+    assert lines[place].count(" & ") == 5
+    assert lines[place].count("smallest gain over RLlib") == 1
+    assert lines[place + 1] == r" &  &  & largest gain over RLlib: 10.8$\times$ (published) &  &  \\"
 
 
 def test_published_numbers_say_what_they_are_and_that_they_are_published(tmp_path: Path) -> None:
