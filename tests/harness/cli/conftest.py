@@ -1,0 +1,21 @@
+"""The command line, run in this process."""
+
+import pytest
+
+from harness import cli
+from tests.harness.cli.command_line import Outcome, Placerl
+
+
+@pytest.fixture
+def placerl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Placerl:
+    """Runs the command line in this process."""
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["placerl", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.run_app()
+        code = stopped.value.code
+        captured = capsys.readouterr()
+        return Outcome(code if isinstance(code, int) else int(code is not None), captured.out, captured.err)
+
+    return run

@@ -1,0 +1,52 @@
+"""`placerl validate`, `placerl learn` and `placerl compare`: what cannot be set beside one another is refused first."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.common import named_baselines
+from tests.harness.cli.command_line import Placerl, refused
+
+
+def test_a_cell_of_the_validation_that_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("validate", "--only", "tetris", "--results", str(results))
+    refused(outcome, "--only", "tetris", "validation/cartpole-ddpg/32")
+    assert not results.exists()
+
+
+def test_learning_under_a_mapping_to_what_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("learn", "--mapping", "abacus-native-cpu", "--results", str(results)), "abacus")
+    assert not results.exists()
+
+
+def test_only_what_trains_can_be_compared_in_learning(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("learn", "--baselines", "sb3,cpprb", "--results", str(results)), "found 'cpprb'", "sb3")
+    assert not results.exists()
+    assert "cpprb" in named_baselines("all")
+    assert "cpprb" not in named_baselines("all", training=True)
+
+
+def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    outcome = placerl(
+        "compare", "cartpole-dqn", "--baselines", "sb3,sb4", "--results", str(tmp_path / "results")
+    )
+    refused(outcome, "sb4", "sb3")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("cartpole-ppo", "--alone"), ("--alone", "learns from a replay")),
+        (("cartpole-dqn", "--alone", "--envpool"), ("--envpool", "no environment")),
+        (("cartpole-ddpg", "--envpool"), ("envpool", "allowed")),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_first(
+    placerl: Placerl, tmp_path: Path, asked: tuple[str, ...], said: tuple[str, str]
+) -> None:
+    refused(placerl("compare", *asked, "--results", str(tmp_path / "results")), *said)
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,101 @@
+"""`placerl map` and `placerl profile`: workloads, platforms, and what is measured once."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import workload
+from harness.mapping import STRATEGIES
+from tests.harness.cli.command_line import Placerl, refused
+
+
+def test_an_unknown_workload_is_refused_with_the_known_ones(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused(placerl("map", "hoper-ddpg", "--results", str(results)), "hoper-ddpg", "hopper-ddpg")
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "100000000"])
+def test_a_batch_size_out_of_range_is_refused(placerl: Placerl, tmp_path: Path, size: str) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("map", "cartpole-dqn", "--batch-size", size, "--results", str(results))
+    refused(outcome, "batch", size)
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("capacity = ", "capacity = 16 #", ("replay.capacity", "16")),
+        ("fanout = 16", "fanout = 1", ("replay.fanout", "1")),
+        ("fanout = 16", "fanout = 257", ("replay.fanout", "257", "256")),
+        ("fanout = 16", 'fanout = "wide"', ("replay.fanout", "wide")),
+        ("batch_size = ", "batch_size = 0 #", ("training.batch_size", "0")),
+        ("fanout = ", "fanuot = ", ("replay.fanuot",)),
+        ('id = "CartPole-v1"', 'id = "CartPoul-v1"', ("environment.id", "CartPoul-v1")),
+        ("[replay]", "[replay", ("line",)),
+    ],
+)
+def test_a_broken_workload_file_is_refused(
+    placerl: Placerl, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
+) -> None:
+    text = (Path(workload.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    assert old in text
+    path, results = tmp_path / "broken.toml", tmp_path / "results"
+    path.write_text(text.replace(old, new, 1))
+    refused(placerl("profile", str(path), "--results", str(results)), "broken.toml", *words)
+    assert not results.exists()
+
+
+def test_a_platform_that_is_unknown_or_lacks_a_number_is_refused_with_the_field(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    refused(
+        placerl("map", "pong-dqn", "--platform", "abacus", "--results", str(results)), "abacus", "map-tpds23"
+    )
+    outcome = placerl("map", "cartpole-ddpg", "--platform", "pearl24-discrete", "--results", str(results))
+    refused(outcome, "pearl24-discrete", "device 'cpu'.peak_tops")
+    path = tmp_path / "unlinked.toml"
+    text = (Path(workload.__file__).parent / "platforms" / "pal21.toml").read_text()
+    path.write_text(text[: text.index("[[link]]")])
+    refused(
+        placerl("map", "cartpole-ddpg", "--platform", str(path), "--results", str(results)), "link", "'gpu'"
+    )
+    assert not results.exists()
+
+
+def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    asked = ("map", "cartpole-ddpg", "--batch-size", "32", "--platform", "map-tpds23")
+    outcome = placerl(*asked, "--results", str(results))
+    assert outcome.status == 0
+    assert "MAP Table V prints F-F-F" in outcome.out
+    assert re.search(r"pearl24 chooses \S+ with streams = 1", outcome.out)
+    assert "measured" not in outcome.out
+    assert not results.exists()
+
+
+def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_path: Path) -> None:
+    text = (Path(workload.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    path, names = tmp_path / "mine.toml", set()
+    for capacity in (4000, 5000):
+        path.write_text(re.sub(r"(?m)^capacity = .*$", f"capacity = {capacity}", text))
+        outcome = placerl("map", str(path), "--results", str(tmp_path / "results"), "--json")
+        assert outcome.status == 0
+        names |= {row["workload"] for row in json.loads(outcome.out)}
+    assert len(names) == 2
+
+
+def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placerl, tmp_path: Path) -> None:
+    arguments = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path), "--json")
+    first, second = placerl(*arguments), placerl(*arguments)
+    assert first.status == second.status == 0
+    assert json.loads(first.out) == json.loads(second.out)
+    chosen = [row for row in json.loads(first.out) if row["details"].get("chosen")]
+    assert {row["backend"] for row in chosen} == set(STRATEGIES)
+    assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)

@@ -1,0 +1,58 @@
+"""`placerl rtl`: Verilog of the blocks, and parameters that none takes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli.command_line import Placerl, refused
+
+
+def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
+    pytest.importorskip("amaranth")
+    outcome = placerl(
+        "rtl", "replay-pipeline", "fanout=2", "levels=2", "leaf_bits=4", "-o", str(tmp_path / "a" / "b")
+    )
+    assert outcome.status == 0, outcome
+    path = Path(outcome.out.strip())
+    assert path == tmp_path / "a" / "b" / "replay_pipeline.v"
+    text = path.read_text()
+    assert "module replay_pipeline(" in text
+    assert "fanout=2 levels=2 leaf_bits=4" in text.splitlines()[0]
+
+
+def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verilog = pytest.importorskip("primitives.fpga.verilog")
+    monkeypatch.setattr(verilog, "export", lambda *_: pytest.fail("exported"))
+    (tmp_path / "file").write_text("in the way")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        refused(
+            placerl("rtl", "layout-transform", "-o", str(folder)), str(folder), "a folder that can be written"
+        )
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no-such-block"], ["BLOCK", "no-such-block", "replay-pipeline"]),
+        (["replay-pipeline", "fanout=4", "fanout=2"], ["fanout: found 4 and 2", "each parameter once"]),
+        (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
+        (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
+        (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "2 to 256"]),
+        (["replay-pipeline", "fanout=1"], ["fanout", "found '1'", "2 to 256"]),
+        (["replay-pipeline", "fanout=256", "levels=5"], ["leaf_bits", "found 32", "at most 63 bits"]),
+        (["replay-pipeline", "form=deep"], ["form", "'deep'", "wide, narrow"]),
+        (["gemm-core", "side=0"], ["side", "found '0'", "2 to 64"]),
+        (["gemm-core", "configurable=true", "width=7"], ["width", "found 7", "an even number of bits"]),
+        (["reduce-unit", "lanes=3"], ["lanes", "found 3", "a power of two"]),
+        (["learner-pipeline", "lanes=9"], ["lanes", "found 9", "1 to 8"]),
+    ],
+)
+def test_rtl_refuses_wrong_parameters(
+    placerl: Placerl, tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    pytest.importorskip("amaranth")
+    refused(placerl("rtl", *arguments, "-o", str(tmp_path / "out")), *words)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,156 @@
+"""`placerl run`: what it refuses, what it shows, and what is kept of a run that ended early."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import training_run
+from harness.energy import EnergyMeter
+from harness.runtime.training import Progress, Training
+from harness.runtime.unit import UnitError
+from tests.harness.cli.command_line import Placerl, refused
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        ("", ("mapping", "found ''; allowed: LEARNER-RMM-STORAGE")),
+        ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
+        ("abacus-native-cpu", ("learner: found abacus; allowed: torch, ",)),
+        ("torch-abacus-cpu", ("abacus", "native")),
+        ("torch-native-moon", ("moon", "cpu")),
+        (
+            "torch:cuda:99-native-cpu",
+            ("learner: found torch:cuda:99; allowed: one of this machine's CUDA devices",),
+        ),
+        ("torch-native:moon-cpu", ("native:moon", "one device")),
+    ],
+)
+def test_a_mapping_to_what_is_not_there_is_refused(
+    placerl: Placerl, tmp_path: Path, mapping: str, words: tuple[str, ...]
+) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("run", "cartpole-dqn", "--mapping", mapping, "--results", str(results))
+    refused(outcome, *words)
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--processes", "3"], ("actor processes: found 3", "training.actors")),
+        (["--presampled-batches", "99999"], ("presampled_batches: found 99999",)),
+        (["--actors", "0"], ("--actors", "training.actors: found 0")),
+        (["--actors", "4000", "--processes", "4000"], ("actor processes: found 4000", "GB of memory")),
+        (["--reallocate"], ("reallocate: found 0 actor processes",)),
+        (["--learners", "0"], ("--learners", "'0'")),
+        (["--shards", "4"], ("--shards: found 4; allowed: nothing without --ray",)),
+        (["--place", "learners=big"], ("--place: found learners=big; allowed: nothing without --ray",)),
+        (["--ray", ""], ("--ray: found ''",)),
+        (["--seconds", "2", "--steps", "9"], ("--seconds: found 2 beside --steps 9; allowed: one of them",)),
+        (["--seconds", "inf"], ("--seconds", "less than or equal to 10000000")),
+        (["--seconds", "nan"], ("--seconds", "nan")),
+        (["--steps", "1" + "0" * 23], ("--steps", "less than or equal to 1000000000000")),
+        (["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
+    ],
+)
+def test_options_that_nothing_can_give_are_refused(
+    placerl: Placerl, tmp_path: Path, options: list[str], words: tuple[str, ...]
+) -> None:
+    results = tmp_path / "results"
+    outcome = placerl(
+        "run", "cartpole-dqn", "--mapping", "torch-native-cpu", *options, "--results", str(results)
+    )
+    refused(outcome, *words)
+    assert not results.exists()
+
+
+def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp_path: Path) -> None:
+    arguments = ("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--seconds", "1")
+    for _ in range(2):
+        outcome = placerl(*arguments, "--results", str(tmp_path), "--json")
+        assert outcome.status == 0
+        rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+        assert rows["gradient_steps_per_s"]["provenance"] == "measured"
+    exported = placerl("export", "--results", str(tmp_path))
+    assert exported.status == 0
+    measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
+    assert Path(measurements).read_text().count("gradient_steps_per_s") == 2
+
+
+def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unread = EnergyMeter(reason="no counter")
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: unread)
+    arguments = (
+        "run",
+        "cartpole-dqn",
+        "--mapping",
+        "native-native-cpu",
+        "--batch-size",
+        "32",
+        "--steps",
+        "50",
+    )
+    outcome = placerl(*arguments, "--results", str(tmp_path))
+    assert outcome.status == 0
+    assert "throughput_per_watt" in re.sub(r"[^a-z_]", "", outcome.out.replace("\n", ""))
+    assert re.search(r"EPS [\d,]+ experiences/s, IPS [\d,]+ inferences/s \(measured\)", outcome.out)
+
+
+def test_ctrl_c_says_so_and_shows_what_was_measured(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, calls = Training.advance, []
+
+    def stops(self: Training, gradient_steps: int) -> Progress:
+        calls.append(gradient_steps)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", stops)
+    arguments = (
+        "run",
+        "cartpole-dqn",
+        "--mapping",
+        "native-native-cpu",
+        "--results",
+        str(tmp_path),
+        "--json",
+    )
+    outcome = placerl(*arguments)
+    assert (outcome.status, outcome.err.count("interrupted")) == (130, 1)
+    rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+    assert rows["gradient_steps_per_s"]["details"]["gradient_steps"] == sum(calls[:2])
+    assert rows["failure"]["reason"] == "interrupted"
+
+
+def test_a_run_whose_unit_dies_keeps_what_was_measured(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, calls = Training.advance, []
+
+    def dies(self: Training, gradient_steps: int) -> Progress:
+        calls.append(gradient_steps)
+        if len(calls) > 3:
+            raise UnitError("actor 0: its process was ended by SIGKILL")
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", dies)
+    outcome = placerl(
+        *("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--steps", "100000000"),
+        *("--results", str(tmp_path), "--json"),
+    )
+    assert outcome.status == 1
+    rows = {row["quantity"]: row for row in json.loads(outcome.out)}
+    assert rows["failure"]["reason"] == "UnitError: actor 0: its process was ended by SIGKILL"
+    assert len(rows["gradient_steps_per_s"]["samples"]) == 2  # without the step that sizes the others
+    exported = placerl("export", "--results", str(tmp_path))
+    measurements = next(line for line in exported.out.splitlines() if line.endswith("measurements.csv"))
+    text = Path(measurements).read_text()
+    assert "gradient_steps_per_s" in text
+    assert "ended by SIGKILL" in text

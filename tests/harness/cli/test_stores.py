@@ -1,0 +1,79 @@
+"""`placerl report`, `placerl diff` and `placerl merge`: what reads finished stores."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from harness import claims
+from harness.store import Store
+from tests.harness.cli.command_line import Placerl, refused, stored
+
+
+def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, tmp_path: Path) -> None:
+    (tmp_path / "placerl.sqlite").mkdir()
+    refused(placerl("report", "--results", str(tmp_path)), "found something that is no file")
+
+
+def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "r1", {"fingerprint": "f"})
+    outcome = placerl("report", "--results", str(tmp_path), "--json")
+    assert outcome.status == 0
+    answer = json.loads(outcome.out)
+    assert Path(answer["report"]).is_file()
+    assert {verdict["key"] for verdict in answer["verdicts"]} == {claim.key for claim in claims.claims()}
+    assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
+
+
+def test_a_report_of_no_run_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    refused(placerl("report", "--results", str(tmp_path / "none")), "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_diff_says_which_way_each_quantity_went(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path, "r1", rose=1.0, fell=1.0, stayed=1.0)
+    stored(tmp_path, "r2", rose=2.0, fell=0.5, stayed=1.01)
+    outcome = placerl("diff", f"{tmp_path}#1", str(tmp_path), "--all", "--json")
+    assert outcome.status == 0
+    verdicts = {row["key"]["primitive"]: row["verdict"] for row in json.loads(outcome.out)}
+    assert verdicts == {"rose": "better", "fell": "worse", "stayed": "no verdict"}
+    assert "better: 1, worse: 1, no verdict: 1" in placerl("diff", f"{tmp_path}#1", f"{tmp_path}#2").out
+    refused(placerl("diff", f"{tmp_path}#3", str(tmp_path)), "RUN", "#3", "1, 2")
+
+
+def test_diff_of_two_machines_gives_no_verdict(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", "laptop", rose=1.0)
+    stored(tmp_path / "b", "r1", "server", rose=2.0)
+    assert (
+        "better: 0, worse: 0, no verdict: 1" in placerl("diff", str(tmp_path / "a"), str(tmp_path / "b")).out
+    )
+
+
+def test_merge_takes_in_each_run_once(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", "laptop", rate=1.0)
+    stored(tmp_path / "b", "r1", "server", rate=2.0)
+    arguments = ("merge", str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
+    for _ in range(2):
+        assert placerl(*arguments).status == 0
+    with Store.open(tmp_path / "merged" / "placerl.sqlite", read_only=True) as store:
+        assert [run.fingerprint for run in store.runs()] == ["laptop", "server"]
+        assert [row.value for row in store.measurements()] == [1.0, 2.0]
+
+
+def test_merge_of_a_missing_store_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", rate=1.0)
+    arguments = (str(tmp_path / "a"), str(tmp_path / "none"), "--results", str(tmp_path / "merged"))
+    refused(placerl("merge", *arguments), "none")
+    assert not (tmp_path / "merged").exists()
+    refused(placerl("merge", str(tmp_path / "a"), "--results", str(tmp_path / "a")), "RUN", "other than")
+
+
+def test_merge_of_a_store_with_damaged_rows_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        stored(tmp_path / name, "r1", name, rate=1.0)
+    with closing(sqlite3.connect(tmp_path / "b" / "placerl.sqlite")) as database, database:
+        database.execute("UPDATE measurement SET details = CAST(x'ff' AS TEXT)")
+    arguments = (str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
+    refused(placerl("merge", *arguments), "UTF-8", "allowed: an undamaged PlaceRL store")
+    assert not (tmp_path / "merged").exists()
