@@ -201,7 +201,7 @@ class Learning:
     """What a system learnt of a workload, over seeds: the interquartile mean of its returns.
 
     Attributes:
-        seeds: that were trained to the end.
+        seeds: that were trained to the end; None where its row does not say.
         end: of the last fifth of training; None where every seed failed.
         best: of the stretch of training that was the best; None where no stretch had an episode of every seed.
         best_step: environment steps at its end.
@@ -210,7 +210,7 @@ class Learning:
 
     workload: str
     system: str
-    seeds: int
+    seeds: int | None
     end: Number | None
     best: Number | None
     best_step: int | None

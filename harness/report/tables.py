@@ -41,6 +41,12 @@ def _seed(row: Any) -> int | None:
     return None if seed is None else int(seed)
 
 
+def _whole(row: Any, name: str) -> int | None:
+    """A detail that is a whole number; None where a stranger's row has none."""
+    value = detail(row, name)
+    return value if isinstance(value, int) else None
+
+
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
     """How many percent a is above b."""
     over = ratio(quantity, a, b)
@@ -151,10 +157,10 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
         yield Learning(
             row.workload,
             row.backend,
-            int(detail(row, "seeds")),
+            _whole(row, "seeds"),
             None if pd.isna(row.value) else number(row, "return at the end"),
             top and number(top, "best return"),
-            top and int(detail(top, "environment_steps")),
+            top and _whole(top, "environment_steps"),
             row.reason,
         )
 

@@ -133,7 +133,7 @@ def text_tables(content: Content) -> list[TextTable]:
                     number_text(one.end, one.reason),
                     number_text(one.best),
                     _text(one.best_step),
-                    str(one.seeds),
+                    _text(one.seeds),
                 )
                 for one in content.learning
             ),

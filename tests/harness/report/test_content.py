@@ -77,6 +77,13 @@ def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> N
         assert f">{value}</data>" in table
 
 
+def test_learning_of_a_stranger_that_tells_no_details_is_shown(tmp_path: Path) -> None:
+    fields = {"suite": "learn", "unit": "1", "details": {}}
+    rows = [trained(9.0, quantity=quantity, **fields) for quantity in (learning.END, learning.BEST)]
+    (found,) = tables.learning(frame_of(tmp_path, *rows))
+    assert (found.seeds, found.best_step) == (None, None)
+
+
 def test_a_system_of_which_every_seed_failed_is_a_line_with_the_reason(tmp_path: Path) -> None:
     rows = [learning.summary("cartpole-dqn", "sb3", []), learning.best("cartpole-dqn", "sb3", [])]
     with Store.open(tmp_path / "store.sqlite") as store:
