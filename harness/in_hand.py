@@ -10,6 +10,8 @@ MOST_DEATHS = 4
 
 More than somebody kills a run in one cell by chance: a cell that can be measured must not come out failed."""
 
+_LONGEST = 100_000  # characters; more is not ours
+
 
 @contextmanager
 def in_hand(store: Path, cell: str) -> Iterator[int]:
@@ -35,7 +37,8 @@ def in_hand(store: Path, cell: str) -> Iterator[int]:
 
 def _deaths(path: Path, cell: str) -> int:
     try:
-        noted = json.loads(path.read_text())
+        with path.open() as file:
+            noted = json.loads(file.read(_LONGEST))
         return int(noted["deaths"]) if noted["cell"] == cell else 0
     # None, or not ours (infinity, any depth of brackets): nothing is known.
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):

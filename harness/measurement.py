@@ -32,7 +32,7 @@ class Measurement:
         unit: "s", "1/s", "1", ...
         provenance: where the number comes from.
         status: "ok"; "too_noisy" (a value, but no verdict may rest on it); "failed"; "not_run".
-        reason: why it is not "ok"; empty when it is.
+        reason: why it is not "ok", control characters made blanks; empty when it is.
         value: the median, in `unit`; None when failed or not run.
         low, high: bounds of the 95% bootstrap interval, in `unit`; both or neither.
         samples: the raw samples, in `unit`.
@@ -61,8 +61,14 @@ class Measurement:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("suite", "workload", "primitive", "backend", "device", "quantity", "unit", "reason"):
+        names = ("suite", "workload", "primitive", "backend", "device", "quantity", "unit")
+        for name in (*names, "reason"):
             _require(isinstance(getattr(self, name), str), name, getattr(self, name), "text")
+        # A terminal obeys control characters: none in a name, and in what a failed program said they are blanks.
+        for name in names:
+            _require(getattr(self, name).isprintable(), name, getattr(self, name), "printable text")
+        said = "".join(one if one.isprintable() or one in "\n\t" else " " for one in self.reason)
+        object.__setattr__(self, "reason", said)
         for name in ("suite", "primitive", "quantity", "unit"):
             _require(bool(getattr(self, name)), name, getattr(self, name), "text that is not empty")
         if self.batch_size is not None:

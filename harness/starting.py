@@ -23,6 +23,8 @@ REPLAY_WORKER = BASELINES / "replay_worker.py"
 OWN_REPLAY = Path(__file__).parent / "timed_replay.py"
 # Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
 TORCH = "torch==2.13.0"
+_failed: dict[tuple[Path, str], WorkerFailure] = {}
+"""Why an environment could not be built in this process: not to wait for it again in every cell that needs it."""
 
 
 def baseline_names() -> list[str]:
@@ -57,7 +59,7 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
         Its interpreter.
 
     Raises:
-        WorkerFailure: of kind ENVIRONMENT, with pip's last lines.
+        WorkerFailure: of kind ENVIRONMENT, with pip's last lines; at once where it has failed in this process.
     """
     folder = BASELINES / name
     requirements = folder / "requirements.txt"
@@ -68,11 +70,18 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)  # one process builds, others wait
-        if not (stamp.is_file() and stamp.read_text() == _stamp(requirements)):
-            _run(name, [sys.executable, "-m", "venv", "--clear", str(folder / ".venv")], limit_s)
-            pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            _run(name, [*pip, TORCH, "--requirement", str(requirements)], limit_s)
-            stamp.write_text(_stamp(requirements))
+        wanted = _stamp(requirements)
+        if not (stamp.is_file() and stamp.read_text() == wanted):
+            if failure := _failed.get((folder, wanted)):
+                raise failure
+            try:
+                _run(name, [sys.executable, "-m", "venv", "--clear", str(folder / ".venv")], limit_s)
+                pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+                _run(name, [*pip, TORCH, "--requirement", str(requirements)], limit_s)
+            except WorkerFailure as failure:
+                _failed[folder, wanted] = failure
+                raise
+            stamp.write_text(wanted)
     finally:
         os.close(handle)
     return python

@@ -34,6 +34,8 @@ def test_json_holds_every_field():
     [
         ({"suite": ""}, "suite"),
         ({"unit": ""}, "unit"),
+        ({"workload": "\x1b[2J"}, "workload"),
+        ({"backend": "two\nlines"}, "backend"),
         ({"batch_size": 0}, "batch_size"),
         ({"provenance": "guessed"}, "provenance"),
         ({"status": "fine"}, "status"),
@@ -57,3 +59,8 @@ def test_contradictions_are_refused_by_name(change, named):
 def test_wrong_types_are_refused(change):
     with pytest.raises(TypeError):
         Measurement(**GOOD | change)
+
+
+def test_a_reason_holds_nothing_that_a_terminal_obeys():
+    failed = Measurement(**GOOD | {"status": "failed", "value": None, "reason": "a\x1b[2Jb\n\tc\x07"})
+    assert failed.reason == "a [2Jb\n\tc "

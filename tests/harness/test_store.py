@@ -61,9 +61,14 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @settings(max_examples=50, deadline=None)
-@given(samples=st.lists(finite, max_size=5), value=finite, text=st.text(st.characters(codec="utf-8")))
-def test_any_number_and_text_survives(tmp_path_factory, samples, value, text):
-    row = measurement(samples=samples, value=value, details={text: text}, workload=text)
+@given(
+    samples=st.lists(finite, max_size=5),
+    value=finite,
+    name=st.text(st.characters(codec="utf-8").filter(str.isprintable)),
+    text=st.text(st.characters(codec="utf-8")),
+)
+def test_any_number_and_text_survives(tmp_path_factory, samples, value, name, text):
+    row = measurement(samples=samples, value=value, details={text: text}, workload=name)
     with Store.open(tmp_path_factory.mktemp("s") / "store.sqlite") as store:
         store.begin_run("quick", "r1", MACHINE).finish("cell", [row])
         assert store.measurements() == [row]

@@ -260,6 +260,27 @@ def test_an_environment_that_takes_too_long(baselines: Path) -> None:
     assert not (baselines / "sound" / ".venv" / "stamp").exists()
 
 
+def test_an_environment_that_cannot_be_made_is_not_tried_in_every_cell(
+    baselines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline(baselines, "broken", "")
+    tried: list[str] = []
+
+    def fail(name: str, command: list[str], limit_s: float) -> None:
+        tried.append(name)
+        raise WorkerFailure(FailureKind.ENVIRONMENT, "no such package")
+
+    monkeypatch.setattr(starting, "_run", fail)
+    for _ in range(2):
+        with pytest.raises(WorkerFailure, match="no such package"):
+            starting.build_baseline("broken")
+    assert len(tried) == 1
+    (baselines / "broken" / "requirements.txt").write_text("# mended\n")
+    with pytest.raises(WorkerFailure):
+        starting.build_baseline("broken")
+    assert len(tried) == 2
+
+
 def test_environment_of_a_worker_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     script = "import os, sys; sys.exit(f\"{os.environ.get('PYTHONPATH')} {os.sched_getaffinity(0)}\")"
