@@ -1,14 +1,19 @@
 """`make asv`: the benchmarks on two commits, interleaved; fails on a regression larger than the noise.
 
-A case looks slower when asv finds its samples different and its median more than `FACTOR` times as long. But the
-samples of one process share its luck, and with a hundred cases on a machine that others use too some look slower by
-chance. So what looks slower is measured `CONFIRMATIONS` times more, in new processes, and counts when it looks slower
-every time and the interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a small
-slowdown, a noisy one at a larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail
-an unchanged tree.
+Other guests slow a core to half its speed, for tenths of a second at a time, and now a third of a case's samples are
+slow, now two thirds: their median jumps. What a change costs, it costs in every sample. So a case's time here is a low
+quantile of its samples (asv's own table, which is printed, goes by medians).
+
+A case looks slower when its time is more than `FACTOR` times as long. But the samples of one process share its luck,
+and with many cases some look slower by chance. So what looks slower is measured `CONFIRMATIONS` times more, in new
+processes, and counts when the interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a
+small slowdown, a noisy one at a larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM`
+to fail an unchanged tree.
 """
 
 import argparse
+import itertools
+import json
 import re
 import subprocess
 import sys
@@ -21,22 +26,42 @@ from scipy.stats import t
 FACTOR = 1.1
 CONFIRMATIONS = 5
 FALSE_ALARM = 0.01
-_SLOWER = re.compile(r"^\|\s*\+\s*\|.*\|\s*(?P<ratio>[\d.]+)\s*\|\s*(?P<name>\S.*?)\s*\|\s*$")
+QUANTILE = 0.1
+RESULTS = Path("results", "asv", "results")  # as `asv.conf.json` has it
 ASV = Path(sys.executable).with_name("asv")
+_COMPARED = ("BENCHMARKS NOT SIGNIFICANTLY CHANGED", "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY")
+"""One of these ends what `asv continuous` writes, unless it failed."""
 
 
 class BrokenRun(Exception):
-    """asv did not get as far as a comparison."""
+    """asv did not get as far as a comparison, or a case did not."""
 
 
-def slower_in(output: str) -> dict[str, float]:
-    """The cases that the table of `asv continuous` marks as slower, by name, with the ratio of their times."""
-    matches = map(_SLOWER.match, output.splitlines())
-    return {found["name"]: float(found["ratio"]) for found in matches if found}
+def times_s(folder: Path, commit: str) -> dict[str, float | None]:
+    """Seconds a call of every case that asv keeps of a commit, by name: the `QUANTILE` of its samples.
+
+    None for a case that has no samples: it failed, is not supported, or was not asked for.
+
+    Args:
+        folder: of the clone, where `asv.conf.json` lies.
+        commit: its whole hash.
+    """
+    found: dict[str, float | None] = {}
+    for path in (folder / RESULTS).glob(f"*/{commit[:8]}-*.json"):
+        stored = json.loads(path.read_text())
+        for benchmark, row in stored["results"].items():
+            columns = dict(
+                zip(stored["result_columns"], row, strict=False)
+            )  # asv leaves out the last where empty
+            cases = list(itertools.product(*columns["params"]))
+            for values, samples in zip(cases, columns.get("samples") or [None] * len(cases), strict=True):
+                name = f"{benchmark}({', '.join(values)})"
+                found[name] = float(np.quantile(samples, QUANTILE)) if samples else None
+    return found
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Runs both commits' benchmarks once; the cases that are slower.
+    """Runs both commits' benchmarks once; how many times as long each case takes after as before.
 
     Args:
         folder: of the clone, where `asv.conf.json` lies.
@@ -44,23 +69,34 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
         only: a regular expression that a case's name must match somewhere; all when empty.
 
     Raises:
-        BrokenRun: no comparison came out; what asv wrote says why.
+        BrokenRun: no comparison came out, what asv wrote says why; or a case that had a time before has none after.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--interleave-rounds", "--show-stderr"]
     command += [*(["--bench", only] if only else []), before, after]
-    lines = []
+    done = False
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as asv:
         assert asv.stdout is not None
         for line in asv.stdout:
             print(line, end="", flush=True)
-            lines.append(line)
-    slower = slower_in("".join(lines))
-    # asv's status says whether any is slower; any other failure has no table with such a line.
-    if asv.returncode and not slower:
+            done |= line.startswith(_COMPARED)
+    if not done:
         raise BrokenRun(f"asv ended with status {asv.returncode}")
-    return slower
+    old_s, new_s = (times_s(folder, _whole(folder, commit)) for commit in (before, after))
+    ratios = {}
+    for name, time_s in old_s.items():
+        if time_s is None or not re.search(only, name) or name not in new_s:
+            continue
+        if (now_s := new_s[name]) is None:
+            raise BrokenRun(f"{name}: no time on {after}")
+        ratios[name] = now_s / time_s
+    return ratios
+
+
+def _whole(folder: Path, commit: str) -> str:
+    command = ["git", "rev-parse", commit]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def least_ratio(ratios: Sequence[float], chance: float) -> float:
@@ -77,14 +113,13 @@ def least_ratio(ratios: Sequence[float], chance: float) -> float:
 
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
     """The cases that are slower beyond their noise, with the mean ratio of their times; arguments as `compared`."""
-    first = compared(folder, before, after, only)
-    ratios: dict[str, list[float]] = {name: [] for name in first}
-    for _ in range(CONFIRMATIONS):
-        if not ratios:
-            break
-        print(f"\nMeasured again, as it looks slower: {', '.join(ratios)}\n", flush=True)
-        again = compared(folder, before, after, "|".join(map(re.escape, ratios)))
-        ratios = {name: [*found, again[name]] for name, found in ratios.items() if name in again}
+    first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
+    if not first:
+        return {}
+    print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
+    chosen = "|".join(map(re.escape, first))
+    again = [compared(folder, before, after, chosen) for _ in range(CONFIRMATIONS)]
+    ratios = {name: [found[name] for found in again] for name in first}
     return {
         name: float(np.exp(np.log(found).mean()))
         for name, found in ratios.items()
