@@ -1,13 +1,14 @@
 """PRL's performance portability over platforms (6.4): from a store that holds validations of several machines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from harness.claims.evidence import detail, last_attempts, records
-from harness.mapping.metrics import experiences_per_s, portability
-from harness.provenance import Provenance, weakest
+from harness.claims.evidence import detail, last_attempts, noisy, records
+from harness.claims.number import Number
+from harness.claims.pearl24_portability import experiences, harmonic_mean
+from harness.provenance import Provenance
 
 
 @dataclass(frozen=True)
@@ -16,16 +17,18 @@ class PlatformPortability:
 
     Attributes:
         workload, batch_size: of the cell.
-        experiences_per_s: harmonic mean of each machine's best mapping; 0 where one machine ran none.
+        mean: harmonic mean of each machine's best mapping, experiences a second; 0 where one machine ran none.
         best: by machine (its fingerprint), the mapping; what a machine says where each of them failed.
-        provenance: the weakest among them.
+        unsupported: how many machines ran none.
+        noisy: whether a rate in it is too noisy for a verdict.
     """
 
     workload: str
     batch_size: int
-    experiences_per_s: float
+    mean: Number
     best: dict[str, str]
-    provenance: Provenance
+    unsupported: int
+    noisy: bool
 
 
 def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
@@ -39,22 +42,24 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     """
     rows = last_attempts(frame)
     rows = rows[(rows["suite"] == "validation") & (rows["quantity"] == "gradient_steps_per_s")]
-    rows = rows[rows["provenance"] == str(Provenance.MEASURED)]
+    rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]
     found = []
     for _, cell in rows.groupby(["workload", "batch_size"]):
         tried = cell.sort_values("value", ascending=False, na_position="last", kind="stable")
-        best = records(tried.groupby("fingerprint").head(1))
+        chosen = tried.groupby("fingerprint").head(1)
+        best = records(chosen)
         if len(best) < 2:
             continue
-        workload, size = best[0].workload, int(best[0].batch_size)
-        eps = [None if pd.isna(row.value) else experiences_per_s(row.value, size) for row in best]
+        eps = [None if pd.isna(row.value) else experiences(row) for row in best]
+        labels = tuple(sorted(int(row.Index) for row in best))  # also of what failed
         found.append(
             PlatformPortability(
-                workload,
-                size,
-                portability(eps),
+                best[0].workload,
+                int(best[0].batch_size),
+                replace(harmonic_mean(eps), rows=labels),
                 {row.fingerprint: _how(row) for row in best},
-                weakest(*(Provenance(row.provenance) for row in best)),
+                eps.count(None),
+                noisy(chosen),
             )
         )
     return found

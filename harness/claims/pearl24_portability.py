@@ -1,6 +1,9 @@
 """Checks of PRL's system composition (Fig. 8), portability (Table 3) and user code (Table 4)."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -8,7 +11,7 @@ from harness.claims.base import Finding, Outcome
 from harness.claims.comparisons import gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
-from harness.mapping.metrics import code_divergence, portability
+from harness.mapping.metrics import code_divergence, experiences_per_s, portability
 from harness.provenance import Provenance, weakest
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
@@ -124,23 +127,15 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
     Args:
         everywhere: the last rows of every machine, not of one alone.
     """
-    rows = select(everywhere, suite="compare", primitive="training", quantity="gradient_steps_per_s")
-    best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
-    for row in records(rows):
-        part = detail(row, "part")
-        if part in ("ours", "theirs"):
-            place = row.workload, int(row.batch_size), str(detail(row, "baseline"))
-            on = best.setdefault(place, {}).setdefault(row.fingerprint, {})
-            n = number(row, part)
-            if part not in on or n.value > on[part].value:
-                on[part] = n
-    ours = []
-    for (workload, size, baseline), machines in sorted(best.items()):
-        pairs = [on for on in machines.values() if len(on) == 2]
-        if len(pairs) > 1:
-            name = f"{workload}, batch size {size}: portability over {len(pairs)} machines, over {baseline}'s"
-            means = [_portability([on[part] for on in pairs]) for part in ("ours", "theirs")]
-            ours.append(ratio(name, *means))
+    ours = [
+        ratio(
+            f"{one.workload}, batch size {one.batch_size}: portability over {one.machines} machines, over "
+            f"{one.baseline}'s",
+            one.ours,
+            one.theirs,
+        )
+        for one in beside_baselines(everywhere)
+    ]
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_PLATFORMS)
     higher, lower = (sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in ours), strict=True))
@@ -155,20 +150,69 @@ def over_platforms(everywhere: pd.DataFrame) -> Finding:
     return Finding(Outcome.NOT_REPRODUCED if lower else Outcome.NO_VERDICT, tuple(ours), said)
 
 
-def _portability(best: list[Number]) -> Number:
-    """The harmonic mean of each machine's best throughput, with the interval that theirs allow."""
-    lows = [n.low for n in best if n.low is not None]
-    highs = [n.high for n in best if n.high is not None]
-    known = len(lows) == len(highs) == len(best)
+@dataclass(frozen=True)
+class BesideBaseline:
+    """Portability of this project and of a baseline over the machines that ran both, in experiences a second."""
+
+    workload: str
+    batch_size: int
+    baseline: str
+    machines: int
+    ours: Number
+    theirs: Number
+
+
+def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
+    """What two or more machines have compared, each machine with its best of either.
+
+    Args:
+        everywhere: the last rows of every machine.
+    """
+    rows = select(everywhere, suite="compare", primitive="training", quantity="gradient_steps_per_s")
+    best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
+    for row in records(rows[rows["batch_size"].notna() & (rows["value"] > 0)]):
+        part = detail(row, "part")
+        if part in ("ours", "theirs"):
+            place = row.workload, int(row.batch_size), str(detail(row, "baseline"))
+            on = best.setdefault(place, {}).setdefault(row.fingerprint, {})
+            n = experiences(row)
+            if part not in on or n.value > on[part].value:
+                on[part] = n
+    for (workload, size, baseline), machines in sorted(best.items()):
+        pairs = [on for on in machines.values() if len(on) == 2]
+        if len(pairs) > 1:
+            ours, theirs = (harmonic_mean([on[part] for on in pairs]) for part in ("ours", "theirs"))
+            yield BesideBaseline(workload, size, baseline, len(pairs), ours, theirs)
+
+
+def experiences(row: Any) -> Number:
+    """Experiences a second of a row that holds gradient steps a second."""
+    steps, size = number(row, "experiences a second"), int(row.batch_size)
+    low, high = (
+        None if bound is None else experiences_per_s(bound, size) for bound in (steps.low, steps.high)
+    )
+    return replace(steps, value=experiences_per_s(steps.value, size), low=low, high=high)
+
+
+def harmonic_mean(best: Sequence[Number | None]) -> Number:
+    """The harmonic mean of each machine's best throughput, with the interval that theirs allow.
+
+    Args:
+        best: at least one; None of a machine that is not supported, which makes it 0.
+    """
+    there = [n for n in best if n is not None]
+    lows = [n.low for n in there if n.low is not None]
+    highs = [n.high for n in there if n.high is not None]
+    known = len(lows) == len(highs) == len(best) and min(lows) > 0
     return Number(
         "harmonic mean of each machine's best throughput",
-        portability([n.value for n in best]),
+        portability([None if n is None else n.value for n in best]),
         "1/s",
-        weakest(*(n.provenance for n in best)),
+        weakest(Provenance.MEASURED, *(n.provenance for n in there)),
         "",
         portability(lows) if known else None,
         portability(highs) if known else None,
-        merge_rows(best),
+        merge_rows(there),
     )
 
 

@@ -20,7 +20,10 @@ def export(
         str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(exporting.FORMATS)}.")
     ] = "csv,parquet",
 ) -> None:
-    """Write every stored measurement and every table of the report, with units and provenance."""
+    """Write every stored measurement and every table of the report, throughput and portability among them.
+
+    Each number has its unit and provenance.
+    """
     chosen = [name.strip() for name in formats.split(",")]
     for path in exporting.write(store_path(results), to or results / "export", chosen):
         typer.echo(str(path))

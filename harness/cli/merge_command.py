@@ -35,5 +35,6 @@ def merge(
         for found in over_platforms(store.frame()):
             typer.echo(
                 f"portability over {len(found.best)} machines, {found.workload}, batch size {found.batch_size}: "
-                f"{found.experiences_per_s:,.1f} experiences/s ({found.provenance})"
+                f"{found.mean.value:,.1f} experiences/s ({found.mean.provenance})"
+                f"{', too noisy' if found.noisy else ''}"
             )

@@ -1,6 +1,7 @@
 """What a report says: the rows of the tables that the page and the exported files share.
 
-Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other.
+Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other. The files
+alone have throughputs and portabilities.
 """
 
 import hashlib
@@ -113,6 +114,63 @@ class Comparison:
     theirs: Number | None
     null: Number | None
     verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Gradient steps a second that this project reached under a mapping, or a baseline beside it.
+
+    Attributes:
+        system: "placerl" or the baseline.
+        mapping: empty of a baseline.
+        suite: what ran it: "run", "validation" or "compare".
+        loop: of a validation.
+        beside: of this project in a comparison, the baseline.
+        options: of a run, each as name=value.
+        value: None where it failed or was not run.
+        status: of its row; `reason` says why it is not "ok".
+    """
+
+    workload: str
+    batch_size: int | None
+    system: str
+    mapping: str
+    suite: str
+    loop: str
+    beside: str
+    options: tuple[str, ...]
+    seed: int | None
+    quantity: str
+    value: Number | None
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Portability:
+    """PRL's performance portability: the harmonic mean of experiences a second over choices, 0 if it lacks one.
+
+    Attributes:
+        system: "placerl" or a baseline.
+        over: "mappings" of one machine, or "machines".
+        among: which of them: the devices of the mappings, or what the machines ran.
+        choices: how many; None where its row does not say.
+        unsupported: how many of them it cannot run; None where it was not run.
+        value: None where it was not run.
+        status: "ok", "too_noisy" where a rate in it is, or "not_run".
+    """
+
+    workload: str
+    batch_size: int | None
+    system: str
+    over: str
+    among: str
+    choices: int | None
+    unsupported: int | None
+    quantity: str
+    value: Number | None
+    status: str
     reason: str
 
 
@@ -267,7 +325,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that the page shows.
+    """Everything that the page and the files show.
 
     Attributes:
         run: the run that it is about, the last of its machine; None when the store has none.
@@ -287,6 +345,8 @@ class Content:
     predictions: tuple[Prediction, ...]
     choices: tuple[Choice, ...]
     comparisons: tuple[Comparison, ...]
+    throughputs: tuple[Throughput, ...]
+    portabilities: tuple[Portability, ...]
     primitives: tuple[PrimitiveTime, ...]
     roofs: tuple[Roof, ...]
     roofline: tuple[RooflinePoint, ...]

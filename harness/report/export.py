@@ -5,6 +5,8 @@
 | `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
+| `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
+| `portability` | PRL's harmonic mean of experiences a second, of a system over mappings or over machines |
 | `roofs`, `roofline` | what a device does at most, and a primitive beside it |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
@@ -36,10 +38,12 @@ from harness.report.content import (
     Fact,
     Gap,
     Learning,
+    Portability,
     Prediction,
     PrimitiveTime,
     Roof,
     RooflinePoint,
+    Throughput,
     TrainingResult,
 )
 from harness.report.files import write_atomically
@@ -86,7 +90,7 @@ def _flat(row: Any) -> dict[str, Any]:
 
 def _frame(kind: type, rows: Sequence[Any]) -> pd.DataFrame:
     frame = pd.DataFrame([_flat(row) for row in rows], columns=_columns(kind))
-    for column in ("batch_size", "seed"):
+    for column in ("batch_size", "seed", "choices", "unsupported"):
         if column in frame:
             frame[column] = frame[column].astype("Int64")
     return frame
@@ -161,6 +165,8 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "predictions": _frame(Prediction, content.predictions),
         "choices": _frame(Choice, content.choices),
         "comparisons": _frame(Comparison, content.comparisons),
+        "throughput": _frame(Throughput, content.throughputs),
+        "portability": _frame(Portability, content.portabilities),
         "primitives": _frame(PrimitiveTime, content.primitives),
         "roofs": _frame(Roof, content.roofs),
         "roofline": _frame(RooflinePoint, content.roofline),

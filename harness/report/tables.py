@@ -41,7 +41,7 @@ def _seed(row: Any) -> int | None:
     return None if seed is None else int(seed)
 
 
-def _whole(row: Any, name: str) -> int | None:
+def whole_detail(row: Any, name: str) -> int | None:
     """A detail that is a whole number; None where a stranger's row has none."""
     value = detail(row, name)
     return value if isinstance(value, int) else None
@@ -157,10 +157,10 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
         yield Learning(
             row.workload,
             row.backend,
-            _whole(row, "seeds"),
+            whole_detail(row, "seeds"),
             None if pd.isna(row.value) else number(row, "return at the end"),
             top and number(top, "best return"),
-            top and _whole(top, "environment_steps"),
+            top and whole_detail(top, "environment_steps"),
             row.reason,
         )
 

@@ -1,5 +1,5 @@
 """The tables of a report as Markdown and as LaTeX, for a paper or an issue: fewer columns than the CSV, each number
-with unit, interval and provenance."""
+with unit, interval and provenance: in columns of their own where all of a table's numbers are of one quantity."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from harness.claims.number import Number, format_value
-from harness.report.content import Content, PrimitiveTime
+from harness.report.content import Content, PrimitiveTime, Throughput
 from harness.report.formatting import scale_and_unit
 
 SUFFIXES = {"markdown": ".md", "latex": ".tex"}
@@ -54,16 +54,36 @@ def number_text(number: Number | None, absent: str = "not run") -> str:
     if number is None:
         return absent
     scale, unit = scale_and_unit(number.value, number.unit)
-    interval = ""
-    if number.low is not None and number.high is not None:
-        interval = f" [{format_value(number.low / scale)}, {format_value(number.high / scale)}]"
     space = "" if unit in ("", "%", "×", "/s") else " "
-    return f"{format_value(number.value / scale, number.digits)}{space}{unit}{interval} ({number.provenance})"
+    interval = _interval(number, scale)
+    shown = f"{format_value(number.value / scale, number.digits)}{space}{unit}"
+    return f"{' '.join(filter(None, (shown, interval)))} ({number.provenance})"
+
+
+def _interval(number: Number, scale: float = 1.0) -> str:
+    """The bounds of the number, divided by `scale`; empty where it has none."""
+    if number.low is None or number.high is None:
+        return ""
+    return f"[{format_value(number.low / scale)}, {format_value(number.high / scale)}]"
+
+
+_NUMBER_COLUMNS = ("unit", "provenance", "status")
+
+
+def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
+    """A number in its own unit with its interval, and what `_NUMBER_COLUMNS` say of it."""
+    said = "" if status == "ok" else status.replace("_", " ")
+    if number is None:
+        return "", "", "", said
+    value = " ".join(filter(None, (format_value(number.value, number.digits), _interval(number))))
+    return value, number.unit, str(number.provenance), said
 
 
 def text_tables(content: Content) -> list[TextTable]:
-    """Throughput beside other libraries, predictions of what was run, primitive times, returns, and verdicts."""
+    """Throughput, portability, comparisons, predictions of what was run, primitive times, returns, and verdicts."""
     return [
+        _throughput(content),
+        _portability(content),
         TextTable(
             "comparisons",
             "Gradient steps per second beside other libraries",
@@ -155,6 +175,48 @@ def text_tables(content: Content) -> list[TextTable]:
             ),
         ),
     ]
+
+
+def _throughput(content: Content) -> TextTable:
+    return TextTable(
+        "throughput",
+        "Gradient steps per second",
+        ("workload", "batch size", "mapping or baseline", "gradient steps", *_NUMBER_COLUMNS),
+        tuple(
+            (t.workload, _text(t.batch_size), _how_it_ran(t), *_number_cells(t.value, t.status))
+            for t in content.throughputs
+        ),
+    )
+
+
+def _how_it_ran(t: Throughput) -> str:
+    said = [
+        t.mapping or t.system,
+        f"{t.loop} loop" if t.loop else "",
+        f"beside {t.beside}" if t.beside else "",
+        "training" if t.suite == "run" else "",
+        *t.options,
+        f"seed {t.seed}" if t.suite == "run" and t.seed is not None else "",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _portability(content: Content) -> TextTable:
+    return TextTable(
+        "portability",
+        "Portability: harmonic mean of experiences per second over all choices, 0 where one is not supported",
+        ("workload", "batch size", "of, and over", "choices lacking", "mean", *_NUMBER_COLUMNS),
+        tuple(
+            (
+                p.workload,
+                _text(p.batch_size),
+                ", ".join(filter(None, (f"{p.system} over {p.over}", p.among))),
+                "" if None in (p.unsupported, p.choices) else f"{p.unsupported} of {p.choices}",
+                *_number_cells(p.value, p.status),
+            )
+            for p in content.portabilities
+        ),
+    )
 
 
 def _timed(t: PrimitiveTime) -> str:

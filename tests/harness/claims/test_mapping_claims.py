@@ -171,7 +171,7 @@ def test_over_platforms_each_counts_with_its_best_mapping_that_was_there(tmp_pat
                 "validation/hopper-ddpg/256", [*rows, ran("fpga-fpga-fpga", 1e6, provenance="simulated")]
             )
         (found,) = over_platforms(store.frame())
-    assert found.experiences_per_s == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
+    assert found.mean.value == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
     assert found.best == dict.fromkeys(("one", "other"), "native-native-cpu, fused loop")
     assert over_platforms(frame_of(tmp_path / "single", ran("native-native-cpu", 1.0))) == []
 
@@ -185,5 +185,5 @@ def test_a_machine_on_which_every_mapping_failed_is_not_supported(tmp_path: Path
                 row = replace(row, value=None, low=None, high=None, samples=(), **failed)
             run.finish("validation/hopper-ddpg/256", [row])
         (found,) = over_platforms(store.frame())
-    assert found.experiences_per_s == 0
+    assert found.mean.value == 0
     assert found.best["other"] == "every mapping failed: no memory"

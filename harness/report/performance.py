@@ -1,0 +1,121 @@
+"""A store's rows as the tables of throughput and of portability (`content.py`)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.evidence import detail, last_attempts, mapping_of, noisy, number, records
+from harness.claims.pearl24_portability import beside_baselines
+from harness.compare import OURS
+from harness.mapping import Loop
+from harness.portability import over_platforms
+from harness.report.content import Portability, Throughput
+from harness.report.tables import optional_size, whole_detail
+
+RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
+SUITES = ("run", "validation", "compare")
+"""Those whose rates are of a whole training, or of what was compared of it."""
+
+
+def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
+    """Every rate that a training, a validation or a comparison of a run reached, and those that failed."""
+    rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
+    for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
+        compared = row.suite == "compare"
+        baseline = str(detail(row, "baseline") or row.backend) if compared else ""
+        ours = not compared or detail(row, "part") == "ours"
+        options = detail(row, "options")
+        yield Throughput(
+            row.workload,
+            optional_size(row.batch_size),
+            OURS if ours else baseline,
+            mapping_of(row) if ours else "",
+            row.suite,
+            str(detail(row, "loop") or ""),
+            baseline if ours else "",
+            tuple(f"{k}={v}" for k, v in options.items()) if isinstance(options, Mapping) else (),
+            whole_detail(row, "seed"),
+            RATE,
+            None if pd.isna(row.value) else number(row, "gradient steps a second"),
+            row.status,
+            row.reason,
+        )
+
+
+def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Portability]:
+    """Over the mappings of a machine, and over the machines of a merged store.
+
+    Args:
+        frame: rows of a run, in which mappings were validated.
+        everywhere: of the whole store.
+    """
+    yield from _over_mappings(frame)
+    for found in over_platforms(everywhere):
+        yield Portability(
+            found.workload,
+            found.batch_size,
+            OURS,
+            "machines",
+            "best mapping of each",
+            len(found.best),
+            found.unsupported,
+            EXPERIENCES,
+            found.mean,
+            *_state(found.noisy),
+        )
+    last = last_attempts(everywhere)
+    for pair in beside_baselines(last):
+        for system, mean in ((OURS, pair.ours), (pair.baseline, pair.theirs)):
+            among = f"those with a comparison with {pair.baseline}"
+            state = _state(noisy(last.loc[list(mean.rows)]))
+            place = pair.workload, pair.batch_size, system, "machines", among
+            yield Portability(*place, pair.machines, 0, EXPERIENCES, mean, *state)
+
+
+def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
+    """What validations stored, in which only the fused loop counts."""
+    rows = frame[(frame["suite"] == "validation") & (frame["quantity"] == "portability")]
+    unsure = _noisy_rates(frame)
+    for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
+        size = optional_size(row.batch_size)
+        mappings, lacking = (_names(row, name) for name in ("mappings", "lacking"))
+        rates = (mappings or ()) if row.backend == OURS else (row.backend,)
+        status, reason = row.status, row.reason
+        if status == "ok" and row.value and any((row.workload, size, rate) in unsure for rate in rates):
+            status, reason = _state(True)
+        yield Portability(
+            row.workload,
+            size,
+            row.backend,
+            "mappings",
+            str(detail(row, "devices") or ""),
+            None if mappings is None else len(mappings),
+            None if lacking is None else len(lacking),
+            EXPERIENCES,
+            None if pd.isna(row.value) else number(row, "portability over mappings"),
+            status,
+            reason,
+        )
+
+
+def _noisy_rates(frame: pd.DataFrame) -> set[tuple[str, int | None, str]]:
+    """Workload, batch size, and mapping in the fused loop or baseline, of what is too noisy."""
+    rows = frame[(frame["quantity"] == RATE) & (frame["status"] == "too_noisy")]
+    return {
+        (row.workload, optional_size(row.batch_size), mapping_of(row) if validated else row.backend)
+        for row in records(rows)
+        if (validated := row.suite == "validation" and detail(row, "loop") in (None, Loop.FUSED))
+        or (row.suite == "compare" and row.primitive == "training" and detail(row, "part") == "theirs")
+    }
+
+
+def _state(too_noisy: bool) -> tuple[str, str]:
+    """Status and reason of a mean whose rates are, or are not, too noisy."""
+    return ("too_noisy", "a rate in it is too noisy") if too_noisy else ("ok", "")
+
+
+def _names(row: Any, name: str) -> list[str] | None:
+    """A detail that is a list of names; None where a stranger's row has none."""
+    found = detail(row, name)
+    return list(map(str, found)) if isinstance(found, list | tuple) else None
