@@ -22,7 +22,7 @@ def export(
 ) -> None:
     """Write every stored measurement and every table of the report, throughput and portability among them.
 
-    Each number has its unit and provenance.
+    Each number has its unit and provenance. In CSV, text that begins like a formula stands behind an apostrophe.
     """
     chosen = [name.strip() for name in formats.split(",")]
     for path in exporting.write(store_path(results), to or results / "export", chosen):

@@ -14,6 +14,9 @@
 
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
 and `<name>_rows`. Where a store holds runs of several machines, `platforms/` has a folder for each of the others.
+
+In CSV an apostrophe stands before a text that a spreadsheet would take for a formula, such as a stranger's name of a
+workload; Parquet has it as it is.
 """
 
 import dataclasses
@@ -213,13 +216,29 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
     return written
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet computes, or whose first character it drops (OWASP, CSV Injection)."""
+
 Save = Callable[[Path], object]
 Files = Iterator[tuple[Path, Save]]
 
 
 def _csv(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:
     for name, table in every.items():
-        yield folder / f"{name}.csv", partial(table.to_csv, index=False, lineterminator="\n")
+        yield folder / f"{name}.csv", partial(_disarmed(table).to_csv, index=False, lineterminator="\n")
+
+
+def _disarmed(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with an apostrophe before each text that begins like a formula; numbers stay."""
+    made = table.copy()
+    for name in table.select_dtypes(exclude="number"):
+        made[name] = table[name].map(_as_text)
+    return made
+
+
+def _as_text(cell: Any) -> Any:
+    """The cell, which a spreadsheet then shows and does not compute."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def _parquet(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:

@@ -1,5 +1,6 @@
 """The exported files."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -176,6 +177,27 @@ def test_published_numbers_say_what_they_are_and_that_they_are_published(tmp_pat
     assert any(cell.count("(published); ") > 1 for cell in published)
     for cell in published:
         assert cell == "not in the text" or (": " in cell and cell.endswith(" (published)")), cell
+
+
+def test_no_text_of_a_stranger_is_a_formula_in_csv(tmp_path: Path) -> None:
+    texts = ("=HYPERLINK(1)", "+1", "-2+3", "@SUM(1)", "it = 1")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        for text in texts:
+            noisy = {"status": "too_noisy", "reason": f"{text}!"}
+            run.finish(text, [trained(1.0, workload=text, spread=2, unit="%", **noisy)])
+    export.write(tmp_path / "store.sqlite", tmp_path / "export")
+    for path in (tmp_path / "export").glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            cells = {cell for row in csv.reader(file) for cell in row}
+        armed = {cell for cell in cells if cell.startswith(export.FORMULA)}
+        assert all(float(cell) < 0 for cell in armed), f"{path.name}: numbers alone begin with a sign"
+    read = pd.read_csv(tmp_path / "export" / "measurements.csv", lineterminator="\n")
+    assert [text.lstrip("'") for text in read["workload"]] == list(texts)
+    assert "it = 1" in set(read["workload"])
+    assert read["low"].notna().all()
+    kept = pd.read_parquet(tmp_path / "export" / "measurements.parquet")
+    assert list(kept["workload"]) == list(texts)
 
 
 def test_an_empty_store_has_files_with_columns(tmp_path: Path) -> None:
