@@ -120,7 +120,9 @@ def _show_reasons(rows: list[Measurement]) -> None:
     own = [
         row
         for row in rows
-        if row.backend in NAMES.values() and row.details.get("ran", "") == row.details.get("loop")
+        if row.backend in NAMES.values()
+        and "error" in row.details  # a prediction; regrets name a loop too
+        and row.details["ran"] == row.details["loop"]
     ]
     unsure = []
     for row in own:

@@ -76,6 +76,16 @@ def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_coun
 
 
 @pytest.mark.slow
+def test_all_that_a_real_cell_gives_can_be_printed(
+    rows: list[Measurement], capsys: pytest.CaptureFixture[str]
+) -> None:
+    validate_command.show_cell(rows)
+    validate_command.show_strategies(rows)
+    printed = capsys.readouterr().out
+    assert all(f"{name} " in printed for name in NAMES.values())
+
+
+@pytest.mark.slow
 def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Measurement]) -> None:
     in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
     lost = {row.backend: row for row in rows if row.quantity == "regret"}
@@ -314,6 +324,21 @@ def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert "Regret of the choices" in printed
     assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
+
+
+def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
+    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
+    assert lost.status == "ok"
+    missed = off(0.2, 0.1, 0.3, "a")
+    missed = replace(missed, details={**missed.details, "chosen_among": [HERE]})
+    validate_command.show_strategies([missed, lost])
+    printed = capsys.readouterr().out
+    assert "Error of the predictions" in printed
+    assert "Regret of the choices" in printed
+    assert "over 5%" in printed
 
 
 def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
