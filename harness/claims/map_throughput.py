@@ -89,8 +89,14 @@ def table_5_gains(frame: pd.DataFrame) -> Finding:
 
 def printed_gains() -> tuple[Number, ...]:
     """The gains of MAP Table V that its text gives."""
-    cells = published.table(TABLE_5).cells
-    return tuple(from_cell(TABLE_5, c.row, c.column) for c in cells if c.value is not None)
+    cells = [cell for cell in published.table(TABLE_5).cells if cell.value is not None]
+    return tuple(
+        replace(
+            from_cell(TABLE_5, cell.row, cell.column),
+            quantity=f"{cell.column}: over the {cell.row.partition(' mapping')[0]}",
+        )
+        for cell in cells
+    )
 
 
 def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
