@@ -104,8 +104,9 @@ def measurements(
         strategies: by name.
 
     Returns:
-        Rows of suite `prediction`; `low` and `high` are the predictions with every time at the slow and the
-        fast end of its interval. One made from a time that is too noisy is too noisy itself. A strategy that the
+        Rows of suite `prediction`; `low` and `high` are the predictions with every time at one end of its interval,
+        mostly the slow and the fast one: a model that goes by differences of times may turn them round. One made from
+        a time that is too noisy is too noisy itself. A strategy that the
         table or the platform does not suffice for is a row "not_run" with what it needs.
     """
     rows: list[Measurement] = []
@@ -136,6 +137,7 @@ def _predictions(
             prediction = strategy.predict(table, problem, platform, mapping)
         except KeyError:  # a term of this mapping was not profiled
             continue
+        ends = [strategy.predict(times, problem, platform, mapping).gps for times in (slow, fast)]
         unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
         rows.append(
             Measurement(
@@ -151,8 +153,8 @@ def _predictions(
                 status="too_noisy" if unsure else "ok",
                 reason=f"made from times that are too noisy: {', '.join(unsure)}" if unsure else "",
                 value=prediction.gps,
-                low=strategy.predict(slow, problem, platform, mapping).gps,
-                high=strategy.predict(fast, problem, platform, mapping).gps,
+                low=min(ends),
+                high=max(ends),
                 details={
                     "mapping": str(mapping),
                     "model": strategy.name,

@@ -1,8 +1,12 @@
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
 from harness import platform_model, predicting, workload
-from harness.mapping import STRATEGIES
+from harness.mapping import STRATEGIES, Prediction
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.runtime.compose import TimedStorage, columns_of
@@ -55,6 +59,23 @@ def test_predictions_are_modelled_and_name_their_inputs() -> None:
     assert {item.provenance for item in rows} == {Provenance.MODELLED}
     assert {item.details["inputs"] for item in rows} == {"measured"}
     assert {item.backend for item in rows} == set(STRATEGIES)
+
+
+def test_an_interval_is_one_where_the_model_turns_slow_and_fast_round() -> None:
+    """Beside a noisy part: the less time it takes alone, the more its partner seems to take from it."""
+
+    base = STRATEGIES["map-tpds23"]
+
+    def turned(*arguments: Any) -> Prediction:
+        made = base.predict(*arguments)
+        return replace(made, gps=1 / made.gps)
+
+    strategy: Any = SimpleNamespace(name="turned", choose=base.choose, predict=turned)
+    noisy = [replace(item, low=item.value / 2, high=2 * item.value) for item in PROFILE if item.value]
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, noisy, PLATFORM, {"turned": strategy})
+    bounds = [(item.low, item.high) for item in rows if item.low is not None and item.high is not None]
+    assert bounds
+    assert all(low < high for low, high in bounds)
 
 
 def test_each_strategy_chooses_exactly_one_mapping() -> None:
