@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from harness.cases.shared_parts import SharedParts, managers
 from harness.mapping import Mapping, Problem, Target
 from harness.measure import Case
 from harness.runtime.actor import Actor
-from harness.runtime.compose import Fusion, actors_of, columns_of, fusions
+from harness.runtime.compose import Fusion, TimedStorage, actors_of, columns_of, fusions
 from harness.runtime.run_time import simulated_s
 from harness.runtime.training import Training
 from harness.workload import Workload
@@ -71,6 +71,7 @@ class Round:
             "learn": learner_s or perf_counter,
             **dict.fromkeys(("insert", "sample", "update"), replay_s or perf_counter),
         }
+        self._storage = cast(TimedStorage, self.replay.storage)  # as `storage_of` makes them
         self._storage_apart = replay_s is not None
         self._counts: defaultdict[str, int] = defaultdict(int)  # of readings of the host's clock
 
@@ -89,10 +90,10 @@ class Round:
         replay, learner = self.replay, self.learner
         self._timed("reading", _nothing)
         transitions = self._timed("collect", lambda: self.actor.collect(self.vector_steps, learner.explore))
-        written_s = replay.storage.write_s  # type: ignore[attr-defined]
+        written_s = self._storage.write_s
         self._timed("insert", lambda: replay.insert(transitions))
         if self._storage_apart:
-            self.terms_s["write"] += replay.storage.write_s - written_s  # type: ignore[attr-defined]
+            self.terms_s["write"] += self._storage.write_s - written_s
         if self.publish is not None:
             self._timed("publish", self.publish)
         if (steps := self.steps) is not None:
@@ -103,11 +104,10 @@ class Round:
         self._timed("runtime", lambda: self.runtime.take(self.gradient_steps))
 
     def _gradient_step(self) -> None:
-        replay, storage = self.replay, self.replay.storage
-        gathered_s = storage.gather_s  # type: ignore[attr-defined]
+        replay, gathered_s = self.replay, self._storage.gather_s
         sample = self._timed("sample", lambda: replay.sample(len(self.out.indices), self.rng, out=self.out))
         if self._storage_apart:
-            self.terms_s["gather"] += storage.gather_s - gathered_s  # type: ignore[attr-defined]
+            self.terms_s["gather"] += self._storage.gather_s - gathered_s
         outcome = self._timed("learn", lambda: self.learner.step(sample.batch, sample.weights))
         self._timed("update", lambda: replay.update_priorities(sample.indices, outcome.td_errors))
 
