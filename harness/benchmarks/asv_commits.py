@@ -1,14 +1,14 @@
 """`make asv`: the benchmarks on two commits, interleaved; fails on a regression larger than the noise.
 
-Other guests slow a core to half its speed, for tenths of a second at a time, and now a third of a case's samples are
-slow, now two thirds: their median jumps. What a change costs, it costs in every sample. So a case's time here is a low
-quantile of its samples (asv's own table, which is printed, goes by medians).
+Other guests slow a core to half its speed, for tenths of a second or for seconds at a time, and now a third of a
+case's samples are slow, now two thirds: their median jumps. What a change costs, it costs in every sample. So a case's
+time here is a low quantile of its samples (asv's own table, which is printed, goes by medians).
 
-A case looks slower when its time is more than `FACTOR` times as long. But the samples of one process share its luck,
-and with many cases some look slower by chance. So what looks slower is measured `CONFIRMATIONS` times more, in new
-processes, and counts when the interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a
-small slowdown, a noisy one at a larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM`
-to fail an unchanged tree.
+A case looks slower when its time is more than `FACTOR` times as long. But a first look at a case takes two seconds of
+each process, which a neighbour may have spoilt whole, and with many cases some look slower by chance. So what looks
+slower is measured `CONFIRMATIONS` times more, in new processes and for `CONFIRMATION_S` in each, and counts when the
+interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a small slowdown, a noisy one at a
+larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an unchanged tree.
 """
 
 import argparse
@@ -25,6 +25,10 @@ from scipy.stats import t
 
 FACTOR = 1.1
 CONFIRMATIONS = 5
+CONFIRMATION_S = 8.0
+"""Seconds of samples in a process: beside a busy core the native tree's sample read 0.66 to 0.78 us in windows as long,
+and 0.65 to 1.29 us in those of a second."""
+_SAMPLES = (10, 2000)  # at least and at most; `sample_time` of each is 5 ms
 FALSE_ALARM = 0.01
 QUANTILE = 0.1
 RESULTS = Path("results", "asv", "results")  # as `asv.conf.json` has it
@@ -60,18 +64,23 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
     return found
 
 
-def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+def compared(
+    folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+) -> dict[str, float]:
     """Runs both commits' benchmarks once; how many times as long each case takes after as before.
 
     Args:
         folder: of the clone, where `asv.conf.json` lies.
         before, after: commits.
         only: a regular expression that a case's name must match somewhere; all when empty.
+        samples_s: seconds of samples that each process takes of a case; as the benchmark has it when left out.
 
     Raises:
         BrokenRun: no comparison came out, what asv wrote says why; or a case that had a time before has none after.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--interleave-rounds", "--show-stderr"]
+    if samples_s is not None:
+        command += ["--attribute", f"repeat=({_SAMPLES[0]},{_SAMPLES[1]},{samples_s})"]
     command += [*(["--bench", only] if only else []), before, after]
     done = False
     with subprocess.Popen(
@@ -118,7 +127,7 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
         return {}
     print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
     chosen = "|".join(map(re.escape, first))
-    again = [compared(folder, before, after, chosen) for _ in range(CONFIRMATIONS)]
+    again = [compared(folder, before, after, chosen, CONFIRMATION_S) for _ in range(CONFIRMATIONS)]
     ratios = {name: [found[name] for found in again] for name in first}
     return {
         name: float(np.exp(np.log(found).mean()))

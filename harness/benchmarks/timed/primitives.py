@@ -54,7 +54,7 @@ class Primitives:
     param_names = ("workload", "primitive")
     warmup_time = 0.1
     rounds = 2
-    repeat = (10, 200, 1.0)  # a second: other guests hold a core for tenths of one
+    repeat = (10, 400, 2.0)  # two seconds: other guests hold a core for tenths of one, and for whole ones
     sample_time = 0.005
 
     def setup(self, workload_name: str, case_name: str) -> None:

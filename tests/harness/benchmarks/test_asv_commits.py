@@ -29,7 +29,7 @@ def kept(*samples: list[float] | None) -> dict[str, object]:
 
 def asv_that_writes(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = folder / "asv"
-    program.write_text(f"#!/bin/sh\necho '{said}'\nexit 1\n")
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> {folder}/asked\necho '{said}'\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(asv_commits, "ASV", program)
     monkeypatch.setattr(asv_commits, "_whole", lambda folder, commit: commit * 40)
@@ -53,7 +53,10 @@ def test_a_case_is_compared_where_no_neighbour_slowed_it(
     keep(tmp_path, "b", [1.0] * 10 + [2.0] * 20, [2.0] * 20 + [4.0] * 10, None)
     ratios = asv_commits.compared(tmp_path, "a", "b")
     assert ratios == {SLOW: 1.0, SLOW.replace("sample", "update"): 2.0}
-    assert asv_commits.compared(tmp_path, "a", "b", "sample") == {SLOW: 1.0}
+    assert asv_commits.compared(tmp_path, "a", "b", "sample", 8.0) == {SLOW: 1.0}
+    first, second = (tmp_path / "asked").read_text().splitlines()
+    assert "repeat" not in first
+    assert "--attribute repeat=(10,2000,8.0) --bench sample a b" in second
 
 
 def test_a_case_that_has_no_time_any_more_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,12 +70,14 @@ def test_a_case_that_has_no_time_any_more_is_no_pass(tmp_path: Path, monkeypatch
 Compare = Callable[..., dict[str, float]]
 
 
-def answering(*tables: dict[str, float]) -> tuple[Compare, list[str]]:
+def answering(*tables: dict[str, float]) -> tuple[Compare, list[tuple[str, float | None]]]:
     """A comparison that answers with made tables, the last one again and again; and what it was asked for."""
-    asked: list[str] = []
+    asked: list[tuple[str, float | None]] = []
 
-    def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-        asked.append(only)
+    def compared(
+        folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+    ) -> dict[str, float]:
+        asked.append((only, samples_s))
         return tables[min(len(asked), len(tables)) - 1]
 
     return compared, asked
@@ -99,8 +104,8 @@ def test_only_what_is_slower_beyond_its_noise_counts(
     monkeypatch.setattr(asv_commits, "compared", compared)
     assert asv_commits.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
     assert len(asked) == comparisons
-    assert asked[0] == ""
-    assert all("sample" in only for only in asked[1:])
+    assert asked[0] == ("", None)
+    assert all("sample" in only and samples_s == asv_commits.CONFIRMATION_S for only, samples_s in asked[1:])
 
 
 def runs_with(
@@ -109,7 +114,9 @@ def runs_with(
     """The regressions where processes have luck of their own."""
     rng = np.random.default_rng(seed)
 
-    def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+    def compared(
+        folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+    ) -> dict[str, float]:
         luck = np.exp(rng.normal(0, noise, len(times)))
         made = {name: ratio * float(one) for (name, ratio), one in zip(times.items(), luck, strict=True)}
         return {name: ratio for name, ratio in made.items() if re.search(only, name)}
