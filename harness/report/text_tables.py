@@ -41,12 +41,19 @@ class TextTable:
         title: what it shows.
         columns: headings.
         rows: as many cells as there are headings in each.
+        source: the command that measures them, for a table that has none.
     """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    source: str
+
+    @property
+    def missing(self) -> str:
+        """What is said in the place of a table without rows."""
+        return "" if self.rows else f"not run: needs `{self.source}`"
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
@@ -107,6 +114,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 )
                 for c in content.comparisons
             ),
+            "placerl compare",
         ),
         TextTable(
             "predictions",
@@ -125,6 +133,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 for p in content.predictions
                 if p.shown
             ),
+            "placerl reproduce",
         ),
         TextTable(
             "primitives",
@@ -141,6 +150,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 )
                 for t in content.primitives
             ),
+            "placerl profile",
         ),
         TextTable(
             "learning",
@@ -157,6 +167,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 )
                 for one in content.learning
             ),
+            "placerl learn",
         ),
         TextTable(
             "verdicts",
@@ -173,6 +184,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 )
                 for v in content.verdicts
             ),
+            "placerl reproduce",
         ),
     ]
 
@@ -186,6 +198,7 @@ def _throughput(content: Content) -> TextTable:
             (t.workload, _text(t.batch_size), _how_it_ran(t), *_number_cells(t.value, t.status))
             for t in content.throughputs
         ),
+        "placerl run",
     )
 
 
@@ -216,6 +229,7 @@ def _portability(content: Content) -> TextTable:
             )
             for p in content.portabilities
         ),
+        "placerl validate",
     )
 
 
@@ -244,6 +258,8 @@ def _parts(cell: Cell) -> tuple[str, ...]:
 
 def as_markdown(table: TextTable) -> str:
     """The table in GitHub's Markdown."""
+    if table.missing:
+        return f"## {table.title}\n\n{table.missing}\n"
 
     def line(cells: Sequence[str]) -> str:
         safe = (
@@ -262,6 +278,8 @@ def as_latex(table: TextTable) -> str:
 
     The parts of a cell are lines of their own: no page breaks within a line.
     """
+    if table.missing:
+        return f"{table.title}: {_latex(table.missing)}\n"
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(map(_latex, cells)) + r" \\"
@@ -312,8 +330,13 @@ def _longest_word(text: str) -> int:
 
 
 def _latex(text: str) -> str:
-    r"""Text as LaTeX prints it as it stands; what is between backticks is `\texttt`."""
-    safe = "".join(_LATEX.get(c, c) for c in text.replace("\n", " "))
+    r"""Text as LaTeX prints it as it stands; what is between backticks is `\texttt`.
+
+    pdfTeX stops at letters beyond Latin-1: they are named instead.
+    """
+    safe = "".join(
+        _LATEX.get(c, c if ord(c) < 0x100 else rf"\texttt{{U+{ord(c):04X}}}") for c in text.replace("\n", " ")
+    )
     safe = re.sub(r"-(?=-)", "-{}", safe)  # not a dash
     safe = re.sub(r"(?<![\w})\]-])-(?=\d)", "$-$", safe)  # not a hyphen
     return re.sub(r"`([^`]*)`", r"\\texttt{\1}", safe)

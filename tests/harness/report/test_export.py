@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -125,8 +127,9 @@ def test_a_rate_that_is_too_noisy_is_marked_beside_its_prediction(tmp_path: Path
 def test_a_latex_table_of_many_rows_breaks_over_pages_and_wraps_its_cells(tmp_path: Path) -> None:
     store = sample.write(tmp_path / "store.sqlite")
     export.write(store, tmp_path / "export", ["latex"])
-    for path in (tmp_path / "export").glob("*.tex"):
-        text = path.read_text(encoding="utf-8")
+    tables = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "export").glob("*.tex")}
+    assert [path.stem for path, text in tables.items() if "{longtable}" not in text] == ["portability"]
+    for text in (text for path, text in tables.items() if path.stem != "portability"):
         (begin,) = [line for line in text.splitlines() if line.startswith(r"\begin{longtable}")]
         widths = [float(share) for share in re.findall(r"p\{\\dimexpr([\d.]+)\\linewidth", begin)]
         heading = text.partition("\\toprule\n")[2].splitlines()[0]
@@ -137,11 +140,43 @@ def test_a_latex_table_of_many_rows_breaks_over_pages_and_wraps_its_cells(tmp_pa
 
 def test_latex_prints_text_as_it_stands() -> None:
     text = "a < b | `learn --alone --all` for -2.5% [-3, 1], x-2 and 1-2"
-    latex = text_tables.as_latex(text_tables.TextTable("t", "T", ("a", "b"), ((text, "c"),)))
+    latex = text_tables.as_latex(text_tables.TextTable("t", "T", ("a", "b"), ((text, "c"),), "placerl run"))
     assert (
         r"a \textless{} b \textbar{} \texttt{learn -{}-alone -{}-all} for $-$2.5\% [$-$3, 1], x-2 and 1-2 & c \\"
         in latex
     )
+
+
+DOCUMENT = r"""
+\documentclass{article}
+\usepackage[a4paper,margin=2cm]{geometry}
+\usepackage{array,booktabs,longtable,textcomp}
+\begin{document}
+%s
+\end{document}
+"""
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_paper_takes_the_tables_in(measured: bool, tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    if measured:
+        sample.write(store)
+    else:
+        Store.open(store).close()
+    tables = export.write(store, tmp_path / "export", ["latex"])
+    assert len(tables) == 7
+    strange = text_tables.TextTable("t", "T", ("a", "b"), (("日本 µ × ß ` \\ # {", "--"),), "placerl run")
+    inputs = [*(path.read_text(encoding="utf-8") for path in tables), text_tables.as_latex(strange)]
+    (tmp_path / "paper.tex").write_text(DOCUMENT % "\n\n".join(inputs), encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-1000:]
+    too_wide = [float(found) for found in re.findall(r"Overfull \\hbox \((\d+\.\d+)pt", done.stdout)]
+    assert max(too_wide, default=0) < 2, "beyond the page"
 
 
 def test_latex_columns_hold_their_longest_word() -> None:
@@ -149,11 +184,11 @@ def test_latex_columns_hold_their_longest_word() -> None:
     rows = (
         ("cartpole-ddpg", "256", "sb3", "38,632/s [37,222, 39,859] (measured), too noisy", "1.02", "x" * 90),
     )
-    *shares, last = text_tables.column_shares(text_tables.TextTable("t", "T", heads, rows))
+    *shares, last = text_tables.column_shares(text_tables.TextTable("t", "T", heads, rows, "placerl run"))
     for share, word in zip(shares, ("cartpole-", "batch", "baseline", "(measured),", "ratio"), strict=True):
         assert share / last >= len(word) / 90, word
     *shares, last = text_tables.column_shares(
-        text_tables.TextTable("t", "T", heads, ((*rows[0][:5], "faster"),))
+        text_tables.TextTable("t", "T", heads, ((*rows[0][:5], "faster"),), "placerl run")
     )
     for share, word in zip(shares, ("cartpole-", "batch", "baseline", "(measured),", "ratio"), strict=True):
         assert share * 80 >= len(word) + 1, word
@@ -205,3 +240,22 @@ def test_an_empty_store_has_files_with_columns(tmp_path: Path) -> None:
         pass
     for path in export.write(tmp_path / "store.sqlite", tmp_path / "export", ["csv"]):
         assert len(pd.read_csv(path).columns) > 1, path.name
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("markdown", "not run: needs `placerl validate`"),
+        ("latex", r"not run: needs \texttt{placerl validate}"),
+    ],
+)
+def test_a_table_without_rows_says_what_it_needs(form: str, said: str, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite"):
+        pass
+    written = {
+        path.stem: path for path in export.write(tmp_path / "store.sqlite", tmp_path / "export", [form])
+    }
+    text = written["portability"].read_text(encoding="utf-8")
+    assert said in text
+    assert "Portability: " in text
+    assert "choices lacking" not in text
