@@ -52,7 +52,7 @@ class Task:
     workload: str
     steps: int
     evaluation_interval: int
-    step_s: float = 5e-3
+    step_s: float = 7.5e-3
 
     @property
     def delay(self) -> int:
