@@ -63,7 +63,7 @@ class Task:
 _MUJOCO = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
 TASKS: dict[str, tuple[Task, ...]] = {
     "quick": (Task("pendulum-ddpg", 8_000, 500, 1.2e-3),),
-    "standard": (Task("halfcheetah-ddpg", 20_000, 1_000),),
+    "standard": (Task("halfcheetah-ddpg", 12_000, 1_000),),
     "full": tuple(Task(name, 1_000_000, 5_000) for name in _MUJOCO),
 }
 SWEPT, SWEPT_SEED = TASKS["quick"][0], 0

@@ -67,18 +67,43 @@ REALLOCATED = Experiment(
     ),
     actors=2,
 )
-EXPERIMENTS = (PRESAMPLED, REALLOCATED)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One size of an experiment's training runs.
+
+    Attributes:
+        experiment: whose curves.
+        workload: its name.
+        gradient_steps: of each run.
+        step_s: rough seconds of a gradient step, for the plan and the bar.
+    """
+
+    experiment: Experiment
+    workload: str
+    gradient_steps: int
+    step_s: float
+
 
 TASKS = {
-    "quick": (("cartpole-ddpg", 6_000, 1e-4),),
-    "standard": (("cartpole-ddpg", 20_000, 1e-4), ("hopper-ddpg", 20_000, 2e-3)),
+    "quick": (Task(PRESAMPLED, "cartpole-ddpg", 6_000, 1e-4),),
+    "standard": (
+        Task(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
+        Task(PRESAMPLED, "hopper-ddpg", 8_000, 5e-3),
+        Task(REALLOCATED, "cartpole-ddpg", 6_000, 3e-3),
+        Task(REALLOCATED, "hopper-ddpg", 4_000, 1e-2),
+    ),
     "full": (
-        ("cartpole-ddpg", 20_000, 1e-4),
-        ("hopper-ddpg", 1_000_000, 2e-3),
-        ("pong-dqn", 1_000_000, 3e-2),
+        Task(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
+        Task(REALLOCATED, "cartpole-ddpg", 20_000, 3e-3),
+        Task(PRESAMPLED, "hopper-ddpg", 1_000_000, 5e-3),
+        Task(REALLOCATED, "hopper-ddpg", 1_000_000, 1e-2),
+        Task(PRESAMPLED, "pong-dqn", 1_000_000, 3e-2),
+        Task(REALLOCATED, "pong-dqn", 1_000_000, 3e-2),
     ),
 }
-"""Workloads, gradient steps of each run, and rough seconds of a step."""
+"""By tier. The quick tier leaves out re-allocation: starting the actors' processes takes longer than the runs."""
 
 
 def train(
@@ -142,14 +167,10 @@ def train(
 
 
 def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
-    """Key, rough seconds and the run itself of each training run of a tier; seeds outside, curves inside.
-
-    The quick tier leaves out re-allocation: starting the actors' processes takes longer than the runs.
-    """
-    for name, gradient_steps, step_s in TASKS[tier]:
-        for experiment in EXPERIMENTS if tier != "quick" else [PRESAMPLED]:
-            for seed in workload.load(name).training.seeds:
-                for curve in experiment.curves:
-                    key = f"{experiment.key}/{name}/{curve.name}/seed{seed}"
-                    run = partial(train, name, gradient_steps, experiment, curve, seed)
-                    yield key, gradient_steps * step_s, run
+    """Key, rough seconds and the run itself of each training run of a tier; seeds outside, curves inside."""
+    for task in TASKS[tier]:
+        for seed in workload.load(task.workload).training.seeds:
+            for curve in task.experiment.curves:
+                key = f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}"
+                run = partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed)
+                yield key, task.gradient_steps * task.step_s, run
