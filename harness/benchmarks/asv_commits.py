@@ -24,11 +24,12 @@ import numpy as np
 from scipy.stats import t
 
 FACTOR = 1.1
-CONFIRMATIONS = 5
+CONFIRMATIONS = 10
 CONFIRMATION_S = 8.0
 """Seconds of samples in a process: beside a busy core the native tree's sample read 0.66 to 0.78 us in windows as long,
 and 0.65 to 1.29 us in those of a second."""
-_SAMPLES = (10, 2000)  # at least and at most; `sample_time` of each is 5 ms
+_CONFIRMING = ("--attribute", f"repeat=(10,2000,{CONFIRMATION_S})", "--attribute", "rounds=1")
+"""One process of each commit, for the next confirmation has others; `sample_time` of each sample is 5 ms."""
 FALSE_ALARM = 0.01
 QUANTILE = 0.1
 RESULTS = Path("results", "asv", "results")  # as `asv.conf.json` has it
@@ -65,7 +66,7 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
 
 def compared(
-    folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+    folder: Path, before: str, after: str, only: str = "", options: Sequence[str] = ()
 ) -> dict[str, float]:
     """Runs both commits' benchmarks once; how many times as long each case takes after as before.
 
@@ -73,15 +74,13 @@ def compared(
         folder: of the clone, where `asv.conf.json` lies.
         before, after: commits.
         only: a regular expression that a case's name must match somewhere; all when empty.
-        samples_s: seconds of samples that each process takes of a case; as the benchmark has it when left out.
+        options: more of asv's.
 
     Raises:
         BrokenRun: no comparison came out, what asv wrote says why; or a case that had a time before has none after.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--interleave-rounds", "--show-stderr"]
-    if samples_s is not None:
-        command += ["--attribute", f"repeat=({_SAMPLES[0]},{_SAMPLES[1]},{samples_s})"]
-    command += [*(["--bench", only] if only else []), before, after]
+    command += [*options, *(["--bench", only] if only else []), before, after]
     done = False
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -127,13 +126,16 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
         return {}
     print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
     chosen = "|".join(map(re.escape, first))
-    again = [compared(folder, before, after, chosen, CONFIRMATION_S) for _ in range(CONFIRMATIONS)]
-    ratios = {name: [found[name] for found in again] for name in first}
-    return {
-        name: float(np.exp(np.log(found).mean()))
-        for name, found in ratios.items()
-        if least_ratio(found, FALSE_ALARM / len(first)) > FACTOR
-    }
+    again = [compared(folder, before, after, chosen, _CONFIRMING) for _ in range(CONFIRMATIONS)]
+    found = {}
+    for name in first:
+        ratios = [one[name] for one in again]
+        mean, least = float(np.exp(np.log(ratios).mean())), least_ratio(ratios, FALSE_ALARM / len(first))
+        each = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{name}: {mean:.3g} times as long, at least {least:.3g}: {each}", flush=True)
+        if least > FACTOR:
+            found[name] = mean
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,10 +53,10 @@ def test_a_case_is_compared_where_no_neighbour_slowed_it(
     keep(tmp_path, "b", [1.0] * 10 + [2.0] * 20, [2.0] * 20 + [4.0] * 10, None)
     ratios = asv_commits.compared(tmp_path, "a", "b")
     assert ratios == {SLOW: 1.0, SLOW.replace("sample", "update"): 2.0}
-    assert asv_commits.compared(tmp_path, "a", "b", "sample", 8.0) == {SLOW: 1.0}
+    assert asv_commits.compared(tmp_path, "a", "b", "sample", asv_commits._CONFIRMING) == {SLOW: 1.0}
     first, second = (tmp_path / "asked").read_text().splitlines()
     assert "repeat" not in first
-    assert "--attribute repeat=(10,2000,8.0) --bench sample a b" in second
+    assert "--attribute repeat=(10,2000,8.0) --attribute rounds=1 --bench sample a b" in second
 
 
 def test_a_case_that_has_no_time_any_more_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +70,14 @@ def test_a_case_that_has_no_time_any_more_is_no_pass(tmp_path: Path, monkeypatch
 Compare = Callable[..., dict[str, float]]
 
 
-def answering(*tables: dict[str, float]) -> tuple[Compare, list[tuple[str, float | None]]]:
+def answering(*tables: dict[str, float]) -> tuple[Compare, list[tuple[str, Sequence[str]]]]:
     """A comparison that answers with made tables, the last one again and again; and what it was asked for."""
-    asked: list[tuple[str, float | None]] = []
+    asked: list[tuple[str, Sequence[str]]] = []
 
     def compared(
-        folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+        folder: Path, before: str, after: str, only: str = "", options: Sequence[str] = ()
     ) -> dict[str, float]:
-        asked.append((only, samples_s))
+        asked.append((only, options))
         return tables[min(len(asked), len(tables)) - 1]
 
     return compared, asked
@@ -87,10 +87,10 @@ def answering(*tables: dict[str, float]) -> tuple[Compare, list[tuple[str, float
     ("tables", "expected", "comparisons"),
     [
         ([{SLOW: 1.05}], {}, 1),
-        ([{SLOW: 2.0}, {SLOW: 1.0}], {}, 6),
-        ([{SLOW: 2.0}, {SLOW: 1.9}], {SLOW: 1.9}, 6),
-        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.41, 1.38, 1.4, 1.42, 1.39))], {SLOW: 1.4}, 6),
-        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.02, 2.6, 1.15, 1.9, 1.2))], {}, 6),
+        ([{SLOW: 2.0}, {SLOW: 1.0}], {}, 11),
+        ([{SLOW: 2.0}, {SLOW: 1.9}], {SLOW: 1.9}, 11),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.41, 1.38, 1.4, 1.42, 1.39) * 2)], {SLOW: 1.4}, 11),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.02, 2.9, 0.9, 2.2, 0.99) * 2)], {}, 11),
     ],
 )
 def test_only_what_is_slower_beyond_its_noise_counts(
@@ -104,8 +104,8 @@ def test_only_what_is_slower_beyond_its_noise_counts(
     monkeypatch.setattr(asv_commits, "compared", compared)
     assert asv_commits.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
     assert len(asked) == comparisons
-    assert asked[0] == ("", None)
-    assert all("sample" in only and samples_s == asv_commits.CONFIRMATION_S for only, samples_s in asked[1:])
+    assert asked[0] == ("", ())
+    assert all("sample" in only and "rounds=1" in options for only, options in asked[1:])
 
 
 def runs_with(
@@ -115,7 +115,7 @@ def runs_with(
     rng = np.random.default_rng(seed)
 
     def compared(
-        folder: Path, before: str, after: str, only: str = "", samples_s: float | None = None
+        folder: Path, before: str, after: str, only: str = "", options: Sequence[str] = ()
     ) -> dict[str, float]:
         luck = np.exp(rng.normal(0, noise, len(times)))
         made = {name: ratio * float(one) for (name, ratio), one in zip(times.items(), luck, strict=True)}
