@@ -1,14 +1,10 @@
-"""`make asv`: the benchmarks on two commits, interleaved; fails on a regression larger than the noise.
+"""`make asv`: the benchmarks on two commits; fails on a regression larger than the noise.
 
-Other guests slow a core to half its speed, for tenths of a second or for seconds at a time, and now a third of a
-case's samples are slow, now two thirds: their median jumps. What a change costs, it costs in every sample. So a case's
-time here is a low quantile of its samples (asv's own table, which is printed, goes by medians).
-
-A case looks slower when its time is more than `FACTOR` times as long. But a first look at a case takes two seconds of
-each process, which a neighbour may have spoilt whole, and with many cases some look slower by chance. So what looks
-slower is measured `CONFIRMATIONS` times more, in new processes and for `CONFIRMATION_S` in each, and counts when the
-interval of the mean of these ratios lies above `FACTOR`: a steady case is caught at a small slowdown, a noisy one at a
-larger one. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an unchanged tree.
+A case looks slower when its time (`timed/primitives.py` has which) is more than `FACTOR` times as long. But a process
+may meet a slow neighbour for as long as it lasts, and with many cases some look slower by chance. So what looks slower
+is measured `CONFIRMATIONS` times more, in new processes of both commits in turn, and counts when the interval of the
+mean of these ratios lies above `FACTOR`: a steady case is caught at a small slowdown, a noisy one at a larger one. The
+interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an unchanged tree.
 """
 
 import argparse
@@ -18,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +22,7 @@ from scipy.stats import t
 
 FACTOR = 1.1
 CONFIRMATIONS = 10
-CONFIRMATION_S = 8.0
-"""Seconds of samples in a process: beside a busy core the native tree's sample read 0.66 to 0.78 us in windows as long,
-and 0.65 to 1.29 us in those of a second."""
-_CONFIRMING = ("--attribute", f"repeat=(10,2000,{CONFIRMATION_S})", "--attribute", "rounds=1")
-"""One process of each commit, for the next confirmation has others; `sample_time` of each sample is 5 ms."""
 FALSE_ALARM = 0.01
-QUANTILE = 0.1
 RESULTS = Path("results", "asv", "results")  # as `asv.conf.json` has it
 ASV = Path(sys.executable).with_name("asv")
 _COMPARED = ("BENCHMARKS NOT SIGNIFICANTLY CHANGED", "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY")
@@ -43,9 +34,9 @@ class BrokenRun(Exception):
 
 
 def times_s(folder: Path, commit: str) -> dict[str, float | None]:
-    """Seconds a call of every case that asv keeps of a commit, by name: the `QUANTILE` of its samples.
+    """Seconds a call of every case that asv keeps of a commit, by name.
 
-    None for a case that has no samples: it failed, is not supported, or was not asked for.
+    None for a case that has none: it failed, is not supported, or was not asked for.
 
     Args:
         folder: of the clone, where `asv.conf.json` lies.
@@ -59,28 +50,26 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
                 zip(stored["result_columns"], row, strict=False)
             )  # asv leaves out the last where empty
             cases = list(itertools.product(*columns["params"]))
-            for values, samples in zip(cases, columns.get("samples") or [None] * len(cases), strict=True):
-                name = f"{benchmark}({', '.join(values)})"
-                found[name] = float(np.quantile(samples, QUANTILE)) if samples else None
+            for values, time_s in zip(cases, columns["result"] or [None] * len(cases), strict=True):
+                found[f"{benchmark}({', '.join(values)})"] = (
+                    None if time_s is None or isnan(time_s) else time_s
+                )
     return found
 
 
-def compared(
-    folder: Path, before: str, after: str, only: str = "", options: Sequence[str] = ()
-) -> dict[str, float]:
+def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
     """Runs both commits' benchmarks once; how many times as long each case takes after as before.
 
     Args:
         folder: of the clone, where `asv.conf.json` lies.
         before, after: commits.
         only: a regular expression that a case's name must match somewhere; all when empty.
-        options: more of asv's.
 
     Raises:
         BrokenRun: no comparison came out, what asv wrote says why; or a case that had a time before has none after.
     """
-    command = [str(ASV), "continuous", "--factor", str(FACTOR), "--interleave-rounds", "--show-stderr"]
-    command += [*options, *(["--bench", only] if only else []), before, after]
+    command = [str(ASV), "continuous", "--factor", str(FACTOR), "--show-stderr"]
+    command += [*(["--bench", only] if only else []), before, after]
     done = False
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -126,7 +115,7 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
         return {}
     print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
     chosen = "|".join(map(re.escape, first))
-    again = [compared(folder, before, after, chosen, _CONFIRMING) for _ in range(CONFIRMATIONS)]
+    again = [compared(folder, before, after, chosen) for _ in range(CONFIRMATIONS)]
     found = {}
     for name in first:
         ratios = [one[name] for one in again]

@@ -1,3 +1,5 @@
+import timeit
+
 import pytest
 
 from harness import cases, workload
@@ -21,8 +23,23 @@ def test_each_benchmark_runs_with_fresh_arguments(case_name):
     call = benchmark.call
     benchmark.call = lambda state, arguments: (seen.append(id(arguments)), call(state, arguments))
     for _ in range(5):
-        benchmark.time_call(name, case_name)
+        benchmark.once()
     assert len(seen) == 5
     again = primitives.Primitives()
     again.setup(name, case_name)
     assert again.state is benchmark.state
+
+
+def test_a_time_is_a_call_where_no_neighbour_slowed_it(monkeypatch):
+    """A clock that goes by the calls: 2 ms each, and 4 ms for the last two thirds of the time."""
+    clock_s = [0.0]
+    monkeypatch.setattr(primitives, "perf_counter", lambda: clock_s[0])
+    monkeypatch.setattr(primitives, "Timer", lambda call: timeit.Timer(call, timer=lambda: clock_s[0]))
+    benchmark = primitives.Primitives()
+
+    def once():
+        clock_s[0] += 0.002 if clock_s[0] < primitives.SAMPLED_S / 3 else 0.004
+
+    benchmark.once = once
+    assert benchmark.track_call("", "") == pytest.approx(0.002)
+    assert clock_s[0] == pytest.approx(primitives.SAMPLED_S, rel=0.05)
