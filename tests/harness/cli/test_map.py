@@ -98,8 +98,7 @@ def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placer
     assert first.status == second.status == 0
     assert json.loads(first.out) == json.loads(second.out)
     chosen = [row for row in json.loads(first.out) if row["details"].get("chosen")]
-    lacking = (
-        {"pal21"} if len(os.sched_getaffinity(0)) < 2 else set()
-    )  # its cores are an actor's or a learner's
+    # PAL gives each core to actors or to learners.
+    lacking = {"pal21"} if len(os.sched_getaffinity(0)) < 2 else set()
     assert {row["backend"] for row in chosen} == set(STRATEGIES) - lacking
     assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)

@@ -157,7 +157,10 @@ DOCUMENT = r"""
 """
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None,
+    reason="no LaTeX here: `apt-get install texlive-latex-base texlive-latex-recommended` (Debian) brings it",
+)
 @pytest.mark.parametrize("measured", [True, False])
 def test_a_paper_takes_the_tables_in(measured: bool, tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
