@@ -87,17 +87,29 @@ baselines: install  ## build the environments of all baselines; one that fails s
 	$(BIN)/placerl baselines all
 
 # Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test.
+# The parts are targets of their own for a machine that is lent by the minute; what a part has measured stays.
 GPU_PYTHON ?= $(BIN)/python
 GPU_OUT = $(or $(OUT),results/gpu-check)
-.PHONY: gpu-check
-gpu-check:  ## every GPU test and benchmark, without a network; results in the folder OUT
+GPU_PARTS := gpu-tests gpu-replay gpu-reproduce gpu-validate
+.PHONY: gpu-check gpu-device $(GPU_PARTS)
+gpu-check:  ## every GPU test and measurement, without a network: a run in the folder OUT, for `placerl merge`
+	$(MAKE) --no-print-directory --keep-going $(GPU_PARTS)
+
+gpu-device:
 	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'
 	mkdir -p $(GPU_OUT)
-	status=0; \
-	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml || status=1; \
-	$(GPU_PYTHON) -P -m harness.benchmarks.replay --peers --out $(GPU_OUT)/bench-replay --results $(GPU_OUT) || status=1; \
-	$(GPU_PYTHON) -P -m harness.benchmarks.learner > $(GPU_OUT)/bench-learner.txt || status=1; \
-	cat $(GPU_OUT)/bench-learner.txt; exit $$status
+
+gpu-tests: gpu-device
+	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml
+
+gpu-replay: gpu-device
+	$(GPU_PYTHON) -P -m harness.benchmarks.replay --peers --out $(GPU_OUT)/bench-replay --results $(GPU_OUT)
+
+gpu-reproduce: gpu-device
+	$(GPU_PYTHON) -P -m harness reproduce --tier $(TIER) --results $(GPU_OUT)
+
+gpu-validate: gpu-device
+	$(GPU_PYTHON) -P -m harness validate --tier $(TIER) --results $(GPU_OUT)
 
 .PHONY: bench-layouts
 bench-layouts: install  ## the native sum tree over fanouts, aligned and not (PAL VI-H); results in the folder OUT

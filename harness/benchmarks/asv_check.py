@@ -57,6 +57,15 @@ def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
     return start, same, _git(folder, "rev-parse", "HEAD")
 
 
+def _slower(folder: Path, before: str, after: str, only: str = "") -> dict[str, float] | None:
+    """What `asv_commits.regressions` finds; None, with the reason printed, where asv failed."""
+    try:
+        return asv_commits.regressions(folder, before, after, only)
+    except asv_commits.BrokenRun as error:
+        print(f"no comparison: {error}", flush=True)
+        return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the check; 0 where every comparison came out as it should."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -75,13 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subprocess.run([str(asv_commits.ASV), "machine", "--yes"], cwd=folder, check=True)
         caught = passed = 0
         for number in range(1, options.times + 1):
-            passed += not asv_commits.regressions(folder, start, same, ONLY)
-            caught += any(SLOWED in name for name in asv_commits.regressions(folder, start, slow, ONLY))
+            passed += _slower(folder, start, same, ONLY) == {}
+            caught += any(SLOWED in name for name in _slower(folder, start, slow, ONLY) or ())
             print(
                 f"after {number}: unchanged passed {passed} times, planted slowdown caught {caught} times",
                 flush=True,
             )
-        whole = sum(not asv_commits.regressions(folder, start, same) for _ in range(options.whole))
+        whole = sum(_slower(folder, start, same) == {} for _ in range(options.whole))
     print(
         f"Unchanged tree passed {passed} of {options.times}, on every case {whole} of {options.whole}; "
         f"planted slowdown caught {caught} of {options.times}."

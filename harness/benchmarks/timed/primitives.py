@@ -11,6 +11,7 @@ sample; so the time here is a low quantile of samples over seconds.
 
 from functools import cache
 from itertools import cycle
+from pathlib import Path
 from time import perf_counter
 from timeit import Timer
 from typing import Any
@@ -22,6 +23,9 @@ from harness.cases import PrimitiveCase, all_cases
 
 WORKLOADS = ("cartpole-ddpg/32", "hopper-ddpg/256")
 """Workload and batch size: MAP's smallest, and the one where mappings cross over."""
+CASES = tuple(Path(__file__).with_name("cases.txt").read_text(encoding="utf-8").splitlines())
+"""What asv times, of every commit. It asks for a case by its place in the list: this file is the checkout's, whatever
+commit is installed, and that one may have other cases."""
 RING = 64
 """Arguments prepared: enough that none is still in the nearest cache when it comes round again."""
 _WARM_UP_CALLS = 10
@@ -54,19 +58,25 @@ def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
 
 
 def names() -> list[str]:
-    """The cases of every workload; backends are the same for all."""
+    """The cases that this machine and this commit have; backends are the same for all workloads."""
     return list(cases(WORKLOADS[0]))
 
 
 class Primitives:
     """Seconds a call. The parameters: workload/batch size, and primitive with backend."""
 
-    params = (list(WORKLOADS), names())
+    params = (list(WORKLOADS), list(CASES))
     param_names = ("workload", "primitive")
     unit = "seconds"
 
     def setup(self, workload_name: str, case_name: str) -> None:
-        """Makes what a call needs."""
+        """Makes what a call needs.
+
+        Raises:
+            NotImplementedError: the case is not among `names()`; asv then leaves it out.
+        """
+        if case_name not in cases(workload_name):
+            raise NotImplementedError(f"{case_name}: not here")
         self.state, arguments = _ready(workload_name, case_name)
         case = cases(workload_name)[case_name].case
         self.call, self.synchronise = case.call, case.synchronise

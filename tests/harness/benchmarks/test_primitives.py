@@ -14,6 +14,19 @@ def test_the_cases_are_those_of_the_profile():
         assert list(primitives.cases(name)) == expected == primitives.names()
 
 
+def test_asv_has_every_case_that_is_here_and_those_of_a_gpu():
+    """By place: what is new goes to where `names` has it, and asv leaves it out of commits without it."""
+    here = primitives.names()
+    assert [name for name in primitives.CASES if name in here] == here
+    assert all("cuda" in name or "opencl" in name for name in set(primitives.CASES) - set(here))
+
+
+def test_asv_leaves_out_what_a_commit_does_not_have(monkeypatch):
+    monkeypatch.setattr(primitives, "cases", lambda _: {})
+    with pytest.raises(NotImplementedError, match=r"storage\.gather"):
+        primitives.Primitives().setup(primitives.WORKLOADS[0], "storage.gather")
+
+
 @pytest.mark.parametrize("case_name", primitives.names())
 def test_each_benchmark_runs_with_fresh_arguments(case_name):
     benchmark = primitives.Primitives()
