@@ -3,8 +3,19 @@
 The runs were made at different times, so a machine that drifts has changed between them: by 10% within minutes,
 whatever the intervals inside each run say. A difference counts only beyond that drift. (What must be told apart
 more finely is measured side by side: `harness.measure.compare_cases`.)
+
+What gets a verdict, and by what:
+
+- cycles, what follows from them at a stated clock, and what follows from published numbers alone: by the values. They
+  have no noise, and no machine's pace is in them, so that any difference counts.
+- what has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction: between its times' ends), in
+  both runs: by the interval of the ratio, beyond the drift; of what is not positive throughout (returns of Pendulum),
+  by that of the difference, beyond the same part of the larger of the two medians.
+- nothing else: what is calculated from measured times without an interval (a portability, a simulated cluster) varies
+  as they do, and does not say by how much.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -33,8 +44,24 @@ DISTINGUISHING = (
     "threads",
     "footprint_bytes",
     "primitives",
+    "sharing",
+    "process",
+    "side",
+    "core",
+    "agents",
+    "policy_epochs",
+    "clock_mhz",
+    "use",
+    "nodes",
+    "shards",
+    "broadcast",
 )
-"""Details that tell rows apart, beside all that stand under "parameters". Seeds do not: they are repetitions."""
+"""Details that tell rows apart, beside all that stand under `_NESTED`. Seeds do not: they are repetitions."""
+_NESTED = ("parameters", "options", "iteration")
+"""Details that hold such details by name: `options` those of a training that are not the default, none of a strict one.
+"""
+_FORMULAS = frozenset({"as_printed"})
+"""Quantities that follow from published numbers alone."""
 _LESS_IS_BETTER = frozenset(
     {"s", "ms", "us", "cycles", "bytes", "W", "J", "regret", "runtime_overhead", "time_over_memory_floor"}
 )
@@ -55,7 +82,8 @@ NEITHER_IS_BETTER = frozenset({
 class Key(NamedTuple):
     """What makes two measurements the same one in different runs.
 
-    `parameters` reads "name=value, ..." over what `DISTINGUISHING` names; the other fields are a measurement's own.
+    `parameters` reads "name=value, ..." over what `DISTINGUISHING` and `_NESTED` name; the other fields are a
+    measurement's own.
     """
 
     suite: str
@@ -76,8 +104,9 @@ class Difference:
     Attributes:
         key: which quantity.
         before, after: medians, in the key's unit; None where a run has none.
-        ratio: after over before; None without both, or where before is 0.
-        low, high: 95% interval of the ratio from the samples of both runs; None with fewer than 5 of either.
+        ratio: after over before; None without both, or where before is not above 0 or after is below.
+        low, high: interval of the ratio: 95% from the samples of both runs, or the widest that stored intervals allow;
+            None where there is neither, or the verdict is by the values or by their difference.
         verdict: "better" or "worse" in the sense of the unit; "no verdict".
         reason: why there is none; empty otherwise.
         provenance: the weaker one of the two.
@@ -125,28 +154,30 @@ def _by_key(rows: Iterable[Measurement]) -> dict[Key, list[Measurement]]:
 def _key(row: Measurement) -> Key:
     own = {name: getattr(row, name) for name in Key._fields if name != "parameters"}
     parameters = {name: row.details[name] for name in DISTINGUISHING if name in row.details}
-    nested = row.details.get("parameters")
-    if isinstance(nested, Mapping):
-        parameters |= nested
+    for name in _NESTED:
+        nested = row.details.get(name)
+        if isinstance(nested, Mapping):
+            parameters |= nested
     return Key(**own, parameters=", ".join(f"{name}={parameters[name]}" for name in sorted(parameters)))
 
 
 def _difference(key: Key, olds: list[Measurement], news: list[Measurement]) -> Difference:
-    before, after = _median(olds), _median(news)
-    ratio = after / before if before and after is not None else None
     origin = weakest(*(row.provenance for row in (*olds, *news)))
-    samples = [_samples(olds), _samples(news)]
-    if ratio is None:
-        reason = "no value in one of the runs" if before is None or after is None else "the first value is 0"
-        return Difference(key, before, after, None, None, None, "no verdict", reason, origin)
-    if min(map(len, samples)) < comparison.FEWEST_SAMPLES or min(map(min, samples)) <= 0:
-        reason = f"no interval: fewer than {comparison.FEWEST_SAMPLES} samples in one of the runs, or not all positive"
-        return Difference(key, before, after, ratio, None, None, "no verdict", reason, origin)
-    low, high = comparison.ratio_interval(samples[1], samples[0])
-    verdict, reason = _judge(key, low, high)
+    olds, news = ([row for row in rows if row.value is not None] for rows in (olds, news))
+    before, after = _median(olds), _median(news)
+    found = Difference(key, before, after, None, None, None, "no verdict", "", origin)
+    if before is None or after is None:
+        return replace(found, reason="no value in one of the runs")
+    found = replace(found, ratio=after / before if before > 0 and after >= 0 else None)
+    if all(map(_has_no_noise, (*olds, *news))):
+        found = _by_values(found, olds, news)
+    elif ratio := _ratio_interval(olds, news):
+        found = _by_ratio(found, *ratio)
+    else:
+        found = _by_difference(found, before, after, olds, news)
     if any(row.status == "too_noisy" for row in (*olds, *news)):
-        verdict, reason = "no verdict", "too noisy in one of the runs"
-    return Difference(key, before, after, ratio, low, high, verdict, reason, origin)
+        found = replace(found, verdict="no verdict", reason="too noisy in one of the runs")
+    return found
 
 
 def _median(rows: list[Measurement]) -> float | None:
@@ -158,21 +189,80 @@ def _samples(rows: list[Measurement]) -> list[float]:
     return [sample for row in rows for sample in row.samples]
 
 
-def _judge(key: Key, low: float, high: float) -> tuple[Literal["better", "worse", "no verdict"], str]:
-    if low > 1 + DRIFT:
-        rose = True
-    elif high < 1 / (1 + DRIFT):
-        rose = False
-    else:
-        return "no verdict", f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}"
-    direction = better(key.quantity, key.unit)
-    if direction is None:
-        return "no verdict", (
-            f"of {key.quantity!r} neither more nor less is better"
-            if key.quantity in NEITHER_IS_BETTER
-            else f"of {key.quantity!r} in {key.unit!r} it is not known whether more is better"
+def _has_no_noise(row: Measurement) -> bool:
+    """Whether its value follows from counted cycles, a stated clock or published numbers: from no measured time."""
+    if row.provenance is Provenance.MEASURED or row.samples or row.low is not None:
+        return False
+    return row.unit == "cycles" or "clock_mhz" in row.details or row.quantity in _FORMULAS
+
+
+def _by_values(found: Difference, olds: list[Measurement], news: list[Measurement]) -> Difference:
+    if any(len({row.value for row in rows}) > 1 for rows in (olds, news)):
+        return replace(
+            found, reason="one of the runs has several values of it, with nothing to tell them apart"
         )
-    return ("better" if rose == (direction == "more") else "worse"), ""
+    before, after = olds[0].value or 0.0, news[0].value or 0.0
+    if math.isclose(before, after):  # but for rounding
+        return replace(found, reason="the same in both runs")
+    return _judged(found, rose=after > before)
+
+
+def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[float, float] | None:
+    """Of new over old; None without intervals, or where they are not above 0."""
+    samples = [_samples(olds), _samples(news)]
+    if min(map(len, samples)) >= comparison.FEWEST_SAMPLES and min(map(min, samples)) > 0:
+        return comparison.ratio_interval(samples[1], samples[0])
+    old, new = _interval(olds), _interval(news)
+    if old is None or new is None or min(old[0], new[0]) <= 0:
+        return None
+    return new[0] / old[1], new[1] / old[0]
+
+
+def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
+    """From the samples, or all that the stored intervals and the values span; None without either."""
+    samples = _samples(rows)
+    if len(samples) >= comparison.FEWEST_SAMPLES:
+        return comparison.interval(samples)
+    ends = [end for row in rows for end in (row.low, row.value, row.high) if end is not None]
+    return (min(ends), max(ends)) if len(ends) == 3 * len(rows) else None
+
+
+def _by_ratio(found: Difference, low: float, high: float) -> Difference:
+    found = replace(found, low=low, high=high)
+    if low <= 1 + DRIFT and high >= 1 / (1 + DRIFT):
+        return replace(found, reason=f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}")
+    return _judged(found, rose=low > 1)
+
+
+def _by_difference(
+    found: Difference, before: float, after: float, olds: list[Measurement], news: list[Measurement]
+) -> Difference:
+    old, new = _interval(olds), _interval(news)
+    if old is None or new is None:
+        return replace(found, reason=_why_no_interval([*olds, *news]))
+    low, high = new[0] - old[1], new[1] - old[0]
+    drift = DRIFT * max(abs(before), abs(after))
+    if low <= drift and high >= -drift:
+        said = f"the difference, {low:.4g} to {high:.4g}, is within a drift of {DRIFT:.0%}, {drift:.4g}"
+        return replace(found, reason=said)
+    return _judged(found, rose=low > 0)
+
+
+def _why_no_interval(rows: list[Measurement]) -> str:
+    if all(row.provenance is Provenance.MEASURED for row in rows):
+        few = f"fewer than {comparison.FEWEST_SAMPLES} samples in one of the runs, and none stored"
+        return f"no interval: {few}"
+    return "no interval, and not from cycles or published numbers alone: it may vary as measured times do"
+
+
+def _judged(found: Difference, *, rose: bool) -> Difference:
+    quantity, unit = found.key.quantity, found.key.unit
+    direction = better(quantity, unit)
+    if direction is not None:
+        return replace(found, verdict="better" if rose == (direction == "more") else "worse")
+    if quantity in NEITHER_IS_BETTER:
+        return replace(found, reason=f"of {quantity!r} neither more nor less is better")
+    return replace(found, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better")
 
 
 def better(quantity: str, unit: str) -> Literal["more", "less"] | None:

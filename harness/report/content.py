@@ -19,13 +19,14 @@ from harness.store import RunRecord
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted throughput, and the achieved one of the same mapping where it was run.
+    """A predicted throughput, and the achieved one of the same mapping where it was run as predicted.
 
     Attributes:
         chosen_among: the devices among which its strategy chose this mapping, of `harness.validation_rows`.
-        loop: the one that was run; empty where its row names none.
+        loop: the one that was run in a validation; empty of a training of its own, and where its row names none.
+        achieved: the median where it was run several times, as with several seeds.
         predicted_status: "ok", or "too_noisy": made from times that are.
-        achieved_status: of its row: "ok", "too_noisy", or "not_run" where there is none.
+        achieved_status: of its rows: "ok", "too_noisy" where one is, or "not_run" where there is none.
     """
 
     workload: str
@@ -55,11 +56,11 @@ class HeatMap:
         devices: among which the best and the choice are, of `harness.validation_rows`: those here, all measured, or
             also the simulated ones.
         loop: that of all mappings; empty where the rows name none.
-        batch_sizes: columns, rising.
+        batch_sizes: columns, rising: those that two mappings or more were run at, so that one is the best.
         mappings: rows, by name.
         achieved: throughput by (mapping, batch size); what was not run is missing.
         noisy: those of them that are too noisy for a verdict.
-        chosen: by batch size, the mapping that the default strategy chose; it may not have been run.
+        chosen: by batch size of these, the mapping that the default strategy chose; it may not have been run.
     """
 
     workload: str

@@ -1,5 +1,6 @@
 """A store's rows as the rows of the report's tables (`content.py`)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -8,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from harness.claims.evidence import detail, mapping_of, number, records, select
-from harness.claims.number import Number, ratio
+from harness.claims.number import Number, merge_rows, ratio
 from harness.diff import diff
 from harness.learning import BEST, END
-from harness.mapping import DEFAULT_STRATEGY, VALIDATED
+from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
+from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS, SIMULATED_OVERLAPPED_GRADIENT_STEPS
 from harness.measurement import Measurement
-from harness.provenance import Provenance
+from harness.provenance import Provenance, weakest
 from harness.report.content import (
     Change,
     Choice,
@@ -26,6 +28,7 @@ from harness.report.content import (
     PrimitiveTime,
     TrainingResult,
 )
+from harness.runtime.compose import Fusion
 from harness.validation_rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # how many episodes the last return is a mean of
@@ -55,7 +58,11 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 
 
 def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
-    """Every prediction of a run, beside what was achieved: in a training of its own, or in its validation."""
+    """Every prediction of a run, beside what was achieved: in trainings of its own, or in its validation.
+
+    Only what was run as predicted is beside it: in the same loop, and of trainings with no other options. Several
+    rows, such as those of several seeds, are pooled.
+    """
     yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
     yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
 
@@ -63,50 +70,122 @@ def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
 def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
     """One for each workload of which several mappings were run here, and one with the simulated ones beside them.
 
-    Of a mapping that was run in several loops they show the one that the default strategy describes.
+    Of a mapping that was run in several loops they show the one that the default strategy describes. What a validation
+    ran and what trainings of their own did is never in one map; theirs are shown where no validation has any.
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[Prediction]] = {}
     for prediction in found:
-        if prediction.batch_size is not None and prediction.loop in ("", default_loop):
+        if prediction.batch_size is not None:
             by_workload.setdefault(prediction.workload, []).append(prediction)
     for rows in by_workload.values():
-        measured = [p for p in rows if p.achieved and p.achieved.provenance == Provenance.MEASURED]
-        ran = [p for p in rows if p.achieved]
-        if heat_map := _heat_map(HERE, measured, rows):
-            yield heat_map
-        if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, rows)):
-            yield heat_map
+        validated = [p for p in rows if p.loop == default_loop]
+        # Trainings name no loop: what is beside the default strategy's predictions was run in its loop.
+        trained = [p for p in rows if not p.loop and p.strategy == DEFAULT_STRATEGY]
+        choosing = [p for p in rows if p.loop in ("", default_loop)]
+        yield from list(_heat_maps(validated, choosing)) or _heat_maps(trained, choosing)
 
 
-def _heat_map(devices: str, ran: Sequence[Prediction], rows: Sequence[Prediction]) -> HeatMap | None:
-    """Of the predictions that were run, with the choice among all of them; None of fewer than two mappings."""
-    achieved = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
-    noisy = frozenset((p.mapping, p.batch_size or 0) for p in ran if p.achieved_status == "too_noisy")
-    mappings = tuple(sorted({mapping for mapping, _ in achieved}))
-    if len(mappings) < 2:
+def _heat_maps(found: Sequence[Prediction], choosing: Sequence[Prediction]) -> Iterator[HeatMap]:
+    """Of one workload; arguments as of `_heat_map`."""
+    ran = [p for p in found if p.achieved]
+    measured = [p for p in ran if p.achieved and p.achieved.provenance == Provenance.MEASURED]
+    if heat_map := _heat_map(HERE, measured, choosing):
+        yield heat_map
+    if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, choosing)):
+        yield heat_map
+
+
+def _heat_map(devices: str, ran: Sequence[Prediction], choosing: Sequence[Prediction]) -> HeatMap | None:
+    """Of the batch sizes that several mappings were run at; None without any.
+
+    Args:
+        devices: among which the choice is.
+        ran: predictions of what was run under the same conditions.
+        choosing: predictions of all that could be chosen.
+    """
+    reached = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
+    mappings_at = Counter(size for _, size in reached)
+    achieved = {place: one for place, one in reached.items() if mappings_at[place[1]] > 1}
+    if not achieved:  # of a single mapping nothing is the best
         return None
+    unsure = {(p.mapping, p.batch_size or 0) for p in ran if p.achieved_status == "too_noisy"}
+    noisy = frozenset(unsure & achieved.keys())
+    mappings = tuple(sorted({mapping for mapping, _ in achieved}))
     sizes = tuple(sorted({size for _, size in achieved}))
-    ours = [p for p in rows if devices in p.chosen_among and p.strategy == DEFAULT_STRATEGY]
-    chosen = {p.batch_size or 0: p.mapping for p in ours}
+    ours = [p for p in choosing if devices in p.chosen_among and p.strategy == DEFAULT_STRATEGY]
+    chosen = {p.batch_size: p.mapping for p in ours if p.batch_size in sizes}
     return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, noisy, chosen)
 
 
 def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
-    achieved: dict[tuple[Any, ...], tuple[Number, str]] = {}
+    by_place: dict[tuple[Any, ...], list[Any]] = {}
     for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
-        key = (row.workload, optional_size(row.batch_size), mapping_of(row), detail(row, "loop"))
-        achieved.setdefault(key, (number(row, "achieved"), row.status))
+        by_place.setdefault(_place(row), []).append(row)
     for row in records(select(frame, suite=suite, quantity=quantity)):
-        place = row.workload, optional_size(row.batch_size), mapping_of(row)
         predicted = number(row, "predicted")
-        reached, status = achieved.get((*place, detail(row, "ran")), (None, "not_run"))
+        reached, status = _achieved([one for one in by_place.get(_place(row), ()) if _as_predicted(one, row)])
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
         loop = str(detail(row, "ran") or "")
         yield Prediction(
-            *place, row.backend, tuple(among), loop, predicted, reached, error, row.status, status
+            *_place(row), row.backend, tuple(among), loop, predicted, reached, error, row.status, status
         )
+
+
+def _place(row: Any) -> tuple[str, int | None, str]:
+    return row.workload, optional_size(row.batch_size), mapping_of(row)
+
+
+def _as_predicted(ran: Any, predicted: Any) -> bool:
+    """Whether a row of a validation or of a training was run as a prediction of the same mapping describes it."""
+    if ran.suite == "validation":
+        return bool(detail(ran, "loop") == detail(predicted, "ran"))
+    if detail(ran, "options") is None and detail(ran, "fusion") is None:
+        return True  # a stranger's, which does not say how it was run; every one of this program does
+    strategy = VALIDATED.get(predicted.backend)
+    more = any(value != 1 for value in (detail(predicted, "settings") or {}).values())  # cores, streams
+    return strategy is not None and not more and strategy.loop in _loops(ran)
+
+
+def _loops(ran: Any) -> tuple[Loop, ...]:
+    """What a training was run in; none where its options make it other than what any model describes."""
+    options = dict(detail(ran, "options") or {})
+    overlap, fusion = options.pop("overlap", 0), options.pop("fusion", Fusion.STEP)
+    simulated = ran.provenance == Provenance.SIMULATED
+    if options:
+        return ()
+    if overlap and fusion == Fusion.STEP:
+        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
+        return (Loop.OVERLAPPED,) if overlap == steps else ()
+    if not overlap and fusion == Fusion.STEP:  # without a word, as much as can be
+        unfused = detail(ran, "fusion") == Fusion.NONE  # as `validation_rows.under`
+        return (Loop.FUSED, Loop.STRICT) if unfused else (Loop.FUSED,)
+    return (Loop.STRICT,) if not overlap and fusion == Fusion.NONE else ()
+
+
+def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
+    """The median of what was run several times, with all that the intervals span, and its status."""
+    if not rows:
+        return None, "not_run"
+    status = "too_noisy" if any(row.status == "too_noisy" for row in rows) else "ok"
+    numbers = [number(row, "achieved") for row in rows]
+    if len(numbers) == 1:
+        return numbers[0], status
+    lows = [n.low for n in numbers if n.low is not None]
+    highs = [n.high for n in numbers if n.high is not None]
+    all_have = len(lows) == len(numbers)
+    pooled = Number(
+        "achieved",
+        float(np.median([n.value for n in numbers])),
+        numbers[0].unit,
+        weakest(*(n.provenance for n in numbers)),
+        f"median of {len(numbers)} runs",
+        min(lows) if all_have else None,
+        max(highs) if all_have else None,
+        merge_rows(numbers),
+    )
+    return pooled, status
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:

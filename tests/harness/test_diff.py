@@ -174,6 +174,12 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"null": True},
         {"parameters": {"depth": 3}},
         {"footprint_bytes": 2**20},
+        {"options": {"overlap": 16}},
+        {"options": {"replay_beside": True, "presampled_batches": 4}},
+        {"sharing": "owner"},
+        {"core": "plain", "process": "BW"},
+        {"iteration": {"agents": 8}},
+        {"nodes": 10, "use": "cells"},
     ],
 )
 def test_rows_of_other_parameters_are_other_quantities(details):
@@ -198,3 +204,86 @@ def test_what_cannot_be_compared_has_no_verdict_and_says_why():
 def test_provenance_is_the_weaker_one():
     (found,) = diff([row(provenance="simulated")], [row(provenance="modelled")])
     assert found.provenance == "modelled"
+
+
+def test_a_strict_run_is_one_whether_or_not_its_row_has_options():
+    (found,) = diff([row()], [row(details={"options": {}})])
+    assert found.key.parameters == ""
+
+
+COUNTED = {"samples": 0, "provenance": "simulated"}
+AT_A_CLOCK = {"cycles": 45, "clock_mhz": 285.0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"quantity": "cycles", "unit": "cycles"}, "worse"),
+        ({"unit": "s", "details": AT_A_CLOCK}, "worse"),
+        ({"quantity": "learner_inferences_per_s", "unit": "IPS", "details": AT_A_CLOCK}, "better"),
+        ({"quantity": "peak", "unit": "FLOP/s", "provenance": "modelled", "details": AT_A_CLOCK}, "better"),
+    ],
+)
+def test_what_is_counted_is_judged_by_its_values(fields, verdict):
+    (found,) = diff([row(1.0, **COUNTED | fields)], [row(1.02, **COUNTED | fields)])
+    assert (found.verdict, found.reason) == (verdict, "")
+    (found,) = diff([row(1.0, **COUNTED | fields)], [row(1.0, **COUNTED | fields)])
+    assert (found.verdict, found.reason) == ("no verdict", "the same in both runs")
+
+
+def test_what_follows_from_published_numbers_is_judged_also_from_0():
+    fields = {"samples": 0, "provenance": "modelled", "quantity": "as_printed", "unit": "1"}
+    (found,) = diff([row(0.0, **fields)], [row(1.0, **fields)])
+    assert (found.verdict, found.ratio) == ("better", None)
+
+
+@pytest.mark.parametrize("provenance", ["simulated", "modelled"])
+def test_what_is_calculated_from_measured_times_without_an_interval_gives_no_verdict(provenance):
+    fields = {"samples": 0, "provenance": provenance, "unit": "1/s", "details": {"service": {"insert_s": 1}}}
+    (found,) = diff([row(1.0, **fields)], [row(2.0, **fields)])
+    assert found.verdict == "no verdict"
+    assert "as measured times do" in found.reason
+
+
+def test_several_counts_that_nothing_tells_apart_give_no_verdict():
+    fields = COUNTED | {"unit": "cycles"}
+    (found,) = diff([row(1.0, **fields), row(3.0, **fields)], [row(9.0, **fields)])
+    assert found.verdict == "no verdict"
+    assert "several values" in found.reason
+
+
+@pytest.mark.parametrize(("after", "verdict"), [(4.0, "better"), (1.0, "worse"), (2.1, "no verdict")])
+def test_stored_intervals_judge_what_has_no_samples(after, verdict):
+    def stored(value):
+        fields = {"quantity": "throughput_ratio", "unit": "1", "samples": 0}
+        return row(value, low=0.95 * value, high=1.05 * value, **fields)
+
+    (found,) = diff([stored(2.0)], [stored(after)])
+    assert found.verdict == verdict
+    assert found.low == pytest.approx(after / 2 * 0.95 / 1.05)
+    assert found.high == pytest.approx(after / 2 * 1.05 / 0.95)
+
+
+def test_seeds_with_stored_intervals_are_judged_by_all_that_these_span():
+    fields = {"unit": "1/s", "samples": 0}
+    olds = [row(1.0, low=0.9, high=1.1, **fields), row(3.0, low=2.9, high=3.1, **fields)]
+    (found,) = diff(olds, [row(2.9, low=2.8, high=3.0, **fields)])
+    assert (found.verdict, found.low) == ("no verdict", pytest.approx(2.8 / 3.1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(-1000, -200, "better"), (-200, -1000, "worse"), (-200, -195, "no verdict"), (-100, 50, "better")],
+)
+def test_returns_below_0_are_judged_by_their_difference(before, after, verdict):
+    fields = {"quantity": "evaluation_return", "unit": "1"}
+    (found,) = diff([row(before, **fields)], [row(after, **fields)])
+    assert (found.verdict, found.ratio, found.low) == (verdict, None, None)
+    assert bool(found.reason) == (verdict == "no verdict")
+
+
+def test_wide_returns_below_0_give_no_verdict():
+    fields = {"quantity": "evaluation_return", "unit": "1", "spread": 0.5, "samples": 6}
+    (found,) = diff([row(-200, **fields)], [row(-150, **fields)])
+    assert found.verdict == "no verdict"
+    assert "difference" in found.reason

@@ -14,7 +14,7 @@ from harness.mapping import DEFAULT_STRATEGY
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.report import export, plots, reading, site, tables
-from harness.report.content import Content
+from harness.report.content import Content, Prediction
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
 from harness.store import Store
@@ -145,6 +145,75 @@ def test_heat_maps_keep_what_is_simulated_apart_and_mark_it(tmp_path: Path) -> N
     assert both.achieved["native-native-cpu", 256].value == 195, "not the overlapped loop's"
     assert MARKS[Provenance.SIMULATED] not in plots.heat_map(here)
     assert plots.heat_map(both).count(f"289 {MARKS[Provenance.SIMULATED]}★◇") == 1
+
+
+RAN = {"mapping": "native-native-cpu", "fusion": "step"}
+
+
+def beside_runs(folder: Path, strategy: str, *runs: Measurement) -> Prediction:
+    """The prediction of a strategy beside training runs."""
+    made = predicted(100.0, backend=strategy, details={"mapping": RAN["mapping"], "settings": {}})
+    (found,) = tables.predictions(frame_of(folder, *runs, made))
+    return found
+
+
+def test_a_prediction_is_beside_the_median_of_all_seeds_and_never_beside_other_options(
+    tmp_path: Path,
+) -> None:
+    other = trained(900.0, details=RAN | {"options": {"overlap": 16}, "seed": 0})
+    seeds = [
+        trained(rate, details=RAN | {"options": {}, "seed": seed}) for seed, rate in enumerate((90, 120, 110))
+    ]
+    found = beside_runs(tmp_path, DEFAULT_STRATEGY, other, *seeds)
+    assert found.achieved is not None
+    assert (found.achieved.value, found.achieved.rows) == (110, (1, 2, 3))
+    assert (found.achieved.low, found.achieved.high) == (pytest.approx(89.1), pytest.approx(121.2))
+    assert (found.error and found.error.value) == pytest.approx(100 * (100 / 110 - 1))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "details", "paired"),
+    [
+        (DEFAULT_STRATEGY, {"options": {}}, True),
+        (DEFAULT_STRATEGY, {"options": {"fusion": "step"}}, True),
+        (DEFAULT_STRATEGY, {"options": {"fusion": "none"}, "fusion": "none"}, False),
+        (DEFAULT_STRATEGY, {"options": {"replay_beside": True, "presampled_batches": 4}}, False),
+        (DEFAULT_STRATEGY, {"options": {"threads": 2}}, False),
+        ("primitive-sum", {"options": {}}, False),
+        ("primitive-sum", {"options": {"fusion": "none"}, "fusion": "none"}, True),
+        ("primitive-sum", {"options": {}, "fusion": "none"}, True),
+        ("map-tpds23", {"options": {}}, False),
+        ("map-tpds23", {"options": {"overlap": 32}}, True),
+        ("map-tpds23", {"options": {"overlap": 16}}, False),
+        ("unheard-of", {"options": {}}, False),
+    ],
+)
+def test_a_prediction_is_beside_runs_of_its_loop_and_options(
+    strategy: str, details: dict[str, Any], paired: bool, tmp_path: Path
+) -> None:
+    found = beside_runs(tmp_path, strategy, trained(100.0, details=RAN | details))
+    assert (found.achieved is not None, found.achieved_status) == (paired, "ok" if paired else "not_run")
+
+
+def own_training(mapping: str, rate: float, size: int) -> Iterator[Measurement]:
+    """A training of its own as `placerl run` stores it, and its prediction."""
+    details = {"mapping": mapping, "fusion": "step", "options": {}}
+    yield trained(rate, size, details=details)
+    yield predicted(rate, size, backend=DEFAULT_STRATEGY, details={"mapping": mapping})
+
+
+def test_a_heat_map_has_no_best_of_a_single_run_nor_of_trainings_beside_a_validation(tmp_path: Path) -> None:
+    single = own_training("native-native-cpu", 900.0, 32)
+    (here, _) = tables.heat_maps(tables.predictions(frame_of(tmp_path, *with_simulation(), *single)))
+    assert (here.loop, here.batch_sizes) == ("fused", (256,))
+    assert {size for _, size in here.achieved} == {256}
+
+
+def test_trainings_of_several_mappings_have_a_heat_map_where_no_validation_has(tmp_path: Path) -> None:
+    places = (("native-native-cpu", 32), ("torch-native-cpu", 32), ("torch-native-cpu", 256))
+    rows = [row for mapping, size in places for row in own_training(mapping, 100.0 + len(mapping), size)]
+    (found,) = tables.heat_maps(tables.predictions(frame_of(tmp_path, *rows)))
+    assert (found.loop, found.batch_sizes, found.best(32)) == ("", (32,), "native-native-cpu")
 
 
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
