@@ -5,6 +5,7 @@ A cell is the unit of resumption: what finished is never repeated, whatever happ
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, takewhile
 
 from harness import (
@@ -36,7 +37,7 @@ from harness.progress import Report, part
 from harness.provenance import Provenance
 from harness.runtime.options import STRICT, Options
 from harness.store import Measurement, Run
-from harness.tiers import Tier
+from harness.tiers import TIERS, Tier
 from harness.training_run import Extent
 from harness.workload import Workload
 
@@ -61,6 +62,7 @@ class Cell:
         baselines: whose environments it needs.
         stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
         provenance: of what it would have told, for the row of its failure.
+        needs: keys of the cells whose rows it cannot do without, which stand before it in a plan.
     """
 
     key: str
@@ -70,6 +72,7 @@ class Cell:
     baselines: tuple[str, ...] = ()
     stale: Callable[[Run], bool] = lambda run: False
     provenance: Provenance = Provenance.MEASURED
+    needs: tuple[str, ...] = ()
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
@@ -78,7 +81,11 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return profiling.profile(item, batch_size, tier.profile_s, report)
 
-    return Cell(f"profile/{item.name}/{batch_size}", tier.profile_s, measure, item.name)
+    return Cell(_profile_key(item, batch_size), tier.profile_s, measure, item.name)
+
+
+def _profile_key(item: Workload, batch_size: int) -> str:
+    return f"profile/{item.name}/{batch_size}"
 
 
 def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -131,8 +138,18 @@ def prediction_cell(item: Workload, batch_size: int) -> Cell:
         table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
         return predicting.measurements(item, batch_size, table, platform_model.this_machine())
 
-    key = f"prediction/{item.name}/{batch_size}"
-    return Cell(key, 0, measure, item.name, provenance=Provenance.MODELLED)
+    return Cell(
+        _prediction_key(item, batch_size),
+        0,
+        measure,
+        item.name,
+        provenance=Provenance.MODELLED,
+        needs=(_profile_key(item, batch_size),),
+    )
+
+
+def _prediction_key(item: Workload, batch_size: int) -> str:
+    return f"prediction/{item.name}/{batch_size}"
 
 
 def roofs_cell() -> Cell:
@@ -163,7 +180,8 @@ def run_cell(
     def cut_short(run: Run) -> bool:
         return any(row.status == "failed" for row in rows_of(run, cell))
 
-    cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short)
+    needs = () if mapping else (_prediction_key(item, batch_size),)
+    cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short, needs=needs)
     return cell
 
 
@@ -201,7 +219,8 @@ def compare_cell(
 
     part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
     key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
-    return Cell(key, tier.compare_s, measure, item.name, (baseline,))
+    needs = (_prediction_key(item, size),)
+    return Cell(key, tier.compare_s, measure, item.name, (baseline,), needs=needs)
 
 
 def claim_cell(key: str, tier: Tier) -> Cell:
@@ -290,10 +309,11 @@ def plan(tier: Tier) -> list[Cell]:
             cells += [simulated_replay_cell(item, size, SIMULATED_DEVICE) for size in sorted(more - sizes)]
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
-        cells += [compare_cell(item, baseline, tier) for baseline in tier.baselines]
+        baselines = tier.compared_with(item.algorithm.name)
+        cells += [compare_cell(item, baseline, tier) for baseline in baselines]
         cells += [
             compare_cell(item, baseline, tier, batch_size, environment=False)
-            for baseline in tier.baselines
+            for baseline in baselines
             if ALONE.get(item.name) == baseline
             for batch_size in item.training.batch_sizes
         ]
@@ -307,14 +327,31 @@ def plan(tier: Tier) -> list[Cell]:
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
-    """The cells whose rows any of the claims reads, and the predictions that name the mapping of a run among them."""
-    wanted = [cell for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)]
-    trains = any(cell.key.startswith(("run/", "compare/")) for cell in wanted)
-    return [
-        cell
-        for cell in cells
-        if cell in wanted or (trains and cell.key.startswith(("profile/", "prediction/")))
-    ]
+    """The cells whose rows any of the claims reads, and those that they need: a run the prediction of its mapping."""
+    keys = {cell.key for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)}
+    for cell in reversed(cells):  # what a cell needs stands before it
+        if cell.key in keys:
+            keys.update(cell.needs)
+    return [cell for cell in cells if cell.key in keys]
+
+
+def tier_for(claim: Claim, at_least: str) -> str:
+    """The first tier, from the one of that name on, that measures anything for a claim; that one if none does.
+
+    Args:
+        claim: what is to be measured for.
+        at_least: a tier's name; another one counts as the first tier's.
+    """
+    names = list(TIERS)
+    first = at_least if at_least in TIERS else names[0]
+    later = names[names.index(first) :]
+    return next((name for name in later if any(map(claim.needs_cell, _keys(name)))), first)
+
+
+@cache
+def _keys(tier_name: str) -> tuple[str, ...]:
+    """Keys of a tier's plan: one report asks for them once a claim."""
+    return tuple(cell.key for cell in plan(TIERS[tier_name]))
 
 
 def finished(run: Run, cell: Cell) -> bool:

@@ -22,7 +22,7 @@ class Tier:
         compare_s: budget of one comparison with one baseline, seconds.
         seeds: training runs a workload.
         validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
-        baselines: what each workload is compared with.
+        baselines: what each workload is compared with, as far as they train it (`compared_with`).
         own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
         simulated_replay_sizes: batch sizes at which the replay of the simulated device is profiled beside the others.
     """
@@ -39,7 +39,14 @@ class Tier:
     own_batch_sizes: bool = False
     simulated_replay_sizes: tuple[int, ...] = ()
 
+    def compared_with(self, algorithm: str) -> tuple[str, ...]:
+        """The baselines that train an algorithm; of those without an entry in `TRAINED` it is asked when they run."""
+        return tuple(name for name in self.baselines if algorithm in TRAINED.get(name, (algorithm,)))
 
+
+TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
+"""Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
+RLLIB = tuple(TRAINED)
 SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
 BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 
@@ -65,7 +72,7 @@ TIERS = {
             compare_s=120,
             seeds=3,
             validate_s=90,
-            baselines=("sb3", "rllib"),
+            baselines=("sb3", *RLLIB),
         ),
         Tier(
             "full",
@@ -76,7 +83,7 @@ TIERS = {
             compare_s=600,
             seeds=5,
             validate_s=600,
-            baselines=("sb3", "rllib"),
+            baselines=("sb3", *RLLIB),
             own_batch_sizes=True,
         ),
     )

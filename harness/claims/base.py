@@ -8,6 +8,7 @@ missing.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pandas as pd
@@ -73,8 +74,6 @@ def among_themselves(
 
 
 Check = Callable[[pd.DataFrame], Finding]
-NOTHING = "nothing"
-"""What a claim needs whose check reads no rows."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,8 @@ class Claim:
         published: the numbers it gives; empty where only a lost figure or table showed them.
         needs: what a run must have measured for the check.
         check: the verdict's code; None where this project cannot make those rows yet.
-        reads: what the cells whose rows the check reads begin with ("claim/FIX-F7", "profile/"); None for every
-            cell but other claims' experiments, or for none where there is no check or it needs `NOTHING`.
+        reads: what the keys of the cells begin with whose rows the check reads, or those rows are made of
+            ("claim/FIX-F7", "profile"); `*` stands for anything ("compare/*/sb3").
         commands: what measures what it needs, where that is not `placerl reproduce --only KEY`.
         everywhere: whether the check reads the rows of every machine of a store, not of one alone.
     """
@@ -100,7 +99,7 @@ class Claim:
     published: tuple[Number, ...]
     needs: str
     check: Check | None = None
-    reads: tuple[str, ...] | None = None
+    reads: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     everywhere: bool = False
 
@@ -111,11 +110,7 @@ class Claim:
 
     def needs_cell(self, key: str) -> bool:
         """Whether the check reads rows of the cell of that key."""
-        if self.reads is None:
-            if self.check is None or self.needs == NOTHING:
-                return False
-            return not key.startswith("claim/") or f"{key}/".startswith(f"claim/{self.key}/")
-        return any(f"{key}/".startswith(f"{beginning.rstrip('/')}/") for beginning in self.reads)
+        return any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
         """The verdict from the rows of a run (the columns of `Store.frame()`)."""

@@ -8,6 +8,8 @@ from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number
 
 RATIO = "throughput_ratio"
+RLLIB = ("rllib", "rllib_2_6_3")
+"""RLlib's lines: the last one that has DDPG stands beside the newest."""
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,6 @@ CLAIMS = (
         ),
         "nothing",
         fpga_cells.check("FIX-T1"),
-        reads=(),
     ),
     Claim(
         "FIX-T1-adam",
@@ -197,7 +196,6 @@ CLAIMS = (
         tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP")),
         "nothing",
         fpga_cells.check("FIX-T1-adam"),
-        reads=(),
     ),
     Claim(
         "FIX-T2",
@@ -290,7 +288,6 @@ CLAIMS = (
         from_text("FIX.hopper_action"),
         "Gymnasium's Hopper-v5",
         fixar_sizes.hopper_actions,
-        reads=(),
     ),
     Claim(
         "FIX-VI-B-sizes",
@@ -305,6 +302,5 @@ CLAIMS = (
         ),
         "Gymnasium's HalfCheetah-v5, Hopper-v5 and Swimmer-v5",
         fixar_sizes.environment_sizes,
-        reads=(),
     ),
 )

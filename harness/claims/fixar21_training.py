@@ -22,7 +22,7 @@ from harness.provenance import Provenance
 ACCELERATOR = "the fixed-point accelerator (simulated)"
 NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
-NEEDS_GPU_STEPS = "the same steps in floats on a CUDA device, which no experiment times yet"
+NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
 TRAINS = 0.8
@@ -255,7 +255,7 @@ def accelerator(frame: pd.DataFrame) -> Finding:
         for name, rows in simulated_rates(frame).items()
         for size, row in sorted(rows.items())
     ]
-    lacking = [NEEDS_GPU_STEPS, "watts of both"]
+    lacking = [NEEDS_GPU_STEPS, "power counters of both (a simulated array has none)"]
     if not simulated:
         lacking.insert(0, ACCELERATOR)
     return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))

@@ -11,7 +11,10 @@ from harness.provenance import Provenance
 
 FPGA_AND_GPU = "a CUDA device and FPGA primitives (simulated)"
 RLLIB_BESIDE = f"the baseline RLlib beside MAP's mappings, {FPGA_AND_GPU}"
-NEEDS_WATTS = f"watts of every device and of RLlib, {FPGA_AND_GPU}; no comparison reads RLlib's watts yet"
+NEEDS_WATTS = (
+    "power counters that can be read (RAPL of the processor, NVML of a CUDA device; a simulated FPGA has none), and "
+    "RLlib's watts beside them: runs read the counters, comparisons with RLlib do not"
+)
 BYTES_A_NODE = 4  # a priority of 32 bits
 
 

@@ -7,14 +7,18 @@ import pandas as pd
 
 from harness.claims import published
 from harness.claims.base import Finding, Outcome
+from harness.claims.comparisons import RLLIB, gains, gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_cell, from_text, merge_rows, ratio, shortfall
+from harness.compare import Part, label
 from harness.provenance import Provenance
 
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 TABLE_5, GAIN_ROW = "map_table_5", "{} mapping: speed-up of the optimal one"
 NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
-RLLIB = ("rllib", "rllib_2_6_3")
+BESIDE_RLLIB = tuple(f"compare/*/{line}" for line in RLLIB)
+CARTPOLE = ("cartpole-dqn", "cartpole-ddpg")
+ALONE = tuple(f"compare/{name}/{label(line, Part.LEARNER_AND_REPLAY)}" for name in CARTPOLE for line in RLLIB)
 NEEDS_RLLIB_ON_GPU = "the baseline RLlib beside a mapping with a learner on a CUDA device (`placerl compare`)"
 NEEDS_ALONE = "CartPole's learner and replay alone beside RLlib's (`placerl compare cartpole-ddpg --alone`)"
 
@@ -128,8 +132,6 @@ def _best_over_worst(frame: pd.DataFrame) -> list[Number]:
 
 def rllib(frame: pd.DataFrame) -> Finding:
     """MAP Fig. 14: gain over RLlib where both have a GPU; the FPGA, which is simulated, is in no comparison."""
-    from harness.claims.comparisons import gains, gains_on_gpu
-
     found = gains_on_gpu(frame, *RLLIB)
     if not found:
         ours = tuple(gain.ratio for name in RLLIB for gain in gains(frame, name))
@@ -146,11 +148,9 @@ def rllib(frame: pd.DataFrame) -> Finding:
 
 def rllib_cartpole(frame: pd.DataFrame) -> Finding:
     """MAP VII-E: the largest gain over RLlib, CartPole's, from learner and replay alone on this machine's CPU."""
-    from harness.claims.comparisons import gains
-    from harness.compare import Part, label
-
     # Of the two lines, 2.6.3 alone has MAP's algorithm for CartPole, DDPG.
-    found = [gain for line in RLLIB for gain in gains(frame, label(line, Part.LEARNER_AND_REPLAY))]
+    cartpole = frame[frame["workload"].isin(CARTPOLE)]
+    found = [gain for line in RLLIB for gain in gains(cartpole, label(line, Part.LEARNER_AND_REPLAY))]
     if not found:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ALONE)
     ours = tuple(gain.ratio for gain in found)

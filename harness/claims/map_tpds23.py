@@ -126,7 +126,7 @@ CLAIMS = (
         (),
         "a CUDA device",
         devices.gpu_constant,
-        devices.reads("hopper-ddpg"),
+        ("profile/hopper-ddpg",),
     ),
     Claim(
         "MAP-F12-linear",
@@ -158,6 +158,7 @@ CLAIMS = (
         (),
         map_threads.NEEDS,
         map_threads.threads_in_a_call,
+        ("claim/MAP-F12-threads",),
     ),
     Claim(
         "MAP-F13",
@@ -176,6 +177,7 @@ CLAIMS = (
         from_text("MAP.hopper_learner_on_gpu_above", "MAP.hopper_replay_on_fpga_at"),
         "Hopper's learner and sum tree profiled at a batch size between those",
         map_throughput.replay_hidden,
+        ("profile/hopper-ddpg",),
     ),
     Claim(
         "MAP-F13-CartPole",
@@ -194,6 +196,7 @@ CLAIMS = (
         from_text("MAP.shared_gpu_loss"),
         "a CUDA device",
         map_throughput.shared_gpu,
+        ("validation",),
         commands=("placerl validate --tier quick", "placerl report"),
     ),
     Claim(
@@ -237,7 +240,6 @@ CLAIMS = (
         ),
         "nothing",
         fpga_cells.check("MAP-T6-cells"),
-        reads=(),
     ),
     Claim(
         "MAP-F14",
@@ -246,7 +248,7 @@ CLAIMS = (
         from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"),
         map_throughput.NEEDS_RLLIB_ON_GPU,
         map_throughput.rllib,
-        ("compare/",),
+        map_throughput.BESIDE_RLLIB,
     ),
     Claim(
         "MAP-F14-CartPole",
@@ -255,7 +257,7 @@ CLAIMS = (
         from_text("MAP.rllib_speedup_high"),
         map_throughput.NEEDS_ALONE,
         map_throughput.rllib_cartpole,
-        ("compare/cartpole-dqn", "compare/cartpole-ddpg"),
+        map_throughput.ALONE,
         commands=(
             "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
             "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
@@ -285,6 +287,6 @@ CLAIMS = (
         from_text("MAP.power_efficiency_gain"),
         map_tables.NEEDS_WATTS,
         map_tables.table_7,
-        ("run/",),
+        ("run",),
     ),
 )

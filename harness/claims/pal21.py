@@ -4,8 +4,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from harness import adapters
 from harness.claims import pal_cores
 from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.comparisons import RLLIB
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
 from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, order_of_gains, plugged_in, two_locks
@@ -167,7 +169,7 @@ CLAIMS = (
         from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high"),
         pal_cores.NEEDS_CONVERGENCE,
         pal_cores.convergence,
-        ("compare/",),
+        tuple(f"compare/*/{line}" for line in RLLIB),
     ),
     Claim(
         "PAL-F9",
@@ -176,6 +178,7 @@ CLAIMS = (
         from_text("PAL.tree_speedup_low"),
         NEEDS_FANOUTS,
         k_ary_speed,
+        ("claim/PAL-F9",),
     ),
     Claim(
         "PAL-F9-locks",
@@ -184,6 +187,7 @@ CLAIMS = (
         from_text("PAL.threads", "PAL.tree_speedup_low"),
         NEEDS_LOCKS,
         two_locks,
+        ("claim/PAL-F9-locks",),
     ),
     Claim(
         "PAL-F9-fanout",
@@ -192,6 +196,7 @@ CLAIMS = (
         from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k"),
         NEEDS_FANOUTS,
         best_fanout,
+        ("claim/PAL-F9",),
     ),
     Claim(
         "PAL-F10",
@@ -209,6 +214,7 @@ CLAIMS = (
         from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high"),
         NEEDS_ADAPTERS,
         plugged_in,
+        (adapters.SUITE,),
         commands=("make bench-adapters", "placerl report"),
     ),
     Claim(
@@ -218,6 +224,7 @@ CLAIMS = (
         (),
         NEEDS_ADAPTERS,
         order_of_gains,
+        (adapters.SUITE,),
         commands=("make bench-adapters", "placerl report"),
     ),
     Claim(
@@ -244,5 +251,6 @@ CLAIMS = (
         from_text("PAL.aligned_layout_gain"),
         NEEDS_LAYOUTS,
         layout_gain,
+        ("claim/PAL-VI-H-layout",),
     ),
 )

@@ -6,6 +6,7 @@ import pandas as pd
 
 from harness import core_scaling
 from harness.claims.base import Finding, Outcome
+from harness.claims.comparisons import RLLIB, gains
 from harness.claims.evidence import detail, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio, shortfall
 from harness.core_scaling import COLLECTION, CONSUMPTION, TRAINING
@@ -14,7 +15,8 @@ from harness.provenance import Provenance
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 NEEDS_CONVERGENCE = (
-    "returns over time beside RLlib's over numbers of cores, which no experiment makes yet, and a CUDA device"
+    "a CUDA device; returns over wall time beside RLlib's, on several numbers of cores: comparisons with RLlib give "
+    "throughput on one core, `placerl learn` returns by environment steps"
 )
 LINEAR = 0.8
 """Cores count as used in proportion where they bring at least this share of what each core of one alone does."""
@@ -46,12 +48,7 @@ def _found(frame: pd.DataFrame, workload: str, cores: int) -> Allocation:
 
 def convergence(frame: pd.DataFrame) -> Finding:
     """PAL Fig. 8: of faster convergence than RLlib, the throughput beside it."""
-    rows = select(frame, suite="compare", quantity="throughput_ratio")
-    ours = tuple(
-        number(row, f"{row.workload}: gradient steps a second over RLlib's")
-        for row in records(rows)
-        if detail(row, "baseline") == "rllib"
-    )
+    ours = tuple(gain.ratio for line in RLLIB for gain in gains(frame, line))
     return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CONVERGENCE)
 
 

@@ -4,11 +4,12 @@ import pandas as pd
 
 from harness.claims import devices, pearl24_runs, relaxed_reward
 from harness.claims import pearl24_portability as checks
-from harness.claims.base import NOTHING, Claim, Finding, Outcome
-from harness.claims.comparisons import gains
+from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.comparisons import RLLIB, gains
 from harness.claims.number import from_text
 
-LIBRARIES = ("sb3", "rllib")
+LIBRARIES = ("sb3", *RLLIB)
+BESIDE_LIBRARIES = tuple(f"compare/*/{name}" for name in LIBRARIES)
 
 
 def libraries(frame: pd.DataFrame) -> Finding:
@@ -53,6 +54,7 @@ CLAIMS = (
         from_text("PRL.small_batch", "PRL.large_batch"),
         checks.NEEDS_MAPPINGS,
         checks.composition,
+        ("validation",),
         commands=checks.VALIDATE,
     ),
     Claim(
@@ -73,6 +75,7 @@ CLAIMS = (
         ),
         "the baseline Stable-Baselines3 or RLlib beside this project",
         libraries,
+        BESIDE_LIBRARIES,
     ),
     Claim(
         "PRL-T3-same-hardware",
@@ -81,6 +84,7 @@ CLAIMS = (
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
         "a CUDA device, the baselines RLlib and SB3",
         checks.same_hardware,
+        BESIDE_LIBRARIES,
     ),
     Claim(
         "PRL-T3-reallocation",
@@ -89,7 +93,7 @@ CLAIMS = (
         from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high"),
         pearl24_runs.NEEDS_REALLOCATION,
         pearl24_runs.reallocation,
-        ("run/",),
+        ("run/*/seed*/*",),  # under options: a tier's own runs have none
         commands=pearl24_runs.REALLOCATION,
     ),
     Claim(
@@ -99,6 +103,7 @@ CLAIMS = (
         from_text("PRL.library_device_portability"),
         checks.NEEDS_MAPPINGS,
         checks.over_devices,
+        ("validation", *BESIDE_LIBRARIES),
         commands=checks.VALIDATE,
     ),
     Claim(
@@ -108,6 +113,7 @@ CLAIMS = (
         from_text("PRL.portability_gain"),
         checks.NEEDS_PLATFORMS,
         checks.over_platforms,
+        ("compare",),
         commands=checks.MERGE,
         everywhere=True,
     ),
@@ -126,7 +132,7 @@ CLAIMS = (
         "6.5, Table 4",
         "Dozens of lines of user code, code divergence near 0 between platforms",
         from_text("PRL.code_divergence"),
-        NOTHING,
+        "nothing",
         checks.user_code,
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.base import Finding, Outcome
-from harness.claims.comparisons import gains_on_gpu
+from harness.claims.comparisons import RLLIB, gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.mapping.metrics import code_divergence, experiences_per_s, portability
@@ -88,7 +88,7 @@ def composition(frame: pd.DataFrame) -> Finding:
 
 def same_hardware(frame: pd.DataFrame) -> Finding:
     """PRL 6.4: gain over the libraries where both use the same CPU and GPU."""
-    found = gains_on_gpu(frame, "sb3", "rllib")
+    found = gains_on_gpu(frame, "sb3", *RLLIB)
     if not found:
         return Finding(
             Outcome.NOT_RUN, needs="a CUDA device; SB3 or RLlib beside a mapping with a learner on it"

@@ -65,7 +65,12 @@ def reallocation(frame: pd.DataFrame) -> Finding:
 def _peak(frame: pd.DataFrame) -> Number | None:
     """Of the FPGA's systolic core and of one core of the processor; None where either is not known."""
     rows = records(select(frame, quantity="peak", unit="FLOP/s"))
-    board = [row for row in rows if row.backend == "fpga" and detail(row, "primitives") == "learner"]
+    board = [
+        row
+        for row in rows
+        if (row.suite, row.workload, row.backend) == ("validation", WORKLOAD, "fpga")
+        and detail(row, "primitives") == "learner.step"
+    ]
     core = [row for row in rows if row.device == "cpu" and row.provenance == Provenance.MEASURED]
     if not board or not core:
         return None

@@ -193,7 +193,8 @@ def platforms(frame: pd.DataFrame) -> Finding:
             timed.append(item)
             ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
             over_gpu.append(_gain(benchmark, iteration, item, "CPU and GPU"))
-    stand_ins = [gain.ratio for gain in gains(frame, "sb3") if "-ppo" in gain.ratio.quantity]
+    mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
+    stand_ins = [gain.ratio for gain in gains(mine, "sb3")]
     explanation = (
         "Stable-Baselines3's PPO stands in for OpenAI Baselines and Spinning Up."
         if stand_ins

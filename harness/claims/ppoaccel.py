@@ -72,7 +72,6 @@ CLAIMS = (
         ),
         "nothing",
         fpga_cells.check("PPO-T1-cells"),
-        reads=(),
     ),
     Claim(
         "PPO-T2",
@@ -81,7 +80,7 @@ CLAIMS = (
         from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high"),
         f"{ppo_iterations.NEEDS}; {ppo_iterations.NEEDS_CUDA}",
         ppo_iterations.platforms,
-        (*ITERATIONS, "compare/hopper-ppo", "compare/humanoid-ppo"),
+        (*ITERATIONS, "compare/hopper-ppo/sb3", "compare/humanoid-ppo/sb3"),
     ),
     Claim(
         "PPO-T2-CPU",
@@ -183,7 +182,6 @@ CLAIMS = (
         ppo_factors.NEEDS_NETWORKS,
         ppo_factors.shared_networks_train_faster,
         ("claim/PPO-5.3.1-shared",),
-        commands=("placerl reproduce --only PPO-5.3.1-shared --tier standard",),
     ),
     Claim(
         "PPO-5.3.1-environment",
@@ -193,7 +191,6 @@ CLAIMS = (
         ppo_factors.NEEDS_STEPS,
         ppo_factors.environment_step,
         ("claim/PPO-5.3.1-environment",),
-        commands=("placerl reproduce --only PPO-5.3.1-environment --tier standard",),
     ),
     Claim(
         "PPO-3.1",
@@ -220,7 +217,6 @@ CLAIMS = (
         f"{ppo_iterations.NEEDS}; {ppo_iterations.NEEDS_CUDA}",
         ppo_iterations.pong_times,
         ("claim/PPO-T2/pong",),
-        commands=("placerl reproduce --only PPO-F11 --tier standard",),
     ),
     Claim(
         "PPO-F12",
@@ -276,6 +272,7 @@ CLAIMS = (
         "2.4",
         "Launches and synchronisation take most of a small PPO training on a GPU",
         from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn"),
-        "a CUDA device, and a trace of its kernels",
+        "a CUDA device, and an experiment that traces launches, synchronisation and kernels of training on it, which "
+        "this project lacks",
     ),
 )

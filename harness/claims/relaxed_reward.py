@@ -22,7 +22,8 @@ from harness.relaxed_training import Experiment
 
 NEEDS_PRESAMPLED = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
 NEEDS_CONVERGENCE = (
-    "learning curves to convergence beside RLlib and SB3, several seeds: no experiment makes them yet"
+    "returns over wall time to convergence beside RLlib's and SB3's, several seeds: claim/PRL-F9 trains without them, "
+    "`placerl learn` gives returns by environment steps"
 )
 NO_LOSS = 0.9
 """A curve whose share's whole interval is at least this loses nothing that a plot would show."""

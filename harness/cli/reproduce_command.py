@@ -21,6 +21,7 @@ from harness.cli.common import (
     store_path,
     write_report,
 )
+from harness.machine import Machine
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.revision import revision
@@ -68,47 +69,63 @@ def reproduce_command(
 def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
     """Prints the plan; writes nothing."""
     here = machine.describe(measure_links=False)
-    finished: set[str] = set()
+    done: set[str] = set()
     path = store_path(results)
     if path.exists() and not fresh:
         with Store.open(path, read_only=True) as store:
-            identity = (tier.name, revision(), here.fingerprint)
-            runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
-            if runs:
-                opened = Run(store, runs[-1])
-                finished = {cell.key for cell in cells if reproduce.finished(opened, cell)}
+            done = _finished(store, tier, cells, here)
     if as_json:
         print_json(
             {
                 "cells": [
-                    {"key": c.key, "estimate_s": c.estimate_s, "finished": c.key in finished} for c in cells
+                    {"key": c.key, "estimate_s": c.estimate_s, "finished": c.key in done} for c in cells
                 ],
-                "to_go_s": plan_table.to_go_s(cells, finished),
+                "to_go_s": plan_table.to_go_s(cells, done),
                 "left_out": list(plan_table.left_out(here)),
             }
         )
         return
-    plan_table.show_plan(out, tier, cells, finished)
+    _print_plan(out, tier, cells, done, here)
+
+
+def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set[str]:
+    """Keys of the cells that this machine's last run of this revision and tier holds."""
+    identity = (tier.name, revision(), here.fingerprint)
+    runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
+    if not runs:
+        return set()
+    opened = Run(store, runs[-1])
+    return {cell.key for cell in cells if reproduce.finished(opened, cell)}
+
+
+def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
+    """The plan, its time, and what this machine cannot run."""
+    plan_table.show_plan(console, tier, cells, done)
     for line in plan_table.left_out(here):
-        out.print(f"Left out here: {line}", markup=False, soft_wrap=True)
+        console.print(f"Left out here: {line}", markup=False, soft_wrap=True)
 
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
     opened = begin(results, tier, fresh)
-    console = Console(stderr=True)
-    plan_table.show_plan(console, tier, cells, {c.key for c in cells if reproduce.finished(opened, c)})
-    for line in plan_table.left_out(machine.Machine(**opened.record.machine)):
-        console.print(f"Left out here: {line}", markup=False, soft_wrap=True)
+    done = {cell.key for cell in cells if reproduce.finished(opened, cell)}
+    _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report:
         reproduce.execute(opened, cells, report)
     return [cell.key for cell in cells if not reproduce.finished(opened, cell)]
 
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
-    """Measures on the machines of a Ray cluster; the keys of the cells that failed."""
+    """Measures on the machines of a Ray cluster; the keys of the cells that failed.
+
+    The plan is told as this machine would carry it out: which others there are shows when they are asked.
+    """
     with cluster_extra(address):
         from harness.cluster import cells as on_cluster
         from harness.cluster.connection import connected
-    with connected(address), Store.open(store_path(results)) as store, bar("reproduce") as report:
-        return on_cluster.execute(store, tier, cells, report, fresh=fresh)
+    here = machine.describe(measure_links=False)
+    with connected(address), Store.open(store_path(results)) as store:
+        done = set() if fresh else _finished(store, tier, cells, here)
+        _print_plan(Console(stderr=True), tier, cells, done, here)
+        with bar("reproduce") as report:
+            return on_cluster.execute(store, tier, cells, report, fresh=fresh)

@@ -1,4 +1,5 @@
 import dis
+import re
 import signal
 import subprocess
 import sys
@@ -8,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import claims, ppo_iterations, reproduce, simulated_profile, workload
+from harness import claims, ppo_iterations, reproduce, simulated_profile, starting, workload
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
 from harness.provenance import Provenance
 from harness.reproduce import Cell
 from harness.store import Run, Store
-from harness.tiers import TIERS, Tier
+from harness.tiers import RLLIB, TIERS, TRAINED, Tier
 
 MACHINE = {"fingerprint": "here"}
 TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, run_s=1, compare_s=1, seeds=2)
@@ -74,8 +75,80 @@ def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
         "MAP-T5",
     }
     assert keys("MAP-T5") == ["claim/MAP-T5"]
+    assert keys("PAL-F9") == ["claim/PAL-F9", "claim/PAL-F9-locks"]
+    assert keys("PAL-F9-fanout") == ["claim/PAL-F9"]
+    assert keys("PAL-F9-locks") == ["claim/PAL-F9-locks"]
+    assert keys("PAL-VI-H-layout") == ["claim/PAL-VI-H-layout"]
+    assert keys("MAP-F12-threads") == ["claim/MAP-F12-threads"]
+    assert keys("MAP-F13-hidden") == [f"profile/hopper-ddpg/{size}" for size in (32, 256, 2048)]
+    for none in ("MAP-T6", "PPO-T1", "PPO-2.4", "PRL-T4", "PAL-F11", "PRL-T3-reallocation"):
+        assert keys(none) == [], none
     with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
         keys("FOX")
+
+
+def test_a_run_brings_the_prediction_that_names_its_mapping_and_no_other() -> None:
+    cells = [cell for cell in reproduce.plan(TIERS["quick"]) if "hopper" in cell.key]
+    (chosen,) = (cell.key for cell in cells if cell.key.startswith("run/"))
+    size = chosen.split("/")[2]
+    before = [f"profile/hopper-ddpg/{size}", f"prediction/hopper-ddpg/{size}"]
+    assert [cell.key for cell in reproduce.needed(cells, claims.claims("MAP-T7"))] == [*before, chosen]
+    assert [cell.key for cell in reproduce.needed(cells, claims.claims("PRL-T3-same-hardware"))] == [
+        *before,
+        "compare/hopper-ddpg/sb3",
+    ]
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_what_a_cell_needs_stands_before_it(name: str) -> None:
+    seen: set[str] = set()
+    for cell in reproduce.plan(TIERS[name]):
+        assert seen.issuperset(cell.needs), cell.key
+        assert bool(cell.needs) == cell.key.startswith(("prediction/", "run/", "compare/")), cell.key
+        seen.add(cell.key)
+
+
+@pytest.mark.parametrize(
+    ("key", "at_least", "expected"),
+    [
+        ("PAL-F9", "quick", "quick"),
+        ("PAL-F9", "full", "full"),
+        ("PAL-F8", "quick", "standard"),
+        ("PAL-F10", "quick", "standard"),
+        ("PRL-F9", "quick", "standard"),
+        ("PPO-F11", "quick", "standard"),
+        ("PPO-F12", "quick", "standard"),
+        ("MAP-F11-Pong", "quick", "full"),
+        ("PPO-F12", "full", "full"),
+        ("PPO-F12", "one of an earlier revision", "standard"),
+        ("FIX-T1", "standard", "standard"),  # nothing to measure in any
+    ],
+)
+def test_a_claim_s_tier_is_the_first_that_measures_anything_for_it(
+    key: str, at_least: str, expected: str
+) -> None:
+    (claim,) = (each for each in claims.claims(key) if each.key == key)
+    assert reproduce.tier_for(claim, at_least) == expected
+
+
+@pytest.mark.parametrize(("name", "lines"), [("quick", ()), ("standard", RLLIB), ("full", RLLIB)])
+def test_a_workload_is_compared_with_the_line_of_rllib_that_trains_it(
+    name: str, lines: tuple[str, ...]
+) -> None:
+    """MAP and PAL compare with RLlib's DDPG, which the newest line no longer has."""
+    planned = {cell.key for cell in reproduce.plan(TIERS[name])}
+    for item in map(workload.load, TIERS[name].workloads):
+        of = {line for line in RLLIB if f"compare/{item.name}/{line}" in planned}
+        expected = "rllib_2_6_3" if item.algorithm.name in ("ddpg", "td3") else "rllib"
+        assert of == ({expected} if lines else set()), item.name
+        assert f"compare/{item.name}/sb3" in planned
+
+
+@pytest.mark.parametrize("line", RLLIB)
+def test_the_plan_knows_what_a_line_s_worker_trains(line: str) -> None:
+    source = (starting.BASELINES / line / "worker.py").read_text(encoding="utf-8")
+    (kinds,) = re.findall(r"^ +kinds = \{(.*)\}$", source, re.MULTILINE)
+    assert set(re.findall(r'"(\w+)":', kinds)) == set(TRAINED[line])
 
 
 @pytest.mark.parametrize("name", TIERS)

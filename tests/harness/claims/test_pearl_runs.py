@@ -58,9 +58,10 @@ def test_reallocation_is_not_run_without_its_twin_or_the_cores(
 
 def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Measurement]:
     fields = {"primitive": "peak", "quantity": "peak", "unit": "FLOP/s"}
-    words = {"primitives": "learner"}
+    words = {"primitives": "learner.step"}  # as `simulated_profile` names the unit
     simulated = {
         "suite": "validation",
+        "workload": "cartpole-dqn",
         "backend": "fpga",
         "device": "fpga",
         "provenance": Provenance.MODELLED,
