@@ -29,6 +29,7 @@ from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNo
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 WARM_UP_GRADIENT_STEPS = 50
+PACKAGES = ("stable-baselines3", "ale-py", "Box2D")  # the last two step environments, where installed
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
@@ -288,7 +289,7 @@ class Agent:
             "environment_steps": self.model.num_timesteps - before[1],
             "wall_s": sum(timer.wall_s for timer in timers),
             "episode_returns": [value for timer in timers for value in timer.episode_returns],
-            "versions": versions("stable-baselines3"),
+            "versions": versions(*PACKAGES),
             "notes": self.notes,
         }
 
@@ -301,7 +302,7 @@ class Agent:
             "environment_steps": 0,
             "wall_s": time.perf_counter() - start_s,
             "episode_returns": [],
-            "versions": versions("stable-baselines3"),
+            "versions": versions(*PACKAGES),
             "notes": self.notes,
         }
 

@@ -6,6 +6,7 @@ the style sheet (`--series-1` ...), after Okabe and Ito's palette for colour-bli
 
 import hashlib
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ LINES = ("-", "--", "-.", ":", "-", "--", "-.")
 # Stand-ins for colours of the style sheet; exchanged for their names in the finished SVG.
 _COLOURS = {f"#fe00{n:02x}": f"var(--series-{n})" for n in range(1, SERIES + 1)}
 LEGEND_LINE_IN = 0.18
+LEAST_TEXT_PX = 9.0  # of a phone: a plot that would be drawn with smaller text is scrolled instead
+_POINTS = 72  # units of an SVG of matplotlib in an inch
 INK, GRID = "#fe0100", "#fe0200"
 _COLOURS |= {INK: "currentColor", GRID: "var(--rule)"}
 STYLE: Any = {
@@ -39,6 +42,7 @@ STYLE: Any = {
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "axes.edgecolor": GRID,
+    "axes.formatter.useoffset": False,  # a tick is a number, not what must be added to another
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -77,7 +81,7 @@ def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, A
 
 
 def svg(figure: Figure, name: str, description: str) -> Markup:
-    """The figure as an `<svg>` element.
+    """The figure as an `<svg>` element, in an element that scrolls where its text would be too small to read.
 
     Args:
         figure: what was drawn.
@@ -101,8 +105,16 @@ def svg(figure: Figure, name: str, description: str) -> Markup:
     text = re.sub(r'id="([^"]+)"', rf'id="{prefix}-\1"', text)
     text = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]+" height="[^"]+"', r"<svg \1", text, count=1)
-    label = Markup('<svg role="img" aria-label="{}" ').format(description)
-    return Markup(text.replace("<svg ", label, 1).strip())  # matplotlib escapes what it draws
+    opened = Markup('<svg role="img" aria-label="{}" style="--least-width: {}px" ')
+    label = opened.format(description, _least_width_px(figure, text))
+    drawn = text.replace("<svg ", label, 1).strip()  # matplotlib escapes what it draws
+    return Markup(f'<div class="plot">{drawn}</div>')
+
+
+def _least_width_px(figure: Figure, text: str) -> int:
+    """How wide the SVG must be shown so that its smallest text has `LEAST_TEXT_PX`."""
+    smallest = min(map(float, re.findall(r"font-size: ([\d.]+)px", text)), default=LEAST_TEXT_PX)
+    return math.ceil(figure.get_figwidth() * _POINTS * LEAST_TEXT_PX / smallest)
 
 
 def seconds(value: float) -> str:

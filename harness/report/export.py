@@ -5,6 +5,7 @@
 | `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
+| `baseline_versions` | a system beside others, with its versions and settings |
 | `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
 | `portability` | PRL's harmonic mean of experiences a second, of a system over mappings or over machines |
 | `roofs`, `roofline` | what a device does at most, and a primitive beside it |
@@ -32,6 +33,7 @@ from harness.claims import Verdict
 from harness.claims.number import Number
 from harness.errors import UserError
 from harness.report import reference, text_tables
+from harness.report.baseline_versions import BaselineVersions, baseline_versions
 from harness.report.content import (
     Change,
     Choice,
@@ -168,6 +170,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "predictions": _frame(Prediction, content.predictions),
         "choices": _frame(Choice, content.choices),
         "comparisons": _frame(Comparison, content.comparisons),
+        "baseline_versions": _frame(BaselineVersions, list(baseline_versions(content.measurements))),
         "throughput": _frame(Throughput, content.throughputs),
         "portability": _frame(Portability, content.portabilities),
         "primitives": _frame(PrimitiveTime, content.primitives),

@@ -135,13 +135,27 @@ def heat_map(found: HeatMap) -> Markup:
             ink = "black" if shares[row, column] > 0.5 else "white"
             noise = "~" if (mapping, size) in found.noisy else ""
             text = f"{noise}{plain(number.value)} {marks}".strip()
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink)
         axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
         axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)
         axes.set(title=f"{found.workload}, {found.devices}", xlabel="batch size")
         figure.colorbar(mesh, ax=axes, label="share of the best")
     name = f"{found.workload}, devices {found.devices}"
     return svg(figure, f"heat-{name}", f"{name}: throughput of each mapping at each batch size")
+
+
+def chosen_not_run(found: HeatMap) -> str:
+    """Which chosen mappings have no ◇ on the heat map, because they were not run there; empty where all were."""
+    sizes_of: dict[str, list[str]] = {}
+    for size in found.batch_sizes:
+        mapping = found.chosen.get(size)
+        if mapping is not None and (mapping, size) not in found.achieved:
+            sizes_of.setdefault(mapping, []).append(f"{size:,}")
+    lines = [
+        f"Chosen mapping {mapping} was not run at batch size {', '.join(sizes)}."
+        for mapping, sizes in sizes_of.items()
+    ]
+    return " ".join(lines)
 
 
 def gains(comparisons: Sequence[Comparison]) -> Markup:

@@ -11,18 +11,19 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from harness import reproduce
 from harness.claims import Outcome, Verdict
 from harness.claims.evidence import number, records
 from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference, roofline_plot
+from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
 from harness.report.reading import read_all
 from harness.report.tables import LAST_EPISODES, heat_maps, optional_size
-from harness.tiers import TIERS
 
 FOLDER = Path(__file__).parent / "templates"
 PLATFORMS = "platforms"  # folder of the other machines' pages
@@ -89,9 +90,10 @@ def _processor(content: Content) -> str:
     return next((fact.value for fact in content.facts if (fact.group, fact.name) == ("cpu", "model")), "–")
 
 
-def _shared(content: Content) -> dict[str, object]:
-    """What every page shows: the run, the machine, the versions and the noise."""
+def _shared(content: Content, home: str) -> dict[str, object]:
+    """What every page shows: the run, the machine, the versions and the noise, and the way to all machines."""
     return {
+        "home": home,
         "content": content,
         "papers": PAPERS,
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
@@ -99,12 +101,13 @@ def _shared(content: Content) -> dict[str, object]:
     }
 
 
-def render(content: Content, others: Sequence[Content] = ()) -> str:
+def render(content: Content, others: Sequence[Content] = (), home: str = "") -> str:
     """The first page of a machine.
 
     Args:
         content: what it says.
         others: other machines of the store, whose pages it links to.
+        home: where, seen from it, the page is that links to all machines; empty where that is this one.
     """
     optimum_gap = from_text("MAP.optimum_gap")[0].value
     achieved = [p for p in content.predictions if p.achieved is not None]
@@ -113,7 +116,7 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
         environment()
         .get_template("index.html.j2")
         .render(
-            **_shared(content),
+            **_shared(content, home),
             outcomes=list(Outcome),
             counts=_counts(content),
             machines=[
@@ -128,7 +131,11 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
             roofline_tables=[(n, list(g)) for n, g in groupby(content.roofline, key=lambda p: p.workload)],
             noisy_achieved=sum(p.achieved_status == "too_noisy" for p in achieved),
             scatter=plots.predicted_against_achieved(achieved, optimum_gap) if achieved else None,
-            heat_maps=[(plots.heat_map(found), found) for found in heat_maps(content.predictions)],
+            heat_maps=[
+                (plots.heat_map(found), found, plots.chosen_not_run(found))
+                for found in heat_maps(content.predictions)
+            ],
+            baseline_versions=list(baseline_versions(content.measurements)),
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,
@@ -136,9 +143,14 @@ def render(content: Content, others: Sequence[Content] = ()) -> str:
     )
 
 
-def render_claims(content: Content) -> Iterator[tuple[str, str]]:
-    """(key, page) of each claim: published beside ours, the rows it rests on, and how to repeat it."""
-    template, shared = environment().get_template("claim.html.j2"), _shared(content)
+def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]:
+    """(key, page) of each claim: published beside ours, the rows it rests on, and how to repeat it.
+
+    Args:
+        content: what they say.
+        home: as for `render`.
+    """
+    template, shared = environment().get_template("claim.html.j2"), _shared(content, home)
     verdicts = content.verdicts
     for before, verdict, after in zip((None, *verdicts), verdicts, (*verdicts[1:], None), strict=False):
         rows = records(content.everything.loc[list(verdict.rows)])
@@ -149,7 +161,7 @@ def render_claims(content: Content) -> Iterator[tuple[str, str]]:
             after=after,
             plot=plots.published_and_ours(verdict),
             evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
-            tiers=TIERS,
+            tier=reproduce.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page
 
@@ -169,14 +181,14 @@ def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
     """
     first, *others = read_all(store, reference.load())
     for content in others:
-        _write_platform(folder / PLATFORMS / content.slug, content)
+        _write_platform(folder / PLATFORMS / content.slug, content, home="../../index.html")
     return _write_platform(folder, first, others), first.verdicts
 
 
-def _write_platform(folder: Path, content: Content, others: Sequence[Content] = ()) -> Path:
-    for key, page in render_claims(content):
+def _write_platform(folder: Path, content: Content, others: Sequence[Content] = (), home: str = "") -> Path:
+    for key, page in render_claims(content, f"../{home}" if home else ""):
         _write(folder / "claims" / f"{key}.html", page)
-    return _write(folder / "index.html", render(content, others))
+    return _write(folder / "index.html", render(content, others, home))
 
 
 def _write(path: Path, page: str) -> Path:

@@ -28,6 +28,7 @@ def test_it_trains_our_workloads(sb3, name):
     assert (first.gradient_steps, second.gradient_steps) == (20, 150)
     assert second.environment_steps == 150
     assert second.versions["stable-baselines3"] == "2.9.2"
+    assert {"torch", "gymnasium", "ale-py", "Box2D"} <= set(second.versions)
     assert "uniform" in second.notes["replay"]
     assert first.episode_returns + second.episode_returns
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.learning import BEST, END
+from harness.mapping import DEFAULT_STRATEGY
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.store import Store
@@ -28,6 +29,8 @@ MACHINE = {
     "versions": {"python": "3.11.7", "torch": "2.13.0"},
 }
 HOSTILE = """<script>document.title = "broken" + '$_{'</script>"""
+ELSEWHERE = MACHINE | {"fingerprint": "cafe-test", "cpu": {"model": "Other CPU", "cores": 64}}
+VERSIONS = {"python": "3.11.7", "torch": "2.13.0+cpu"}
 WORKLOADS = {"cartpole-ddpg": 1.0, "cartpole-dqn": 1.3, "hopper-ddpg": 6.0}
 SIZES = (32, 256, 2048)
 
@@ -128,8 +131,6 @@ def training(workload: str, cost: float, seed: int) -> Iterator[Measurement]:
 
 def validation(workload: str) -> Iterator[Measurement]:
     """Three mappings at two batch sizes; the default strategy chose the best at one of them."""
-    from harness.mapping import DEFAULT_STRATEGY
-
     for size, rates in ((32, (500.0, 900.0, 90.0)), (256, (400.0, 350.0, 80.0))):
         for mapping, gps in zip(
             ("torch-native-cpu", "native-native-cpu", "opencl-flat-cpu"), rates, strict=True
@@ -158,13 +159,16 @@ def learnt() -> Iterator[Measurement]:
 
 
 def comparison(workload: str, gain: float, verdict: str) -> Iterator[Measurement]:
-    details = {"baseline": "sb3"}
     yield compared(gain, verdict, workload=workload, spread=0.06)
     yield compared(1.004, verdict, workload=workload, quantity="null_ratio", spread=0.03)
-    for part, gps in (("ours", 900 * gain), ("theirs", 900.0)):
-        yield trained(
-            gps, 64, suite="compare", workload=workload, backend="sb3", details=details | {"part": part}
-        )
+    loss = {"loss": f"Huber's: {HOSTILE}"} if workload == "cartpole-dqn" else {}
+    systems = (
+        ("ours", "placerl", 900 * gain, {"placerl": "0.1.0"}, {"fusion": "step"}),
+        ("theirs", "sb3", 900.0, {"stable-baselines3": "2.9.2"}, {"replay": "uniform"} | loss),
+    )
+    for part, system, gps, version, notes in systems:
+        details = {"baseline": "sb3", "part": part, "versions": VERSIONS | version, "notes": notes}
+        yield trained(gps, 64, suite="compare", workload=workload, backend=system, details=details)
 
 
 def rows() -> Iterator[Measurement]:
@@ -198,8 +202,26 @@ def rows() -> Iterator[Measurement]:
     )
 
 
+def rows_elsewhere() -> Iterator[Measurement]:
+    """Of another machine: a validation that did not run what the default strategy chose at one batch size."""
+    yield from validation("pendulum-td3")
+    details = {"mapping": "native-opencl-cpu", "chosen": True}
+    fields = {"suite": "validation", "workload": "pendulum-td3", "backend": DEFAULT_STRATEGY}
+    yield predicted(990.0, 256, quantity="predicted_gradient_steps_per_s", details=details, **fields)
+    yield from comparison("cartpole-dqn", 1.5, "faster")
+
+
+def write_merged(path: Path) -> Path:
+    """Makes the store of `write` at `path`, with an earlier run of another machine."""
+    with Store.open(path) as store:
+        run = store.begin_run("quick", "0123456789abcdef", ELSEWHERE)
+        for index, item in enumerate(rows_elsewhere()):
+            run.finish(f"cell/{index}", [item])
+    return write(path)
+
+
 def write(path: Path) -> Path:
-    """Makes the store at `path`."""
+    """Makes the store at `path`, or adds to it."""
     with Store.open(path) as store:
         old = store.begin_run("quick", "0ld", MACHINE)
         old.finish("old", [profiled("sum_tree.sample", 1.0)])

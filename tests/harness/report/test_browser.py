@@ -1,9 +1,12 @@
 """The page in a real browser: Chromium with its driver, where this machine has them."""
 
+import contextlib
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("site")
-    store = sample.write(made / "store.sqlite")
+    store = sample.write_merged(made / "store.sqlite")
     site.write(store, made / "report")
     export.write(store, made / "export")
     return made
@@ -57,23 +60,92 @@ def page(browser: webdriver.Chrome, folder: Path) -> webdriver.Chrome:
     return browser
 
 
+@dataclass(frozen=True)
+class Visit:
+    """What a page was found to be on a phone.
+
+    Attributes:
+        path: of its file.
+        machine: folder of its machine among the exported files; empty for the last run's.
+        messages: of the console.
+        requests: addresses that were asked for.
+        width: of what can be scrolled to.
+        ids, links: of its elements; the links as whole addresses.
+        numbers: exact values that it shows, as text.
+        counts: those of them that say how many rows are folded.
+        texts: of its cells, without those numbers.
+        text_px: each text of its plots, and the size that it has on the screen.
+    """
+
+    path: Path
+    machine: str
+    messages: list[Any]
+    requests: set[str]
+    width: int
+    ids: list[str]
+    links: list[str]
+    numbers: list[str]
+    counts: list[str]
+    texts: list[str]
+    text_px: list[tuple[str, float]]
+
+
+LOOK = """
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    const cells = all('main td, main th, main dd').map(e => e.cloneNode(true));
+    for (const cell of cells) for (const inner of cell.querySelectorAll('data, abbr')) inner.remove();
+    const size = (e) => {
+        const m = e.getScreenCTM();
+        return parseFloat(getComputedStyle(e).fontSize) * Math.hypot(m.a, m.b);
+    };
+    return {
+        width: document.documentElement.scrollWidth,
+        ids: all('[id]').map(e => e.id),
+        links: all('a').map(e => e.href),
+        numbers: all('main data').map(e => e.value),
+        counts: all('summary > data').map(e => e.value),
+        texts: cells.map(e => e.textContent),
+        text_px: all('figure svg text').map(e => [e.textContent, size(e)]),
+    };
+"""
+
+
+@pytest.fixture(scope="module")
+def visits(browser: webdriver.Chrome, folder: Path) -> list[Visit]:
+    """Every page of the last run's machine, and of the other one the first and some claims, each opened once."""
+    pages = sorted((folder / "report").glob("*.html")) + sorted((folder / "report" / "claims").iterdir())
+    assert len(pages) > 40
+    elsewhere = folder / "report" / site.PLATFORMS
+    pages += [*elsewhere.glob("*/index.html"), *sorted(elsewhere.glob("*/claims/*"))[::12]]
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        return [visit(browser, path, folder / "report") for path in pages]
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def visit(browser: webdriver.Chrome, path: Path, report: Path) -> Visit:
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)  # those of the page before, or of the browser's own start page
+    browser.get(path.as_uri())
+    seen = browser.execute_script(LOOK)
+    sent = [entry["message"] for entry in browser.get_log("performance")]
+    requests = {
+        url
+        for message in sent
+        if "requestWillBeSent" in message
+        for url in re.findall(r'"url":"([^"]+)"', message)
+    }
+    parts = path.relative_to(report).parts
+    machine = "/".join(parts[:2]) if parts[0] == site.PLATFORMS else ""
+    return Visit(path=path, machine=machine, messages=browser.get_log("browser"), requests=requests, **seen)
+
+
 def shown(page: webdriver.Chrome) -> list[str]:
     script = (
         "return [...document.querySelectorAll('#verdict-rows > tr')].filter(r => !r.hidden).map(r => r.id)"
     )
     return list(page.execute_script(script))
-
-
-def test_no_console_message_and_no_request(page: webdriver.Chrome) -> None:
-    page.get_log("performance")  # those of the browser's own start page
-    page.refresh()
-    assert page.get_log("browser") == []
-    requested = [
-        entry["message"] for entry in page.get_log("performance") if "requestWillBeSent" in entry["message"]
-    ]
-    urls = {url for message in requested for url in re.findall(r'"url":"([^"]+)"', message)}
-    assert urls
-    assert all(url.startswith(("file:", "data:")) for url in urls), urls
 
 
 def test_names_are_text_and_never_code(page: webdriver.Chrome) -> None:
@@ -117,25 +189,6 @@ def test_a_link_shows_a_claim_that_a_filter_hides(page: webdriver.Chrome) -> Non
     assert "MAP-F13" in shown(page)
 
 
-def linked(page: webdriver.Chrome) -> list[str]:
-    """Where each link of the page leads, as a whole address."""
-    return list(page.execute_script("return [...document.querySelectorAll('a')].map(e => e.href)"))
-
-
-def test_every_link_resolves(page: webdriver.Chrome, folder: Path) -> None:
-    written = sorted((folder / "report").rglob("*.html"))
-    assert len(written) > 40
-    ids_of = {path.as_uri(): set(re.findall(r' id="([^"]+)"', path.read_text())) for path in written}
-    for path in [folder / "report" / "index.html", *written[:: len(written) // 5]]:
-        page.get(path.as_uri())
-        targets = linked(page)
-        assert targets
-        for target in targets:
-            address, _, anchor = target.partition("#")
-            assert not anchor or anchor in ids_of[address], target
-            assert address in ids_of, target
-
-
 def test_no_id_twice_and_every_reference_inside_resolves(page: webdriver.Chrome) -> None:
     ids = page.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids)), "two elements have the same id"
@@ -143,44 +196,91 @@ def test_no_id_twice_and_every_reference_inside_resolves(page: webdriver.Chrome)
     assert references <= set(ids)
 
 
-@pytest.mark.parametrize("name", ["index", "claims/FIX-VI-B", "claims/MAP-F13"])
-def test_every_number_is_in_the_exported_files(page: webdriver.Chrome, folder: Path, name: str) -> None:
-    page.get((folder / "report" / f"{name}.html").as_uri())
-    exported = [pd.read_csv(path, dtype=str) for path in (folder / "export").glob("*.csv")]
-    cells = {str(cell) for table in exported for column in table for cell in table[column].dropna()}
-    tokens = {token for cell in cells for token in re.findall(r"\d[\d.]*", cell)}
+def test_no_console_message_and_no_request(visits: list[Visit]) -> None:
+    for visit in visits:
+        assert visit.messages == [], visit.path
+        assert visit.requests, visit.path
+        assert all(url.startswith(("file:", "data:")) for url in visit.requests), visit.requests
+
+
+def test_every_link_resolves(visits: list[Visit], folder: Path) -> None:
+    written = (folder / "report").rglob("*.html")
+    ids_of = {path.as_uri(): set(re.findall(r' id="([^"]+)"', path.read_text())) for path in written}
+    for visit in visits:
+        assert visit.links, visit.path
+        for target in visit.links:
+            address, _, anchor = target.partition("#")
+            assert address in ids_of, (visit.path, target)
+            assert not anchor or anchor in ids_of[address], (visit.path, target)
+
+
+def test_the_pages_of_another_machine_are_linked_and_lead_back(visits: list[Visit], folder: Path) -> None:
+    first = (folder / "report" / "index.html").as_uri()
+    (ahead,) = (visit.links for visit in visits if visit.path.as_uri() == first)
+    elsewhere = [visit for visit in visits if visit.machine]
+    assert [v.path.as_uri() in ahead for v in elsewhere if v.path.name == "index.html"] == [True]
+    assert len(elsewhere) > 5
+    assert all(f"{first}#machines" in visit.links for visit in elsewhere)
+
+
+def test_every_number_is_in_the_exported_files(visits: list[Visit], folder: Path) -> None:
+    rows = {float(row) for row in pd.read_csv(folder / "export" / "measurements.csv")["row"]}
+    files_of = {machine: exported(folder, machine) for machine in {visit.machine for visit in visits}}
+    assert len(files_of) == 2
+    for visit in visits:
+        values, tokens = files_of[visit.machine]
+        if visit.path.name == "index.html":
+            assert len(visit.numbers) > (30 if visit.machine else 300)
+        # What counts a table's rows, and episodes of a mean.
+        counts = {*map(float, visit.counts), 10.0}
+        missing = {n for n in visit.numbers if float(n) not in values | counts | rows}
+        assert not missing, visit.path
+        # What is left without <data>: names, reasons, statements and facts, all of them exported as text.
+        for text in visit.texts:
+            for token in re.findall(r"\d[\d.]*", text):
+                assert token in tokens or token.rstrip(".") in tokens, (visit.path, token, text)
+
+
+def exported(folder: Path, machine: str) -> tuple[set[float], set[str]]:
+    """The numbers of a machine's tables and of the store's measurements, and every number within their texts."""
+    paths = {*(folder / "export" / machine).glob("*.csv"), folder / "export" / "measurements.csv"}
+    tables = [pd.read_csv(path, dtype=str) for path in paths]
+    cells = {str(cell) for table in tables for column in table for cell in table[column].dropna()}
     values = set()
     for cell in cells:
-        try:
+        with contextlib.suppress(ValueError):
             values.add(float(cell))
-        except ValueError:
-            continue
-    script = "return [...document.querySelectorAll('main data')].map(e => e.value)"
-    numbers = page.execute_script(script)
-    assert len(numbers) > (300 if name == "index" else 5)
-    counts = {float(n) for n in re.findall(r"<summary><data value=\"(\d+)\"", page.page_source)} | {10.0}
-    rows = {float(row) for row in pd.read_csv(folder / "export" / "measurements.csv")["row"]}
-    missing = {n for n in numbers if float(n) not in values | counts | rows}
-    assert not missing
-    # What is left without <data>: names, reasons, statements and facts, all of them exported as text.
-    script = """
-        const cells = [...document.querySelectorAll('main td, main th, main dd')].map(e => e.cloneNode(true));
-        for (const cell of cells) for (const inner of cell.querySelectorAll('data, abbr')) inner.remove();
-        return cells.map(e => e.textContent);
-    """
-    for text in page.execute_script(script):
-        for token in re.findall(r"\d[\d.]*", text):
-            assert token in tokens or token.rstrip(".") in tokens, (token, text)
+    return values, {token for cell in cells for token in re.findall(r"\d[\d.]*", cell)}
 
 
-@pytest.mark.parametrize("key", ["MAP-F11", "PPO-T2-minibatch", "PRL-T3-platform-portability"])
-def test_a_claims_page_fits_a_phone(browser: webdriver.Chrome, folder: Path, key: str) -> None:
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
-    try:
-        browser.get((folder / "report" / "claims" / f"{key}.html").as_uri())
-        assert browser.execute_script("return document.documentElement.scrollWidth") == PHONE["width"]
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+def test_every_page_fits_a_phone(visits: list[Visit]) -> None:
+    assert {visit.path.stem: visit.width for visit in visits if visit.width != PHONE["width"]} == {}
+
+
+def test_the_text_of_every_plot_can_be_read_on_a_phone(visits: list[Visit]) -> None:
+    drawn = [visit for visit in visits if visit.text_px]
+    assert {visit.path.parent.name for visit in drawn} >= {"report", "claims"}
+    small = {(visit.path.stem, text): px for visit in drawn for text, px in visit.text_px if px < 8.99}
+    assert small == {}
+
+
+def test_a_chosen_mapping_that_was_not_run_is_named_beneath_its_heat_map(
+    browser: webdriver.Chrome, visits: list[Visit]
+) -> None:
+    (path,) = (visit.path for visit in visits if visit.machine and visit.path.name == "index.html")
+    browser.get(path.as_uri())
+    (caption,) = browser.find_elements(By.CSS_SELECTOR, ".plots.maps figcaption")
+    assert caption.text.endswith("Chosen mapping native-opencl-cpu was not run at batch size 256.")
+
+
+def test_versions_and_settings_of_every_baseline_are_shown(page: webdriver.Chrome, folder: Path) -> None:
+    section = page.find_element(By.CSS_SELECTOR, "section[aria-labelledby='comparisons']")
+    shown = section.find_element(By.CSS_SELECTOR, "table.versions").text
+    for row in pd.read_csv(folder / "export" / "baseline_versions.csv").itertuples():
+        for text in (row.system, *row.versions.split("; "), *row.settings.split("; ")):
+            assert text in shown
+    assert "stable-baselines3 2.9.2" in shown
+    assert "replay: uniform" in shown
 
 
 def test_a_roofline_for_every_device_with_its_numbers_in_the_tables(

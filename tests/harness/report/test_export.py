@@ -12,9 +12,10 @@ import pytest
 
 from harness.errors import UserError
 from harness.report import export, text_tables
+from harness.report.baseline_versions import baseline_versions
 from harness.report.files import write_atomically
 from harness.store import Store
-from tests.harness.claims.rows import predicted, trained
+from tests.harness.claims.rows import frame_of, predicted, trained
 from tests.harness.report import sample
 
 
@@ -44,6 +45,35 @@ def test_every_value_has_unit_and_provenance(folder: Path) -> None:
             has_value = table[value].notna()
             assert table.loc[has_value, column].isin(["measured", "simulated", "modelled", "published"]).all()
             assert table.loc[has_value, f"{prefix}unit"].notna().all()
+
+
+def test_versions_and_settings_stand_with_where_they_were_the_same(folder: Path) -> None:
+    table = pd.read_csv(folder / "baseline_versions.csv")
+    assert table["system"].tolist() == ["placerl", "sb3", "sb3"]
+    ours, usual, other = table.itertuples()
+    assert ours.workloads == "cartpole-ddpg; cartpole-dqn; hopper-ddpg"
+    assert (usual.workloads, other.workloads) == ("cartpole-ddpg; hopper-ddpg", "cartpole-dqn")
+    assert usual.versions == "python 3.11.7; torch 2.13.0+cpu; stable-baselines3 2.9.2"
+    assert (usual.tasks, usual.settings) == ("training", "replay: uniform")
+    assert other.settings == f"replay: uniform; loss: Huber's: {sample.HOSTILE}"
+    named = (
+        pd.read_csv(folder / "measurements.csv").set_index("row").loc[list(map(int, usual.rows.split("; ")))]
+    )
+    assert set(named["backend"]) == {"sb3"}
+
+
+def test_versions_that_a_stranger_wrote_otherwise_are_left_out(tmp_path: Path) -> None:
+    odd = [
+        trained(1.0, suite="compare", backend=f"b{n}", details={"versions": v, "notes": v})
+        for n, v in enumerate((None, "2.9", ["x"], {"x": None}))
+    ]
+    found = baseline_versions(frame_of(tmp_path, *odd))
+    assert [(b.system, b.versions, b.settings) for b in found] == [
+        ("b0", (), ()),
+        ("b1", (), ()),
+        ("b2", (), ()),
+        ("b3", ("x None",), ("x: None",)),
+    ]
 
 
 def test_measurements_can_be_repeated_from(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -10,8 +11,8 @@ from matplotlib.figure import Figure
 from harness.claims.number import Number
 from harness.provenance import Provenance
 from harness.report import plots, roofline_plot
-from harness.report.content import Curve, Prediction, PrimitiveTime, Roof, RooflinePoint
-from harness.report.drawing import SERIES, colour, marker
+from harness.report.content import Curve, HeatMap, Prediction, PrimitiveTime, Roof, RooflinePoint
+from harness.report.drawing import LEAST_TEXT_PX, SERIES, STYLE, colour, marker, new_figure, svg
 
 
 def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:
@@ -98,3 +99,24 @@ def test_what_was_simulated_is_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
     faces = {float(np.asarray(h[0].get_xdata())[0]): h[0].get_markerfacecolor() for h in axes.containers}
     assert faces == {100.0: colour(0), 200.0: "none"}
     assert axes.get_xlabel() == "achieved GPS (measured, simulated: hollow)"
+
+
+def test_a_chosen_mapping_that_was_not_run_is_named_with_its_batch_sizes() -> None:
+    mappings, sizes = ("native-native-cpu", "torch-flat-cpu"), (32, 256, 2048)
+    achieved = {(mapping, size): gps(100.0) for mapping in mappings for size in sizes}
+    del achieved["torch-flat-cpu", 2048]
+    place = ("hopper-ddpg", "measured", "fused", sizes, mappings, achieved, frozenset[tuple[str, int]]())
+    assert plots.chosen_not_run(HeatMap(*place, {32: "native-native-cpu", 256: "torch-flat-cpu"})) == ""
+    chosen = {32: "torch-flat-cpu", 256: "fpga-fpga-cpu", 2048: "torch-flat-cpu", 8192: "native-native-cpu"}
+    assert plots.chosen_not_run(HeatMap(*place, chosen)) == (
+        "Chosen mapping fpga-fpga-cpu was not run at batch size 256. "
+        "Chosen mapping torch-flat-cpu was not run at batch size 2,048."
+    )
+
+
+def test_a_plot_says_how_wide_it_must_be_for_its_smallest_text() -> None:
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(width_in=7.2)
+        axes.set_title("large", fontsize=12)
+        axes.text(0.5, 0.5, "small", fontsize=6)
+    assert f'style="--least-width: {7.2 * 72 * LEAST_TEXT_PX / 6:.0f}px"' in svg(figure, "name", "said")
