@@ -93,7 +93,7 @@ GPU_OUT = $(or $(OUT),results/gpu-check)
 GPU_PARTS := gpu-tests gpu-replay gpu-reproduce gpu-validate
 .PHONY: gpu-check gpu-device $(GPU_PARTS)
 gpu-check:  ## every GPU test and measurement, without a network: a run in the folder OUT, for `placerl merge`
-	$(MAKE) --no-print-directory --keep-going $(GPU_PARTS)
+	$(MAKE) --no-print-directory --jobs=1 --keep-going $(GPU_PARTS)
 
 gpu-device:
 	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'

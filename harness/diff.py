@@ -10,9 +10,10 @@ What gets a verdict, and by what:
   have no noise, and no machine's pace is in them, so that any difference counts.
 - what has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction: between its times' ends), in
   both runs: by the interval of the ratio, beyond the drift; of what is not positive throughout (returns of Pendulum),
-  by that of the difference, beyond the same part of the larger of the two medians.
+  by that of the difference, beyond the same part of the larger of the two medians; of a loss (a regret), by that of
+  the difference, beyond the drift of what it is a part of.
 - nothing else: what is calculated from measured times without an interval (a portability, a simulated cluster) varies
-  as they do, and does not say by how much.
+  as they do, and does not say by how much. Nor does a prediction: it is not better for promising more.
 """
 
 import math
@@ -77,6 +78,10 @@ NEITHER_IS_BETTER = frozenset({
     "rows", "shards_busy", "threads", "writer_busy",
 })  # fmt: skip
 """Quantities that describe a run and do not judge it."""
+_PREDICTING = frozenset({"prediction", "simulated_prediction"})
+"""Suites of predictions, which are not better for promising more; beside a validation they are `predicted_...`."""
+_LOSSES = frozenset({"regret", "runtime_overhead"})
+"""Parts of a throughput or a time: what drifts is the whole, so that 10% of a small loss is no measure of it."""
 
 
 class Key(NamedTuple):
@@ -171,7 +176,7 @@ def _difference(key: Key, olds: list[Measurement], news: list[Measurement]) -> D
     found = replace(found, ratio=after / before if before > 0 and after >= 0 else None)
     if all(map(_has_no_noise, (*olds, *news))):
         found = _by_values(found, olds, news)
-    elif ratio := _ratio_interval(olds, news):
+    elif key.quantity not in _LOSSES and (ratio := _ratio_interval(olds, news)):
         found = _by_ratio(found, *ratio)
     else:
         found = _by_difference(found, before, after, olds, news)
@@ -241,9 +246,9 @@ def _by_difference(
     if old is None or new is None:
         return replace(found, reason=_why_no_interval([*olds, *news]))
     low, high = new[0] - old[1], new[1] - old[0]
-    drift = DRIFT * max(abs(before), abs(after))
+    drift = DRIFT * (1.0 if found.key.quantity in _LOSSES else max(abs(before), abs(after)))
     if low <= drift and high >= -drift:
-        said = f"the difference, {low:.4g} to {high:.4g}, is within a drift of {DRIFT:.0%}, {drift:.4g}"
+        said = f"the difference, {low:.4g} to {high:.4g}, is within a drift of {drift:.4g}"
         return replace(found, reason=said)
     return _judged(found, rose=low > 0)
 
@@ -252,11 +257,13 @@ def _why_no_interval(rows: list[Measurement]) -> str:
     if all(row.provenance is Provenance.MEASURED for row in rows):
         few = f"fewer than {comparison.FEWEST_SAMPLES} samples in one of the runs, and none stored"
         return f"no interval: {few}"
-    return "no interval, and not from cycles or published numbers alone: it may vary as measured times do"
+    return "no interval: it may be calculated from measured times, and vary as they do"
 
 
 def _judged(found: Difference, *, rose: bool) -> Difference:
     quantity, unit = found.key.quantity, found.key.unit
+    if found.key.suite in _PREDICTING or quantity.startswith("predicted_"):
+        return replace(found, reason="a prediction, which is not better for promising more")
     direction = better(quantity, unit)
     if direction is not None:
         return replace(found, verdict="better" if rose == (direction == "more") else "worse")

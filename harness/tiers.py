@@ -40,13 +40,19 @@ class Tier:
     simulated_replay_sizes: tuple[int, ...] = ()
 
     def compared_with(self, algorithm: str) -> tuple[str, ...]:
-        """The baselines that train an algorithm; of those without an entry in `TRAINED` it is asked when they run."""
-        return tuple(name for name in self.baselines if algorithm in TRAINED.get(name, (algorithm,)))
+        """The baselines that train an algorithm."""
+        return tuple(name for name in self.baselines if trains(name, algorithm))
+
+
+def trains(baseline: str, algorithm: str) -> bool:
+    """Whether a baseline trains an algorithm; those without an entry in `TRAINED` are asked when they run."""
+    return algorithm in TRAINED.get(baseline, (algorithm,))
 
 
 TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
 """Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
 RLLIB = tuple(TRAINED)
+
 SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
 BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 

@@ -235,7 +235,7 @@ def validate(
         *predicted,
         *regrets(predicted, ran),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
-        *made.portabilities(fields, in_turn, baselines or {}, unsupported(item)),
+        *made.portabilities(fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item)),
     ]
 
 

@@ -20,10 +20,11 @@ from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
 from harness.runtime.compose import Fusion
+from harness.tiers import RLLIB, trains
 
 SUITE = "validation"
-BASELINE_LEARNERS = {"sb3": ("torch",), "rllib": ("torch",)}
-"""By baseline: the learners of this machine's mappings that it has; both keep their replay in Python on the CPU."""
+BASELINE_LEARNERS = dict.fromkeys(("sb3", *RLLIB), ("torch",))
+"""By baseline: the learners of this machine's mappings that it has; all keep their replay in Python on the CPU."""
 
 HERE, WITH_SIMULATED = "here", "here and simulated"
 """Among which devices a strategy chose."""
@@ -259,6 +260,7 @@ def portabilities(
     fields: MappingABC[str, Any],
     ran: Sequence[Achieved],
     baselines: MappingABC[str, float],
+    algorithm: str,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
     """PRL's portability over the mappings, in experiences a second: this project's and the baselines'.
@@ -269,6 +271,7 @@ def portabilities(
         baselines: gradient steps a second of those that were run on this workload and batch size. A baseline lacks
             some of the mappings, so that its portability is 0 whatever it reaches on the others; one that was not run
             has none.
+        algorithm: which the workload trains; baselines that do not have it are left out.
         unsupported: mappings of this machine that this project cannot run: lacking as a baseline's are.
     """
     rows, batch_size = [], fields["batch_size"]
@@ -286,6 +289,8 @@ def portabilities(
         lacks = details | {"lacking": mine_lacks}
         rows.append(_portability(fields, "placerl", lacks, provenance, value=portability(eps)))
         for baseline, learners in BASELINE_LEARNERS.items():
+            if not trains(baseline, algorithm):
+                continue
             lacking = [mapping for mapping in mappings if not mapping.startswith(learners)]
             theirs = baselines.get(baseline)
             if theirs is None:

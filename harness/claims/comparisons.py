@@ -8,8 +8,11 @@ from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number
 
 RATIO = "throughput_ratio"
-RLLIB = ("rllib", "rllib_2_6_3")
-"""RLlib's lines: the last one that has DDPG stands beside the newest."""
+
+
+def beside(*baselines: str) -> tuple[str, ...]:
+    """What the keys of the cells begin with that train beside these baselines, for `Claim.reads`."""
+    return tuple(f"compare/*/{name}" for name in baselines)
 
 
 @dataclass(frozen=True)

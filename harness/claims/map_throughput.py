@@ -7,16 +7,16 @@ import pandas as pd
 
 from harness.claims import published
 from harness.claims.base import Finding, Outcome
-from harness.claims.comparisons import RLLIB, gains, gains_on_gpu
+from harness.claims.comparisons import gains, gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_cell, from_text, merge_rows, ratio, shortfall
 from harness.compare import Part, label
 from harness.provenance import Provenance
+from harness.tiers import RLLIB
 
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 TABLE_5, GAIN_ROW = "map_table_5", "{} mapping: speed-up of the optimal one"
 NEEDS_TABLE_5 = "`placerl reproduce --only MAP-T5`"
-BESIDE_RLLIB = tuple(f"compare/*/{line}" for line in RLLIB)
 CARTPOLE = ("cartpole-dqn", "cartpole-ddpg")
 ALONE = tuple(f"compare/{name}/{label(line, Part.LEARNER_AND_REPLAY)}" for name in CARTPOLE for line in RLLIB)
 NEEDS_RLLIB_ON_GPU = "the baseline RLlib beside a mapping with a learner on a CUDA device (`placerl compare`)"

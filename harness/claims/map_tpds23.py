@@ -10,8 +10,10 @@ from harness.claims import (
     relaxed_reward,
 )
 from harness.claims.base import Claim
+from harness.claims.comparisons import beside
 from harness.claims.map_tables import FPGA_AND_GPU
 from harness.claims.number import from_cell, from_text
+from harness.tiers import RLLIB
 
 CLAIMS = (
     Claim(
@@ -248,7 +250,7 @@ CLAIMS = (
         from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"),
         map_throughput.NEEDS_RLLIB_ON_GPU,
         map_throughput.rllib,
-        map_throughput.BESIDE_RLLIB,
+        beside(*RLLIB),
     ),
     Claim(
         "MAP-F14-CartPole",

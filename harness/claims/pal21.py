@@ -7,12 +7,13 @@ import pandas as pd
 from harness import adapters
 from harness.claims import pal_cores
 from harness.claims.base import Claim, Finding, Outcome
-from harness.claims.comparisons import RLLIB
+from harness.claims.comparisons import beside
 from harness.claims.evidence import Paired, detail, paired, records, select
 from harness.claims.number import Number, from_text
 from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, order_of_gains, plugged_in, two_locks
 from harness.comparison import FEWEST_PAIRS, lower_quartile
 from harness.provenance import Provenance
+from harness.tiers import RLLIB
 
 FANOUT = 16  # this project's default
 BUFFERS = (1_000, 10_000, 100_000)
@@ -169,7 +170,7 @@ CLAIMS = (
         from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high"),
         pal_cores.NEEDS_CONVERGENCE,
         pal_cores.convergence,
-        tuple(f"compare/*/{line}" for line in RLLIB),
+        beside(*RLLIB),
     ),
     Claim(
         "PAL-F9",

@@ -6,12 +6,13 @@ import pandas as pd
 
 from harness import core_scaling
 from harness.claims.base import Finding, Outcome
-from harness.claims.comparisons import RLLIB, gains
+from harness.claims.comparisons import gains
 from harness.claims.evidence import detail, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio, shortfall
 from harness.core_scaling import COLLECTION, CONSUMPTION, TRAINING
 from harness.mapping.actors_learners import Allocation, allocate
 from harness.provenance import Provenance
+from harness.tiers import RLLIB
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 NEEDS_CONVERGENCE = (

@@ -5,11 +5,12 @@ import pandas as pd
 from harness.claims import devices, pearl24_runs, relaxed_reward
 from harness.claims import pearl24_portability as checks
 from harness.claims.base import Claim, Finding, Outcome
-from harness.claims.comparisons import RLLIB, gains
+from harness.claims.comparisons import beside, gains
 from harness.claims.number import from_text
+from harness.tiers import RLLIB
 
 LIBRARIES = ("sb3", *RLLIB)
-BESIDE_LIBRARIES = tuple(f"compare/*/{name}" for name in LIBRARIES)
+BESIDE_LIBRARIES = beside(*LIBRARIES)
 
 
 def libraries(frame: pd.DataFrame) -> Finding:
@@ -113,7 +114,7 @@ CLAIMS = (
         from_text("PRL.portability_gain"),
         checks.NEEDS_PLATFORMS,
         checks.over_platforms,
-        ("compare",),
+        BESIDE_LIBRARIES,
         commands=checks.MERGE,
         everywhere=True,
     ),

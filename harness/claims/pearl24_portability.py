@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.base import Finding, Outcome
-from harness.claims.comparisons import RLLIB, gains_on_gpu
+from harness.claims.comparisons import gains_on_gpu
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.mapping.metrics import code_divergence, experiences_per_s, portability
 from harness.provenance import Provenance, weakest
+from harness.tiers import RLLIB
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 NEEDS_PLATFORMS = (

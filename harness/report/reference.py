@@ -1,7 +1,9 @@
 """Reference runs: runs committed under `results/reference/`, which a report shows beside a new run.
 
 A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To commit
-the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`.
+the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. Of a row with very many
+samples (the returns of a training's episodes) it keeps some, evenly spread, and the row's details say how many there
+were (`samples_measured`): the file is for git.
 """
 
 import dataclasses
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,6 +26,8 @@ from harness.report.files import write_atomically
 from harness.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
+MOST_SAMPLES = 1000
+"""Of a row: enough for its interval and its curve."""
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 
@@ -62,7 +67,9 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
         rows = last_attempts(opened, runs[-1].id)
-    table = pd.DataFrame([_flat(row) for row in rows], columns=_COLUMNS).astype({"batch_size": "Int64"})
+    table = pd.DataFrame([_flat(_thinned(row)) for row in rows], columns=_COLUMNS).astype(
+        {"batch_size": "Int64"}
+    )
     record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
     written = [folder / f"{name}.parquet", folder / f"{name}.json"]
     write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
@@ -97,6 +104,20 @@ def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
     return max(
         others, key=lambda r: (r.run.fingerprint == run.fingerprint, r.run.tier == run.tier), default=None
     )
+
+
+def _thinned(row: Measurement) -> Measurement:
+    """With `MOST_SAMPLES` of its samples at most, and as many of what its details list for each of them."""
+    count = len(row.samples)
+    if count <= MOST_SAMPLES:
+        return row
+    kept = np.linspace(0, count - 1, MOST_SAMPLES).round().astype(int)
+    details = {
+        name: [value[place] for place in kept] if isinstance(value, list) and len(value) == count else value
+        for name, value in row.details.items()
+    }
+    samples = tuple(row.samples[place] for place in kept)
+    return dataclasses.replace(row, samples=samples, details=details | {"samples_measured": count})
 
 
 def _flat(row: Measurement) -> dict[str, Any]:

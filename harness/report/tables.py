@@ -13,7 +13,7 @@ from harness.claims.number import Number, merge_rows, ratio
 from harness.diff import diff
 from harness.learning import BEST, END
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS, SIMULATED_OVERLAPPED_GRADIENT_STEPS
+from harness.mapping.base import overlapped_gradient_steps
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
 from harness.report.content import (
@@ -82,17 +82,16 @@ def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
         validated = [p for p in rows if p.loop == default_loop]
         # Trainings name no loop: what is beside the default strategy's predictions was run in its loop.
         trained = [p for p in rows if not p.loop and p.strategy == DEFAULT_STRATEGY]
-        choosing = [p for p in rows if p.loop in ("", default_loop)]
-        yield from list(_heat_maps(validated, choosing)) or _heat_maps(trained, choosing)
+        yield from list(_heat_maps(validated)) or _heat_maps(trained)
 
 
-def _heat_maps(found: Sequence[Prediction], choosing: Sequence[Prediction]) -> Iterator[HeatMap]:
-    """Of one workload; arguments as of `_heat_map`."""
+def _heat_maps(found: Sequence[Prediction]) -> Iterator[HeatMap]:
+    """Of one workload's predictions, those of what was not run among them."""
     ran = [p for p in found if p.achieved]
     measured = [p for p in ran if p.achieved and p.achieved.provenance == Provenance.MEASURED]
-    if heat_map := _heat_map(HERE, measured, choosing):
+    if heat_map := _heat_map(HERE, measured, found):
         yield heat_map
-    if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, choosing)):
+    if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, found)):
         yield heat_map
 
 
@@ -151,13 +150,13 @@ def _as_predicted(ran: Any, predicted: Any) -> bool:
 def _loops(ran: Any) -> tuple[Loop, ...]:
     """What a training was run in; none where its options make it other than what any model describes."""
     options = dict(detail(ran, "options") or {})
-    overlap, fusion = options.pop("overlap", 0), options.pop("fusion", Fusion.STEP)
+    overlap, processes = options.pop("overlap", 0), options.pop("processes", 0)
+    fusion = options.pop("fusion", Fusion.STEP)
     simulated = ran.provenance == Provenance.SIMULATED
-    if options:
+    if options or processes != (1 if overlap and not simulated else 0):  # as `cases.training` has it
         return ()
     if overlap and fusion == Fusion.STEP:
-        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
-        return (Loop.OVERLAPPED,) if overlap == steps else ()
+        return (Loop.OVERLAPPED,) if overlap == overlapped_gradient_steps(simulated) else ()
     if not overlap and fusion == Fusion.STEP:  # without a word, as much as can be
         unfused = detail(ran, "fusion") == Fusion.NONE  # as `validation_rows.under`
         return (Loop.FUSED, Loop.STRICT) if unfused else (Loop.FUSED,)

@@ -242,7 +242,7 @@ def test_what_is_calculated_from_measured_times_without_an_interval_gives_no_ver
     fields = {"samples": 0, "provenance": provenance, "unit": "1/s", "details": {"service": {"insert_s": 1}}}
     (found,) = diff([row(1.0, **fields)], [row(2.0, **fields)])
     assert found.verdict == "no verdict"
-    assert "as measured times do" in found.reason
+    assert "calculated from measured times" in found.reason
 
 
 def test_several_counts_that_nothing_tells_apart_give_no_verdict():
@@ -287,3 +287,26 @@ def test_wide_returns_below_0_give_no_verdict():
     (found,) = diff([row(-200, **fields)], [row(-150, **fields)])
     assert found.verdict == "no verdict"
     assert "difference" in found.reason
+
+
+def with_interval(value, width, **fields):
+    return row(value, samples=0, low=value - width, high=value + width, **fields)
+
+
+@pytest.mark.parametrize(
+    ("suite", "quantity"),
+    [("prediction", "gradient_steps_per_s"), ("validation", "predicted_gradient_steps_per_s")],
+)
+def test_a_prediction_is_not_better_for_promising_more(suite, quantity):
+    fields = {"suite": suite, "quantity": quantity, "unit": "1/s", "provenance": "modelled"}
+    (found,) = diff([with_interval(100, 5, **fields)], [with_interval(400, 5, **fields)])
+    assert found.verdict == "no verdict"
+    assert "promising" in found.reason
+
+
+@pytest.mark.parametrize("quantity", ["regret", "runtime_overhead"])
+@pytest.mark.parametrize(("after", "verdict"), [(0.02, "no verdict"), (0.1, "no verdict"), (0.5, "worse")])
+def test_a_small_loss_that_doubles_is_within_the_drift_of_the_whole(quantity, after, verdict):
+    fields = {"quantity": quantity, "unit": "1"}
+    (found,) = diff([with_interval(0.01, 0.004, **fields)], [with_interval(after, 0.004, **fields)])
+    assert found.verdict == verdict

@@ -210,10 +210,10 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert {mapping.learner.backend for mapping in lacking} == {"native"}
     assert not set(lacking) & set(validate.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
-    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, lacking)
+    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", lacking)
     assert (ours.value, theirs.value) == (0, 0)
     assert ours.details["lacking"] == theirs.details["lacking"] == [str(mapping) for mapping in lacking]
-    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {})
+    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn")
     assert alone.value == pytest.approx(320)
 
 

@@ -183,8 +183,11 @@ def test_a_prediction_is_beside_the_median_of_all_seeds_and_never_beside_other_o
         ("primitive-sum", {"options": {"fusion": "none"}, "fusion": "none"}, True),
         ("primitive-sum", {"options": {}, "fusion": "none"}, True),
         ("map-tpds23", {"options": {}}, False),
-        ("map-tpds23", {"options": {"overlap": 32}}, True),
-        ("map-tpds23", {"options": {"overlap": 16}}, False),
+        ("map-tpds23", {"options": {"overlap": 32, "processes": 1}}, True),
+        ("map-tpds23", {"options": {"overlap": 32, "processes": 2}}, False),
+        ("map-tpds23", {"options": {"overlap": 32}}, False),
+        ("map-tpds23", {"options": {"overlap": 16, "processes": 1}}, False),
+        (DEFAULT_STRATEGY, {"options": {"processes": 1}}, False),
         ("unheard-of", {"options": {}}, False),
     ],
 )

@@ -54,7 +54,20 @@ def rows(noisy: str = "", **baselines: float) -> Iterator[Measurement]:
         ran.append(validation_rows.Achieved(Mapping.parse(mapping), Loop.FUSED, row, {}))
         yield row
     yield validated("torch-native-cpu", 90.0, Loop.STRICT, **NOISY)
-    yield from validation_rows.portabilities({"workload": "cartpole-dqn", "batch_size": SIZE}, ran, baselines)
+    yield from validation_rows.portabilities(
+        {"workload": "cartpole-dqn", "batch_size": SIZE}, ran, baselines, "dqn"
+    )
+
+
+@pytest.mark.parametrize(("algorithm", "lines"), [("dqn", {"rllib"}), ("ddpg", {"rllib_2_6_3"})])
+def test_portability_is_asked_of_the_baselines_that_train_the_algorithm(
+    algorithm: str, lines: set[str]
+) -> None:
+    row = validated("torch-native-cpu", 100.0)
+    ran = [validation_rows.Achieved(Mapping.parse("torch-native-cpu"), Loop.FUSED, row, {})]
+    fields = {"workload": "w", "batch_size": SIZE}
+    found = {one.backend for one in validation_rows.portabilities(fields, ran, {}, algorithm)}
+    assert found == {"placerl", "sb3", *lines}
 
 
 def store(path: Path, *machines: list[Measurement]) -> Path:

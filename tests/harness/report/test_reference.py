@@ -1,5 +1,6 @@
 """Reference runs."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,21 @@ def samples_of(value: float, **fields: Any) -> Measurement:
     return profiled(
         "sum_tree.sample", value, samples=tuple(value * (1 + i / 1000) for i in range(20)), **fields
     )
+
+
+def test_of_very_many_samples_it_keeps_some_evenly_and_says_so(tmp_path: Path) -> None:
+    many = tuple(float(step) for step in range(5001))
+    details: dict[str, Any] = {"environment_step": [10 * step for step in range(5001)], "seeds": [0, 1]}
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        run = opened.begin_run("standard", "revision", {"fingerprint": "here"})
+        run.finish("run", [profiled("training", 1.0, samples=many, details=details)])
+    reference.save(tmp_path / "store.sqlite", "standard", tmp_path)
+    ((row,),) = (found.measurements for found in reference.load(tmp_path))
+    assert len(row.samples) == reference.MOST_SAMPLES
+    assert (row.samples[0], row.samples[-1], row.value) == (0.0, 5000.0, 1.0)
+    assert max(later - sooner for sooner, later in pairwise(row.samples)) <= 6
+    assert row.details["environment_step"] == [10 * step for step in row.samples]
+    assert (row.details["seeds"], row.details["samples_measured"]) == ([0, 1], 5001)
 
 
 def test_a_reference_of_another_machine_gives_no_verdict(tmp_path: Path) -> None:
