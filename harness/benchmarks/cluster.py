@@ -36,6 +36,13 @@ CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
 TIER = "quick"
 
 
+def make_default_folder() -> None:
+    """Makes the folder where Ray's `Cluster` notes its address, whatever its own is: a new machine has none."""
+    from ray._common.utils import get_default_ray_temp_dir
+
+    Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def nodes(number: int) -> Iterator[str]:
     """The address of a cluster of so many machines, all on this one."""
@@ -44,6 +51,7 @@ def nodes(number: int) -> Iterator[str]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
         head: dict[str, Any] = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
+        make_default_folder()
         made = Cluster(initialize_head=True, head_node_args=head)
         try:
             for _ in range(number):

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.benchmarks.cluster import make_default_folder
+
 MachineCluster = Any
 
 
@@ -22,6 +24,7 @@ def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mac
 
     def start(*resources: dict[str, float]) -> MachineCluster:
         head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
+        make_default_folder()
         cluster = Cluster(initialize_head=True, head_node_args=head)
         made.append(cluster)
         for offered in resources:
