@@ -86,7 +86,8 @@ $(FUZZ:%=fuzz-%): fuzz-%:
 baselines: install  ## build the environments of all baselines; one that fails stops no other
 	$(BIN)/placerl baselines all
 
-# Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test.
+# Does not install: that takes a network. GPU_PYTHON is an interpreter that has the extras gpu, harness and test; the
+# environment of SB3, which the quick tier compares with, is built before.
 # The parts are targets of their own for a machine that is lent by the minute; what a part has measured stays.
 GPU_PYTHON ?= $(BIN)/python
 GPU_OUT = $(or $(OUT),results/gpu-check)

@@ -27,8 +27,6 @@ from harness import comparison
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
 
-MOST_SAMPLES = 5000
-"""Of a quantity in a run: an interval is found by resampling, which of millions takes minutes."""
 DRIFT = 0.1
 """Part by which a machine may be faster or slower in another run without any change to what it runs."""
 DISTINGUISHING = (
@@ -193,11 +191,7 @@ def _median(rows: list[Measurement]) -> float | None:
 
 
 def _samples(rows: list[Measurement]) -> list[float]:
-    """Of all rows; of very many, such as the returns of a training, some evenly spread: no interval gets narrower."""
-    samples = [sample for row in rows for sample in row.samples]
-    if len(samples) <= MOST_SAMPLES:
-        return samples
-    return [samples[place] for place in np.linspace(0, len(samples) - 1, MOST_SAMPLES).round().astype(int)]
+    return [sample for row in rows for sample in row.samples]
 
 
 def _has_no_noise(row: Measurement) -> bool:

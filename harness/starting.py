@@ -23,6 +23,9 @@ REPLAY_WORKER = BASELINES / "replay_worker.py"
 OWN_REPLAY = Path(__file__).parent / "timed_replay.py"
 # Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
 TORCH = "torch==2.13.0"
+TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
+"""Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
+RLLIB = tuple(TRAINED)
 _failed: dict[tuple[Path, str], WorkerFailure] = {}
 """Why an environment could not be built in this process: not to wait for it again in every cell that needs it."""
 
@@ -30,6 +33,11 @@ _failed: dict[tuple[Path, str], WorkerFailure] = {}
 def baseline_names() -> list[str]:
     """The systems under `baselines/`: a folder each, with `requirements.txt`."""
     return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
+
+
+def trains(baseline: str, algorithm: str) -> bool:
+    """Whether a baseline trains an algorithm; those without an entry in `TRAINED` are asked when they run."""
+    return algorithm in TRAINED.get(baseline, (algorithm,))
 
 
 def replay_alone(name: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness import workload
 from harness.errors import UserError
+from harness.starting import RLLIB, trains
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,6 @@ class Tier:
         """The baselines that train an algorithm."""
         return tuple(name for name in self.baselines if trains(name, algorithm))
 
-
-def trains(baseline: str, algorithm: str) -> bool:
-    """Whether a baseline trains an algorithm; those without an entry in `TRAINED` are asked when they run."""
-    return algorithm in TRAINED.get(baseline, (algorithm,))
-
-
-TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
-"""Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
-RLLIB = tuple(TRAINED)
 
 SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
 BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8

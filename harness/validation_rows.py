@@ -20,7 +20,7 @@ from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
 from harness.runtime.compose import Fusion
-from harness.tiers import RLLIB, trains
+from harness.starting import RLLIB, trains
 
 SUITE = "validation"
 BASELINE_LEARNERS = dict.fromkeys(("sb3", *RLLIB), ("torch",))
@@ -294,7 +294,8 @@ def portabilities(
             lacking = [mapping for mapping in mappings if not mapping.startswith(learners)]
             theirs = baselines.get(baseline)
             if theirs is None:
-                why = f"needs: `placerl compare {fields['workload']} --baselines {baseline}` before it"
+                asked = f"{fields['workload']} --baselines {baseline} --batch-size {batch_size}"
+                why = f"needs: `placerl compare {asked}` before it"
                 rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
                 continue
             has = experiences_per_s(theirs, batch_size)

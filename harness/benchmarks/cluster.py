@@ -36,23 +36,23 @@ CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
 TIER = "quick"
 
 
-def make_default_folder() -> None:
-    """Makes the folder where Ray's `Cluster` notes its address, whatever its own is: a new machine has none."""
+def head_alone(folder: str) -> Any:
+    """Ray's `Cluster` whose head, with its files in the folder, computes nothing; nodes may be added."""
     from ray._common.utils import get_default_ray_temp_dir
+    from ray.cluster_utils import Cluster
 
+    # Whatever its folder is, it notes its address in the default one, which a new machine does not have.
     Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
+    options = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
+    return Cluster(initialize_head=True, head_node_args=options)
 
 
 @contextmanager
 def nodes(number: int) -> Iterator[str]:
     """The address of a cluster of so many machines, all on this one."""
-    from ray.cluster_utils import Cluster
-
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
-        head: dict[str, Any] = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
-        make_default_folder()
-        made = Cluster(initialize_head=True, head_node_args=head)
+        made = head_alone(folder)
         try:
             for _ in range(number):
                 made.add_node(num_cpus=1, resources={MACHINE: 1})

@@ -33,15 +33,15 @@ def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """As `gains` of some baselines, where both sides had a CUDA device."""
     rows = records(select(frame, suite="compare", quantity=RATIO))
     there = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
-    return tuple(gain for name in baselines for gain in gains(frame, name) if there & set(gain.ratio.rows))
+    return tuple(gain for gain in gains(frame, *baselines) if there & set(gain.ratio.rows))
 
 
-def gains(frame: pd.DataFrame, baseline: str) -> tuple[Gain, ...]:
-    """This project's throughput over a baseline's, a gain for each workload and batch size.
+def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
+    """This project's throughput over some baselines', a gain for each workload and batch size.
 
     Args:
         frame: rows of a run.
-        baseline: the baseline's name, such as "sb3".
+        baselines: their names, such as "sb3".
     """
     rows = select(frame, suite="compare", quantity=RATIO)
     return tuple(
@@ -49,6 +49,7 @@ def gains(frame: pd.DataFrame, baseline: str) -> tuple[Gain, ...]:
             number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
             detail(row, "verdict") if row.status == "ok" else "no verdict",
         )
+        for baseline in baselines
         for row in records(rows)
         if detail(row, "baseline") == baseline
     )

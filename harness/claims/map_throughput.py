@@ -12,7 +12,7 @@ from harness.claims.evidence import detail, mapping_of, noisy, number, records, 
 from harness.claims.number import Number, from_cell, from_text, merge_rows, ratio, shortfall
 from harness.compare import Part, label
 from harness.provenance import Provenance
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 TABLE_5, GAIN_ROW = "map_table_5", "{} mapping: speed-up of the optimal one"
@@ -134,7 +134,7 @@ def rllib(frame: pd.DataFrame) -> Finding:
     """MAP Fig. 14: gain over RLlib where both have a GPU; the FPGA, which is simulated, is in no comparison."""
     found = gains_on_gpu(frame, *RLLIB)
     if not found:
-        ours = tuple(gain.ratio for name in RLLIB for gain in gains(frame, name))
+        ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
         return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_RLLIB_ON_GPU)
     ours, words = tuple(gain.ratio for gain in found), [gain.verdict for gain in found]
     said = (
@@ -150,7 +150,7 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
     """MAP VII-E: the largest gain over RLlib, CartPole's, from learner and replay alone on this machine's CPU."""
     # Of the two lines, 2.6.3 alone has MAP's algorithm for CartPole, DDPG.
     cartpole = frame[frame["workload"].isin(CARTPOLE)]
-    found = [gain for line in RLLIB for gain in gains(cartpole, label(line, Part.LEARNER_AND_REPLAY))]
+    found = gains(cartpole, *(label(line, Part.LEARNER_AND_REPLAY) for line in RLLIB))
     if not found:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ALONE)
     ours = tuple(gain.ratio for gain in found)

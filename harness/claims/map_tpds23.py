@@ -13,7 +13,7 @@ from harness.claims.base import Claim
 from harness.claims.comparisons import beside
 from harness.claims.map_tables import FPGA_AND_GPU
 from harness.claims.number import from_cell, from_text
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 CLAIMS = (
     Claim(

@@ -13,7 +13,7 @@ from harness.claims.number import Number, from_text
 from harness.claims.pal_replay import NEEDS_ADAPTERS, NEEDS_LOCKS, order_of_gains, plugged_in, two_locks
 from harness.comparison import FEWEST_PAIRS, lower_quartile
 from harness.provenance import Provenance
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 FANOUT = 16  # this project's default
 BUFFERS = (1_000, 10_000, 100_000)

@@ -12,7 +12,7 @@ from harness.claims.number import Number, from_text, merge_rows, ratio, shortfal
 from harness.core_scaling import COLLECTION, CONSUMPTION, TRAINING
 from harness.mapping.actors_learners import Allocation, allocate
 from harness.provenance import Provenance
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 NEEDS_CONVERGENCE = (
@@ -49,7 +49,7 @@ def _found(frame: pd.DataFrame, workload: str, cores: int) -> Allocation:
 
 def convergence(frame: pd.DataFrame) -> Finding:
     """PAL Fig. 8: of faster convergence than RLlib, the throughput beside it."""
-    ours = tuple(gain.ratio for line in RLLIB for gain in gains(frame, line))
+    ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
     return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_CONVERGENCE)
 
 

@@ -7,7 +7,7 @@ from harness.claims import pearl24_portability as checks
 from harness.claims.base import Claim, Finding, Outcome
 from harness.claims.comparisons import beside, gains
 from harness.claims.number import from_text
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 LIBRARIES = ("sb3", *RLLIB)
 BESIDE_LIBRARIES = beside(*LIBRARIES)
@@ -15,7 +15,7 @@ BESIDE_LIBRARIES = beside(*LIBRARIES)
 
 def libraries(frame: pd.DataFrame) -> Finding:
     """PRL 6.4: throughput over RLlib and Stable-Baselines3 on the same machine."""
-    found = tuple(gain for name in LIBRARIES for gain in gains(frame, name))
+    found = gains(frame, *LIBRARIES)
     if not found:
         return Finding(Outcome.NOT_RUN, needs="the baseline Stable-Baselines3 or RLlib beside this project")
     ours = tuple(gain.ratio for gain in found)

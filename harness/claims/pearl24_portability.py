@@ -13,7 +13,7 @@ from harness.claims.evidence import detail, mapping_of, noisy, number, records, 
 from harness.claims.number import Number, from_text, merge_rows, ratio
 from harness.mapping.metrics import code_divergence, experiences_per_s, portability
 from harness.provenance import Provenance, weakest
-from harness.tiers import RLLIB
+from harness.starting import RLLIB
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 NEEDS_PLATFORMS = (

@@ -1,5 +1,6 @@
 """`placerl reproduce`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 from rich.console import Console
 
 from harness import claims, machine, reproduce, tiers
+from harness.claims import Claim
 from harness.cli import plan_table
 from harness.cli.app import app
 from harness.cli.common import (
@@ -55,7 +57,10 @@ def reproduce_command(
     tier = tiers.tier(tier_name)
     cells = reproduce.plan(tier)
     if only:
-        cells = reproduce.needed(cells, claims.claims(only))
+        chosen = claims.claims(only)
+        cells = reproduce.needed(cells, chosen)
+        if not cells:
+            _say_nothing_is_measured(tier, only, chosen)
     if plan_only:
         _show_plan(tier, cells, results, fresh, as_json)
         return
@@ -64,6 +69,12 @@ def reproduce_command(
     if failed:
         typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
         raise typer.Exit(1)
+
+
+def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:
+    typer.echo(f"Tier {tier.name} measures nothing for {only}.", err=True)
+    for command in dict.fromkeys(command for claim in chosen for command in claim.commands):
+        typer.echo(f"What does: {command}", err=True)
 
 
 def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
@@ -107,6 +118,8 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
+    if not cells and store_path(results).exists():
+        return []  # a run without measurements would be the last one, which the report is about
     opened = begin(results, tier, fresh)
     done = {cell.key for cell in cells if reproduce.finished(opened, cell)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))

@@ -107,11 +107,6 @@ SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
 """The same in virtual time, where nothing is handed over to a process, and a step may take a second to simulate."""
 
 
-def overlapped_gradient_steps(simulated: bool) -> int:
-    """Gradient steps of an iteration of the overlapped loop; `simulated`: whether a part is, in virtual time."""
-    return SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
-
-
 @dataclass(frozen=True)
 class Entry:
     """One cell of the primitive x device table: the time of one call on a batch.
@@ -208,7 +203,8 @@ class Problem:
 
     def overlapped_rounds(self, simulated: bool = False) -> int:
         """Rounds of an iteration that actors work beside: in virtual time, where a part is simulated."""
-        return -(-overlapped_gradient_steps(simulated) // self.round_gradient_steps)
+        steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
+        return -(-steps // self.round_gradient_steps)
 
 
 class Platform(Protocol):

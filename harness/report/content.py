@@ -23,7 +23,7 @@ class Prediction:
 
     Attributes:
         chosen_among: the devices among which its strategy chose this mapping, of `harness.validation_rows`.
-        loop: the one that was run in a validation; empty of a training of its own, and where its row names none.
+        loop: the one that was run in a validation, or is predicted there; empty of a training of its own.
         achieved: the median where it was run several times, as with several seeds.
         predicted_status: "ok", or "too_noisy": made from times that are.
         achieved_status: of its rows: "ok", "too_noisy" where one is, or "not_run" where there is none.
@@ -325,6 +325,27 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class BaselineVersions:
+    """A system beside others, where it had the same versions and the same settings.
+
+    Attributes:
+        system: "placerl" or the baseline.
+        tasks: what of it was compared: "training", "learner and replay" or "replay".
+        workloads: where it had these versions and settings.
+        versions: each as "package version"; none where its rows do not say.
+        settings: each as "name: value"; its own, and in what it departs from the workload.
+        rows: that name them.
+    """
+
+    system: str
+    tasks: tuple[str, ...]
+    workloads: tuple[str, ...]
+    versions: tuple[str, ...]
+    settings: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Content:
     """Everything that the page and the files show.
 
@@ -346,6 +367,7 @@ class Content:
     predictions: tuple[Prediction, ...]
     choices: tuple[Choice, ...]
     comparisons: tuple[Comparison, ...]
+    baseline_versions: tuple[BaselineVersions, ...]
     throughputs: tuple[Throughput, ...]
     portabilities: tuple[Portability, ...]
     primitives: tuple[PrimitiveTime, ...]

@@ -33,8 +33,8 @@ from harness.claims import Verdict
 from harness.claims.number import Number
 from harness.errors import UserError
 from harness.report import reference, text_tables
-from harness.report.baseline_versions import BaselineVersions, baseline_versions
 from harness.report.content import (
+    BaselineVersions,
     Change,
     Choice,
     Comparison,
@@ -170,7 +170,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "predictions": _frame(Prediction, content.predictions),
         "choices": _frame(Choice, content.choices),
         "comparisons": _frame(Comparison, content.comparisons),
-        "baseline_versions": _frame(BaselineVersions, list(baseline_versions(content.measurements))),
+        "baseline_versions": _frame(BaselineVersions, content.baseline_versions),
         "throughput": _frame(Throughput, content.throughputs),
         "portability": _frame(Portability, content.portabilities),
         "primitives": _frame(PrimitiveTime, content.primitives),

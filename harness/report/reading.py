@@ -9,6 +9,7 @@ import pandas as pd
 from harness import claims
 from harness.claims.evidence import last_attempts
 from harness.report import machine_facts, performance, roofline, tables
+from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content
 from harness.report.reference import Reference, beside
 from harness.report.reference import last_attempts as last_measurements
@@ -81,6 +82,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         predictions=tuple(tables.predictions(mine)),
         choices=tuple(tables.choices(mine)),
         comparisons=tuple(tables.comparisons(mine)),
+        baseline_versions=tuple(baseline_versions(mine)),
         throughputs=tuple(performance.throughputs(mine)),
         portabilities=tuple(performance.portabilities(mine, frame)),
         primitives=tuple(tables.primitives(mine)),

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from harness.claims.published import FOLDER as PAPERS_FOLDER
+from harness.comparison import evenly_spread
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.report.files import write_atomically
@@ -111,7 +111,7 @@ def _thinned(row: Measurement) -> Measurement:
     count = len(row.samples)
     if count <= MOST_SAMPLES:
         return row
-    kept = np.linspace(0, count - 1, MOST_SAMPLES).round().astype(int)
+    kept = evenly_spread(count, MOST_SAMPLES)
     details = {
         name: [value[place] for place in kept] if isinstance(value, list) and len(value) == count else value
         for name, value in row.details.items()

@@ -18,7 +18,6 @@ from harness.claims.number import from_text
 from harness.claims.published import PAPERS
 from harness.provenance import Provenance
 from harness.report import plots, reference, roofline_plot
-from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
 from harness.report.formatting import MARKS, row_ranges, show, whole
@@ -135,7 +134,6 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
                 (plots.heat_map(found), found, plots.chosen_not_run(found))
                 for found in heat_maps(content.predictions)
             ],
-            baseline_versions=list(baseline_versions(content.measurements)),
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,

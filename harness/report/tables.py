@@ -13,7 +13,6 @@ from harness.claims.number import Number, merge_rows, ratio
 from harness.diff import diff
 from harness.learning import BEST, END
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from harness.mapping.base import overlapped_gradient_steps
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
 from harness.report.content import (
@@ -60,8 +59,8 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
     """Every prediction of a run, beside what was achieved: in trainings of its own, or in its validation.
 
-    Only what was run as predicted is beside it: in the same loop, and of trainings with no other options. Several
-    rows, such as those of several seeds, are pooled.
+    Only what was run as predicted is beside it: in a validation in the same loop, and of trainings those without
+    options. Several rows, such as those of several seeds, are pooled.
     """
     yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
     yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
@@ -126,7 +125,7 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         reached, status = _achieved([one for one in by_place.get(_place(row), ()) if _as_predicted(one, row)])
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
-        loop = str(detail(row, "ran") or "")
+        loop = str(detail(row, "ran") or detail(row, "loop") or "")
         yield Prediction(
             *_place(row), row.backend, tuple(among), loop, predicted, reached, error, row.status, status
         )
@@ -140,27 +139,14 @@ def _as_predicted(ran: Any, predicted: Any) -> bool:
     """Whether a row of a validation or of a training was run as a prediction of the same mapping describes it."""
     if ran.suite == "validation":
         return bool(detail(ran, "loop") == detail(predicted, "ran"))
-    if detail(ran, "options") is None and detail(ran, "fusion") is None:
+    options, fusion = detail(ran, "options"), detail(ran, "fusion")
+    if options is None and fusion is None:
         return True  # a stranger's, which does not say how it was run; every one of this program does
+    # Without options as much is fused as can be: the fused loop, and where that is nothing the strict one too.
+    loops = (Loop.FUSED, Loop.STRICT) if fusion == Fusion.NONE else (Loop.FUSED,)
     strategy = VALIDATED.get(predicted.backend)
     more = any(value != 1 for value in (detail(predicted, "settings") or {}).values())  # cores, streams
-    return strategy is not None and not more and strategy.loop in _loops(ran)
-
-
-def _loops(ran: Any) -> tuple[Loop, ...]:
-    """What a training was run in; none where its options make it other than what any model describes."""
-    options = dict(detail(ran, "options") or {})
-    overlap, processes = options.pop("overlap", 0), options.pop("processes", 0)
-    fusion = options.pop("fusion", Fusion.STEP)
-    simulated = ran.provenance == Provenance.SIMULATED
-    if options or processes != (1 if overlap and not simulated else 0):  # as `cases.training` has it
-        return ()
-    if overlap and fusion == Fusion.STEP:
-        return (Loop.OVERLAPPED,) if overlap == overlapped_gradient_steps(simulated) else ()
-    if not overlap and fusion == Fusion.STEP:  # without a word, as much as can be
-        unfused = detail(ran, "fusion") == Fusion.NONE  # as `validation_rows.under`
-        return (Loop.FUSED, Loop.STRICT) if unfused else (Loop.FUSED,)
-    return (Loop.STRICT,) if not overlap and fusion == Fusion.NONE else ()
+    return not options and not more and strategy is not None and strategy.loop in loops
 
 
 def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.benchmarks.cluster import make_default_folder
+from harness.benchmarks.cluster import head_alone
 
 MachineCluster = Any
 
@@ -16,16 +16,13 @@ MachineCluster = Any
 def start_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MachineCluster]]:
     """Starts a cluster whose head has no machine, and a node for each dict of resources."""
     import ray
-    from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     folder = tempfile.mkdtemp(prefix="placerl-ray-")
     made: list[MachineCluster] = []
 
     def start(*resources: dict[str, float]) -> MachineCluster:
-        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
-        make_default_folder()
-        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster = head_alone(folder)
         made.append(cluster)
         for offered in resources:
             cluster.add_node(num_cpus=1, resources=offered)

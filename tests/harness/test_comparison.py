@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from harness.comparison import PAIRS, compare, interval, paired_ratio
+from harness import comparison
+from harness.comparison import (
+    MOST_SAMPLES,
+    PAIRS,
+    compare,
+    evenly_spread,
+    interval,
+    paired_ratio,
+    ratio_interval,
+)
 
 
 def noisy(rng, pairs, spread, bumps):
@@ -82,6 +91,30 @@ def test_interval_of_the_median_covers_it():
         low, high = interval(rng.lognormal(0, 0.2, 30))
         covered += low <= 1 <= high
     assert 0.88 <= covered / 200 <= 1
+
+
+def test_of_very_many_samples_some_evenly_spread_are_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a million, all would take minutes and gigabytes."""
+    resampled: list[np.ndarray] = []
+
+    def bootstrap(data, *arguments, **options):
+        resampled.extend(data)
+        return original(data, *arguments, **options)
+
+    original = comparison.bootstrap
+    monkeypatch.setattr(comparison, "bootstrap", bootstrap)
+    samples = np.arange(1.0, 2 * MOST_SAMPLES + 1)
+    low, high = interval(samples)
+    ratio_low, ratio_high = ratio_interval(samples, samples[:100])
+    assert [len(some) for some in resampled] == [MOST_SAMPLES, MOST_SAMPLES, 100]
+    assert (resampled[0][0], resampled[0][-1]) == (samples[0], samples[-1])
+    assert low < np.median(samples) < high
+    assert ratio_low < np.median(samples) / np.median(samples[:100]) < ratio_high
+
+
+def test_evenly_spread_places() -> None:
+    np.testing.assert_array_equal(evenly_spread(5, 3), [0, 2, 4])
+    np.testing.assert_array_equal(evenly_spread(3, 5), [0, 1, 2])
 
 
 def test_the_same_samples_give_the_same_interval():

@@ -310,11 +310,3 @@ def test_a_small_loss_that_doubles_is_within_the_drift_of_the_whole(quantity, af
     fields = {"quantity": quantity, "unit": "1"}
     (found,) = diff([with_interval(0.01, 0.004, **fields)], [with_interval(after, 0.004, **fields)])
     assert found.verdict == verdict
-
-
-def test_of_very_many_samples_some_are_enough():
-    """Resampling two millions of them took minutes."""
-    before, after = (row(value, samples=400_000) for value in (1.0, 1.5))
-    (found,) = diff([before], [after])
-    assert (found.before, found.verdict) == (before.value, "worse")
-    assert found.low < 1.5 < found.high

@@ -5,6 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from harness import claims
+from harness.claims import Claim
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.store import Store
@@ -66,6 +68,12 @@ def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -
         "details": {"baseline": baseline, "verdict": verdict},
     }
     return measurement(ratio, **(base | fields))
+
+
+def claim_of(key: str) -> Claim:
+    """The claim with exactly this key."""
+    (claim,) = (each for each in claims.claims(key) if each.key == key)
+    return claim
 
 
 def frame_of(folder: Path, *measurements: Measurement) -> pd.DataFrame:

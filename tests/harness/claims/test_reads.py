@@ -1,5 +1,6 @@
 """What claims say that they read: `placerl reproduce --only` measures that, and nothing else."""
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.report import reference, site
 from harness.report.reading import read
+from harness.reproduce import Cell
 from harness.runtime.options import STRICT, Options
 from harness.store import Store
 from harness.tiers import TIERS
 from harness.training_run import Extent
-from tests.harness.claims.rows import compared
+from tests.harness.claims.rows import claim_of, compared, frame_of
 from tests.harness.report import sample
+
+Plans = dict[str, list[Cell]]
 
 AWAITING = {
     "MAP-F12-GPU",  # a CUDA device
@@ -74,6 +78,12 @@ def cell_of(row: Measurement) -> str:
 
 
 @pytest.fixture(scope="module")
+def plans() -> dict[str, list[Cell]]:
+    """The cells of every tier."""
+    return {name: reproduce.plan(tier) for name, tier in TIERS.items()}
+
+
+@pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """The committed quick run, with the cells of its rows."""
     (committed,) = (each for each in reference.load() if each.name == "quick")
@@ -87,13 +97,15 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         return store.frame()
 
 
-def test_every_row_of_the_quick_run_is_of_a_cell_of_its_plan(quick: pd.DataFrame) -> None:
-    assert {cell.key for cell in reproduce.plan(TIERS["quick"])} == set(quick["cell"])
+def test_every_row_of_the_quick_run_is_of_a_cell_of_its_plan(quick: pd.DataFrame, plans: Plans) -> None:
+    assert {cell.key for cell in plans["quick"]} == set(quick["cell"])
 
 
 @pytest.mark.parametrize("claim", claims.claims(), ids=lambda claim: claim.key)
-def test_the_cells_that_a_claim_reads_decide_its_verdict(claim: Claim, quick: pd.DataFrame) -> None:
-    cells = reproduce.needed(reproduce.plan(TIERS["quick"]), [claim])
+def test_the_cells_that_a_claim_reads_decide_its_verdict(
+    claim: Claim, quick: pd.DataFrame, plans: Plans
+) -> None:
+    cells = reproduce.needed(plans["quick"], [claim])
     alone = quick[quick["cell"].isin([cell.key for cell in cells])]
     assert claim.evaluate(alone).finding == claim.evaluate(quick).finding
 
@@ -103,9 +115,9 @@ def test_of_the_quick_run_many_verdicts_rest_on_rows(quick: pd.DataFrame) -> Non
     assert sum(bool(verdict.rows) for verdict in claims.evaluate(quick)) > 25
 
 
-def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame) -> None:
+def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame, plans: Plans) -> None:
     """One whose verdict is the same without any row reads none, or awaits more than those."""
-    every, plan = claims.claims(), reproduce.plan(TIERS["quick"])
+    every, plan = claims.claims(), plans["quick"]
     same = {
         claim.key for claim in every if claim.evaluate(quick).finding == claim.evaluate(quick[:0]).finding
     }
@@ -113,26 +125,21 @@ def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame) -> 
     assert all(claim.check or not claim.reads for claim in every)
 
 
-def test_each_experiment_is_read_by_some_claim() -> None:
+def test_each_experiment_is_read_by_some_claim(plans: Plans) -> None:
     """What no claim reads is measured in vain."""
     every = claims.claims()
-    for name in TIERS:
+    for name, plan in plans.items():
         unread = [
             cell.key
-            for cell in reproduce.plan(TIERS[name])
+            for cell in plan
             if cell.key.startswith("claim/") and not any(claim.needs_cell(cell.key) for claim in every)
         ]
         assert not unread, name
 
 
-def one(key: str) -> Claim:
-    (claim,) = (each for each in claims.claims(key) if each.key == key)
-    return claim
-
-
 def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() -> None:
     item, extent = workload.load("cartpole-ddpg"), Extent(1.0)
-    claim, mapping = one("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
+    claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
     moving = reproduce.run_cell(item, 32, 0, extent, mapping, Options(reallocate=True))
     assert claim.needs_cell(moving.key)
     assert not claim.needs_cell(reproduce.run_cell(item, 32, 0, extent, None, STRICT).key)
@@ -140,22 +147,16 @@ def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() 
 
 def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
     """MAP, PAL and PRL compare with RLlib's DDPG, which its newest line no longer has."""
-    path = tmp_path / "store.sqlite"
-    with Store.open(path) as store:
-        run = store.begin_run("standard", "revision", {"fingerprint": "here"})
-        run.finish("compare/cartpole-ddpg/rllib_2_6_3", [compared(50.0, "faster", "rllib_2_6_3")])
-        frame = store.frame()
+    frame = frame_of(tmp_path, compared(50.0, "faster", "rllib_2_6_3"))
     for key in ("PAL-F8", "MAP-F14", "PRL-T3"):
-        assert [number.value for number in one(key).evaluate(frame).finding.ours] == [50.0], key
-        assert one(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
+        assert [number.value for number in claim_of(key).evaluate(frame).finding.ours] == [50.0], key
+        assert claim_of(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
 
 
-def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
+def test_cartpole_s_gain_is_of_cartpole_alclaim_of(tmp_path: Path) -> None:
     alone = compared(9.0, "faster", "rllib_2_6_3, learner and replay alone", workload="hopper-ddpg")
-    with Store.open(path) as store:
-        store.begin_run("standard", "revision", {"fingerprint": "here"}).finish("c", [alone])
-        assert one("MAP-F14-CartPole").evaluate(store.frame()).finding.outcome is Outcome.NOT_RUN
+    found = claim_of("MAP-F14-CartPole").evaluate(frame_of(tmp_path, alone)).finding
+    assert found.outcome is Outcome.NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -168,20 +169,23 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, quick: pd.DataFrame) -> None:
-    needs = one(key).evaluate(quick).needs
+    needs = claim_of(key).evaluate(quick).needs
     assert stale not in needs
     assert says in needs
 
 
-def test_a_page_s_command_measures_something(tmp_path: Path) -> None:
+def test_a_page_s_command_measures_something(tmp_path: Path, plans: Plans) -> None:
     """On a report of the quick tier too, which leaves some experiments out."""
     pages = dict(site.render_claims(read(sample.write(tmp_path / "store.sqlite"))))
     for claim in claims.claims():
-        found = re.search(r"<pre><code>placerl reproduce --only (\S+) --tier (\w+)</code>", pages[claim.key])
-        if found is None:
-            assert claim.commands, claim.key
+        shown = re.search(r"<pre><code>([^<]+)</code>", pages[claim.key])
+        assert shown, claim.key
+        if claim.commands or not claim.reads:
+            assert html.unescape(shown[1]).splitlines() == list(claim.commands or ["placerl report"]), (
+                claim.key
+            )
             continue
+        found = re.fullmatch(r"placerl reproduce --only (\S+) --tier (\w+)", shown[1])
+        assert found, claim.key
         assert found[1] == claim.key
-        cells = reproduce.needed(reproduce.plan(TIERS[found[2]]), [claim])
-        assert cells or not claim.reads, claim.key
-        assert found[2] == "quick" or not reproduce.needed(reproduce.plan(TIERS["quick"]), [claim])
+        assert reproduce.needed(plans[found[2]], [claim]), claim.key

@@ -1,7 +1,6 @@
 """`placerl reproduce`: what it says before it measures."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,10 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     arguments: tuple[str, ...], placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On a cluster as on one machine; the cluster's own part is tested in `tests/cluster`."""
-    cells = pytest.importorskip("harness.cluster.cells")
-    connection = pytest.importorskip("harness.cluster.connection")
-
-    @contextmanager
-    def connected(address: str) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr(connection, "connected", connected)
-    monkeypatch.setattr(cells, "execute", lambda *_, **__: [])
+    if arguments:
+        pytest.importorskip("harness.cluster.cells")
+        monkeypatch.setattr("harness.cluster.connection.connected", lambda address: nullcontext())
+        monkeypatch.setattr("harness.cluster.cells.execute", lambda *_, **__: [])
     monkeypatch.setattr(reproduce, "plan", lambda tier: CELLS)
     monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
     monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
@@ -47,3 +41,23 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     assert "3 cells, 1 finished before" in told
     assert "about 2 minutes to go." in told
     assert "Left out here: everything on a GPU" in told
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [("FIX-T1", ""), ("MAP-F14-CartPole", "What does: placerl compare cartpole-ddpg --alone")],
+)
+def test_where_nothing_is_measured_no_run_begins_that_would_hide_the_last(
+    key: str, says: str, placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(reproduce_command, "write_report", lambda results, _: written.append(results))
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "an earlier revision", {"fingerprint": "here"}).finish("a/1", [ROW])
+    outcome = placerl("reproduce", "--only", key, "--results", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    assert f"Tier quick measures nothing for {key}." in outcome.err
+    assert says in outcome.err
+    assert written == [tmp_path]
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        assert [run.revision for run in store.runs()] == ["an earlier revision"]

@@ -135,10 +135,11 @@ def validation(workload: str) -> Iterator[Measurement]:
         for mapping, gps in zip(
             ("torch-native-cpu", "native-native-cpu", "opencl-flat-cpu"), rates, strict=True
         ):
-            details = {"mapping": mapping, "chosen": mapping == "native-native-cpu"}
+            details = {"mapping": mapping, "loop": "fused"}
             fields = {"suite": "validation", "workload": workload, "details": details}
             yield trained(gps, size, spread=0.02, backend="placerl", **fields)
             fields |= {"quantity": "predicted_gradient_steps_per_s", "backend": DEFAULT_STRATEGY}
+            fields["details"] = details | {"ran": "fused", "chosen": mapping == "native-native-cpu"}
             yield predicted(gps * 1.03, size, **fields)
 
 
@@ -205,7 +206,7 @@ def rows() -> Iterator[Measurement]:
 def rows_elsewhere() -> Iterator[Measurement]:
     """Of another machine: a validation that did not run what the default strategy chose at one batch size."""
     yield from validation("pendulum-td3")
-    details = {"mapping": "native-opencl-cpu", "chosen": True}
+    details = {"mapping": "native-opencl-cpu", "loop": "fused", "chosen": True}
     fields = {"suite": "validation", "workload": "pendulum-td3", "backend": DEFAULT_STRATEGY}
     yield predicted(990.0, 256, quantity="predicted_gradient_steps_per_s", details=details, **fields)
     yield from comparison("cartpole-dqn", 1.5, "faster")
