@@ -9,9 +9,10 @@ What gets a verdict, and by what:
 - cycles, what follows from them at a stated clock, and what follows from published numbers alone: by the values. They
   have no noise, and no machine's pace is in them, so that any difference counts.
 - what has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction: between its times' ends), in
-  both runs: by the interval of the ratio, beyond the drift; of what is not positive throughout (returns of Pendulum),
-  by that of the difference, beyond the same part of the larger of the two medians; of a loss (a regret), by that of
-  the difference, beyond the drift of what it is a part of.
+  both runs: by the interval of the ratio, beyond the drift (of several rows, such as those of seeds, by what their
+  intervals span); of what is not positive throughout (returns of Pendulum), by that of the difference, beyond the same
+  part of the larger of the two medians; of a loss (a regret), by that of the difference, beyond the drift of what it
+  is a part of.
 - nothing else: what is calculated from measured times without an interval (a portability, a simulated cluster) varies
   as they do, and does not say by how much. Nor does a prediction: it is not better for promising more.
 """
@@ -190,10 +191,6 @@ def _median(rows: list[Measurement]) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _samples(rows: list[Measurement]) -> list[float]:
-    return [sample for row in rows for sample in row.samples]
-
-
 def _has_no_noise(row: Measurement) -> bool:
     """Whether its value follows from counted cycles, a stated clock or published numbers: from no measured time."""
     if row.provenance is Provenance.MEASURED or row.samples or row.low is not None:
@@ -214,8 +211,8 @@ def _by_values(found: Difference, olds: list[Measurement], news: list[Measuremen
 
 def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[float, float] | None:
     """Of new over old; None without intervals, or where they are not above 0."""
-    samples = [_samples(olds), _samples(news)]
-    if min(map(len, samples)) >= comparison.FEWEST_SAMPLES and min(map(min, samples)) > 0:
+    samples = [row.samples for row in (*olds, *news)]
+    if len(samples) == 2 and all(len(s) >= comparison.FEWEST_SAMPLES and min(s) > 0 for s in samples):
         return comparison.ratio_interval(samples[1], samples[0])
     old, new = _interval(olds), _interval(news)
     if old is None or new is None or min(old[0], new[0]) <= 0:
@@ -224,12 +221,24 @@ def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[f
 
 
 def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
-    """From the samples, or all that the stored intervals and the values span; None without either."""
-    samples = _samples(rows)
-    if len(samples) >= comparison.FEWEST_SAMPLES:
-        return comparison.interval(samples)
-    ends = [end for row in rows for end in (row.low, row.value, row.high) if end is not None]
-    return (min(ends), max(ends)) if len(ends) == 3 * len(rows) else None
+    """All that the intervals of several rows, such as those of seeds, span; None where one has none.
+
+    The samples of several are not put together: of trainings the one with the most episodes would weigh most.
+    """
+    found = [_own_interval(row) for row in rows]
+    if None in found:
+        return None
+    ends = [end for one in found if one for end in one]
+    return min(ends), max(ends)
+
+
+def _own_interval(row: Measurement) -> tuple[float, ...] | None:
+    """From its samples, or the stored one, and its value, which may lie outside; None without either."""
+    if len(row.samples) >= comparison.FEWEST_SAMPLES:
+        ends: tuple[float | None, ...] = (*comparison.interval(row.samples), row.value)
+    else:
+        ends = row.low, row.value, row.high
+    return None if None in ends else tuple(end for end in ends if end is not None)
 
 
 def _by_ratio(found: Difference, low: float, high: float) -> Difference:

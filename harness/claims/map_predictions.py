@@ -78,7 +78,7 @@ def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float)
     within = sum(least <= low and high <= most for low, high in clear)
     outside = sum(low > most or high < least for low, high in clear)
     unsure = len(found) - len(clear)
-    said = f"Of {len(found)} {unsure} are too noisy, {outside} clearly outside and {within} clearly within {most:g}%"
+    said = f"Of {len(found)}, {unsure} are too noisy, {outside} clearly outside and {within} clearly within {most:g}%"
     if within == len(found):
         return Outcome.REPRODUCED, said
     return Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, said

@@ -43,14 +43,14 @@ def show(number: Number) -> Markup:
         text = format_value(value / scale, number.digits)
         return Markup('<data value="{}">{}</data>').format(repr(float(value)), text)
 
-    space = "" if unit in ("", "%", "×", "/s") else " "
+    space = "" if unit in ("", "%", "×", "/s") else "\N{NO-BREAK SPACE}"
     text = Markup("{}{}{}").format(part(number.value), space, unit)
     if number.low is not None and number.high is not None:
         text += Markup(' <span class="interval">[{}, {}]</span>').format(part(number.low), part(number.high))
     mark = Markup('<abbr class="mark" title="{}">{}</abbr>').format(
         str(number.provenance), MARKS[number.provenance]
     )
-    return Markup('<span class="number">{} {}</span>').format(text, mark)
+    return Markup('<span class="number">{}&nbsp;{}</span>').format(text, mark)
 
 
 def whole(value: int | None) -> Markup:

@@ -162,7 +162,7 @@ def gains(comparisons: Sequence[Comparison]) -> Markup:
     """Throughput over each baseline's with its interval, beside the A/A null."""
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(4.3, 0.9 + 0.5 * len(shown))
+        figure, axes = new_figure(7.2, 0.9 + 0.5 * len(shown))
         for offset, index, label in ((0.12, 0, "this project / baseline"), (-0.18, 1, "A/A null")):
             points = [
                 (len(shown) - 1 - place + offset, n)
@@ -192,28 +192,38 @@ def gains(comparisons: Sequence[Comparison]) -> Markup:
     return svg(figure, "gains", "throughput of this project over each baseline's")
 
 
+MOST_EPISODES = 400
+"""Of a learning curve drawn one by one: as many dots as a plot has room for. Hundreds of thousands, which a training of
+minutes has, would make a page that no browser opens."""
+_STRETCHES = 200
+
+
 def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Markup:
-    """Episode return over environment steps: every episode faint, and the mean of the last `window` episodes."""
+    """Episode return over environment steps.
+
+    Of up to `MOST_EPISODES` episodes each faint, and the mean of the last `window`; of more, the mean over stretches
+    of as many environment steps each, and faint the range of nine in ten episodes.
+    """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         for index, curve in enumerate(curves):
-            shade = colour(index)
-            axes.plot(
-                curve.environment_steps,
-                curve.returns,
-                color=shade,
-                marker=marker(index),
-                markersize=2,
-                linestyle="none",
-                alpha=0.35,
-            )
-            means = [
-                np.mean(curve.returns[max(0, i - window + 1) : i + 1]) for i in range(len(curve.returns))
-            ]
+            shade, steps, returns = colour(index), np.array(curve.environment_steps), np.array(curve.returns)
+            if len(returns) > MOST_EPISODES:
+                edges = np.searchsorted(
+                    steps, np.linspace(steps[0], steps[-1], _STRETCHES + 1)[1:-1], "right"
+                )
+                some = [of for of in np.split(returns, edges) if len(of)]
+                steps = np.array([of[-1] for of in np.split(steps, edges) if len(of)])
+                low, high = zip(*(np.quantile(of, (0.05, 0.95)) for of in some), strict=True)
+                axes.fill_between(steps, low, high, color=shade, alpha=0.2, linewidth=0)
+            else:
+                some = [returns[max(0, end - window) : end] for end in range(1, len(returns) + 1)]
+                axes.plot(
+                    steps, returns, marker(index), color=shade, markersize=2, linestyle="none", alpha=0.35
+                )
+            means = [float(np.mean(of)) for of in some]
             label = curve.system if curve.seed is None else f"{curve.system}, seed {curve.seed}"
-            axes.plot(
-                curve.environment_steps, means, color=shade, label=label, linestyle=LINES[index % SERIES]
-            )
+            axes.plot(steps, means, color=shade, label=label, linestyle=LINES[index % SERIES])
         axes.set(title=workload, xlabel="environment steps", ylabel="episode return")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: thousands(value)))
         axes.xaxis.set_major_locator(MaxNLocator(6))

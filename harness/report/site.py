@@ -137,6 +137,7 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
             gains=plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
             curves=[plots.learning_curves(name, group, LAST_EPISODES) for name, group in by_workload],
             last_episodes=LAST_EPISODES,
+            most_episodes=plots.MOST_EPISODES,
         )
     )
 

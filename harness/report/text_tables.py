@@ -87,7 +87,8 @@ def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
 
 
 def text_tables(content: Content) -> list[TextTable]:
-    """Throughput, portability, comparisons, predictions of what was run, primitive times, returns, and verdicts."""
+    """Throughput, portability, comparisons and their versions, predictions of what was run, primitive times, returns,
+    and verdicts."""
     return [
         _throughput(content),
         _portability(content),
@@ -113,6 +114,22 @@ def text_tables(content: Content) -> list[TextTable]:
                     c.verdict,
                 )
                 for c in content.comparisons
+            ),
+            "placerl compare",
+        ),
+        TextTable(
+            "baseline_versions",
+            "Versions and settings of what was compared",
+            ("system", "compared", "workloads", "versions", "settings"),
+            tuple(
+                (
+                    b.system,
+                    b.tasks,
+                    b.workloads,
+                    b.versions or "not named",
+                    b.settings or "as the workload says",
+                )
+                for b in content.baseline_versions
             ),
             "placerl compare",
         ),

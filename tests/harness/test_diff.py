@@ -310,3 +310,14 @@ def test_a_small_loss_that_doubles_is_within_the_drift_of_the_whole(quantity, af
     fields = {"quantity": quantity, "unit": "1"}
     (found,) = diff([with_interval(0.01, 0.004, **fields)], [with_interval(after, 0.004, **fields)])
     assert found.verdict == verdict
+
+
+def test_a_seed_with_many_short_episodes_does_not_outweigh_the_others():
+    """Put together, their samples gave a ratio of medians that the interval beside it left out."""
+    fields = {"suite": "run", "quantity": "episode_return", "unit": "1"}
+    before = [row(100.0, **fields)]
+    after = [row(value, samples=count, **fields) for value, count in ((10.0, 5000), (27.0, 60), (200.0, 30))]
+    (found,) = diff(before, after)
+    assert found.after == pytest.approx(27, rel=0.02)
+    assert found.low < 0.1 < found.ratio < 2 < found.high
+    assert found.verdict == "no verdict"

@@ -199,7 +199,7 @@ def test_a_paper_takes_the_tables_in(measured: bool, tmp_path: Path) -> None:
     else:
         Store.open(store).close()
     tables = export.write(store, tmp_path / "export", ["latex"])
-    assert len(tables) == 7
+    assert len(tables) == 8
     strange = text_tables.TextTable("t", "T", ("a", "b"), (("日本 µ × ß ` \\ # {", "--"),), "placerl run")
     inputs = [*(path.read_text(encoding="utf-8") for path in tables), text_tables.as_latex(strange)]
     (tmp_path / "paper.tex").write_text(DOCUMENT % "\n\n".join(inputs), encoding="utf-8")

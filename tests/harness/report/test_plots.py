@@ -5,6 +5,7 @@ from itertools import pairwise
 import matplotlib as mpl
 import numpy as np
 import pytest
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -64,6 +65,28 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     for figure in drawn.values():
         figure.draw_without_rendering()
     return drawn
+
+
+def test_a_long_training_is_drawn_by_stretches_of_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dot and a mean of every episode made a page of 300 MB."""
+    figures: list[Figure] = []
+
+    def svg(figure: Figure, name: str, label: str) -> Markup:
+        figures.append(figure)
+        return original(figure, name, label)
+
+    original = plots.svg
+    monkeypatch.setattr(plots, "svg", svg)
+    number = 100_000
+    returns = tuple(20.0 + 180.0 * (i >= number // 2) + (i % 10 == 0) for i in range(number))
+    steps = tuple(range(50, 50 * (number + 1), 50))
+    long = Curve("cartpole-dqn", "native-native-cpu", 0, steps, returns, gps(500.0))
+    assert len(plots.learning_curves("cartpole-dqn", [long], 10)) < 100_000
+    (axes,) = figures[0].axes
+    (line,) = axes.lines
+    np.testing.assert_allclose(line.get_ydata()[[0, -1]], [20.1, 200.1])
+    assert line.get_xdata()[-1] == steps[-1]
+    assert len(axes.collections) == 1
 
 
 def test_no_legend_lies_on_data_or_labels(figures: dict[str, Figure]) -> None:
