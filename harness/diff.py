@@ -8,11 +8,11 @@ What gets a verdict, and by what:
 
 - cycles, what follows from them at a stated clock, and what follows from published numbers alone: by the values. They
   have no noise, and no machine's pace is in them, so that any difference counts.
-- what has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction: between its times' ends), in
-  both runs: by the interval of the ratio, beyond the drift (of several rows, such as those of seeds, by what their
-  intervals span); of what is not positive throughout (returns of Pendulum), by that of the difference, beyond the same
-  part of the larger of the two medians; of a loss (a regret), by that of the difference, beyond the drift of what it
-  is a part of.
+- what in every row of both runs has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction:
+  between its times' ends): by the interval of the ratio, beyond the drift (of several rows, such as those of seeds, by
+  what their intervals span); of what is not positive throughout (returns of Pendulum), by that of the difference,
+  beyond the same part of the larger of the two medians; of a loss (a regret), by that of the difference, beyond the
+  drift of what it is a part of.
 - nothing else: what is calculated from measured times without an interval (a portability, a simulated cluster) varies
   as they do, and does not say by how much. Nor does a prediction: it is not better for promising more.
 """
@@ -111,8 +111,9 @@ class Difference:
         key: which quantity.
         before, after: medians, in the key's unit; None where a run has none.
         ratio: after over before; None without both, or where before is not above 0 or after is below.
-        low, high: interval of the ratio: 95% from the samples of both runs, or the widest that stored intervals allow;
-            None where there is neither, or the verdict is by the values or by their difference.
+        low, high: interval of the ratio: 95% from the samples of a row in each run, or the widest that the intervals of
+            several rows or stored ones allow; None where there is neither, or the verdict is by the values or by their
+            difference.
         verdict: "better" or "worse" in the sense of the unit; "no verdict".
         reason: why there is none; empty otherwise.
         provenance: the weaker one of the two.
@@ -264,7 +265,7 @@ def _by_difference(
 
 def _why_no_interval(rows: list[Measurement]) -> str:
     if all(row.provenance is Provenance.MEASURED for row in rows):
-        few = f"fewer than {comparison.FEWEST_SAMPLES} samples in one of the runs, and none stored"
+        few = f"a row of one of the runs has fewer than {comparison.FEWEST_SAMPLES} samples and none stored"
         return f"no interval: {few}"
     return "no interval: it may be calculated from measured times, and vary as they do"
 

@@ -64,7 +64,11 @@ def reproduce_command(
     if plan_only:
         _show_plan(tier, cells, results, fresh, as_json)
         return
-    failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
+    # A run without measurements would be the last one, which the report is about.
+    if cells or not store_path(results).exists():
+        failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
+    else:
+        failed = []
     write_report(results, as_json)
     if failed:
         typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
@@ -72,9 +76,17 @@ def reproduce_command(
 
 
 def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:
+    """And by what there is something to measure."""
     typer.echo(f"Tier {tier.name} measures nothing for {only}.", err=True)
-    for command in dict.fromkeys(command for claim in chosen for command in claim.commands):
-        typer.echo(f"What does: {command}", err=True)
+    for claim in chosen:
+        larger = reproduce.tier_for(claim, tier.name)
+        for command in claim.commands:
+            if command != "placerl report":
+                typer.echo(f"{claim.key} is measured by: {command}", err=True)
+        if not claim.commands and larger != tier.name:
+            typer.echo(
+                f"{claim.key} is measured by: placerl reproduce --only {claim.key} --tier {larger}", err=True
+            )
 
 
 def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
@@ -118,8 +130,6 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
-    if not cells and store_path(results).exists():
-        return []  # a run without measurements would be the last one, which the report is about
     opened = begin(results, tier, fresh)
     done = {cell.key for cell in cells if reproduce.finished(opened, cell)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))

@@ -195,23 +195,23 @@ def gains(comparisons: Sequence[Comparison]) -> Markup:
 MOST_EPISODES = 400
 """Of a learning curve drawn one by one: as many dots as a plot has room for. Hundreds of thousands, which a training of
 minutes has, would make a page that no browser opens."""
-_STRETCHES = 200
+_MOST_STRETCHES, _EPISODES_A_STRETCH = 200, 20  # on average
 
 
 def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Markup:
     """Episode return over environment steps.
 
     Of up to `MOST_EPISODES` episodes each faint, and the mean of the last `window`; of more, the mean over stretches
-    of as many environment steps each, and faint the range of nine in ten episodes.
+    of as many environment steps each, and faint the 5th to 95th percentile of their episodes.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         for index, curve in enumerate(curves):
             shade, steps, returns = colour(index), np.array(curve.environment_steps), np.array(curve.returns)
             if len(returns) > MOST_EPISODES:
-                edges = np.searchsorted(
-                    steps, np.linspace(steps[0], steps[-1], _STRETCHES + 1)[1:-1], "right"
-                )
+                stretches = min(_MOST_STRETCHES, len(returns) // _EPISODES_A_STRETCH)
+                ends = np.linspace(steps[0], steps[-1], stretches + 1)[1:-1]
+                edges = np.searchsorted(steps, ends, "right")
                 some = [of for of in np.split(returns, edges) if len(of)]
                 steps = np.array([of[-1] for of in np.split(steps, edges) if len(of)])
                 low, high = zip(*(np.quantile(of, (0.05, 0.95)) for of in some), strict=True)

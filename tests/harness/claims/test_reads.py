@@ -153,7 +153,7 @@ def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
         assert claim_of(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
 
 
-def test_cartpole_s_gain_is_of_cartpole_alclaim_of(tmp_path: Path) -> None:
+def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
     alone = compared(9.0, "faster", "rllib_2_6_3, learner and replay alone", workload="hopper-ddpg")
     found = claim_of("MAP-F14-CartPole").evaluate(frame_of(tmp_path, alone)).finding
     assert found.outcome is Outcome.NOT_RUN

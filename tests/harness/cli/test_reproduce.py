@@ -43,21 +43,37 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     assert "Left out here: everything on a GPU" in told
 
 
+@pytest.mark.parametrize("arguments", [(), ("--ray", "local")])
 @pytest.mark.parametrize(
-    ("key", "says"),
-    [("FIX-T1", ""), ("MAP-F14-CartPole", "What does: placerl compare cartpole-ddpg --alone")],
+    ("key", "commands"),
+    [
+        ("FIX-T1", []),
+        (
+            "MAP-F14-CartPole",
+            [
+                "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
+                "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
+            ],
+        ),
+        ("PAL-F10", ["placerl reproduce --only PAL-F10 --tier standard"]),
+    ],
 )
 def test_where_nothing_is_measured_no_run_begins_that_would_hide_the_last(
-    key: str, says: str, placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    key: str,
+    commands: list[str],
+    arguments: tuple[str, ...],
+    placerl: Placerl,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     written: list[Path] = []
     monkeypatch.setattr(reproduce_command, "write_report", lambda results, _: written.append(results))
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run("quick", "an earlier revision", {"fingerprint": "here"}).finish("a/1", [ROW])
-    outcome = placerl("reproduce", "--only", key, "--results", str(tmp_path))
+    outcome = placerl("reproduce", "--only", key, "--results", str(tmp_path), *arguments)
     assert outcome.status == 0, outcome.err
-    assert f"Tier quick measures nothing for {key}." in outcome.err
-    assert says in outcome.err
+    hints = [f"{key} is measured by: {command}" for command in commands]
+    assert outcome.err.splitlines() == [f"Tier quick measures nothing for {key}.", *hints]
     assert written == [tmp_path]
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         assert [run.revision for run in store.runs()] == ["an earlier revision"]
