@@ -30,7 +30,7 @@ from primitives.backend import BackendStatus
 
 _SYS = Path("/sys")
 _PACKAGES_WITH_BACKENDS = ("primitives.sum_tree", "primitives.learner")
-_LINK_BYTES = 64 * 1024 * 1024  # far beyond the caches
+_LINK_BYTES = 64 * 1024 * 1024  # stated with every link; a cache of hundreds of MiB may serve it
 _LINK_REPEATS = 5
 _T = TypeVar("_T")
 

@@ -8,27 +8,33 @@ Rows of suite `roofs`, one for each roof of a device, in interleaved rounds:
 | `copy_bandwidth` | B/s | a copy between two buffers that together are `footprint_bytes`, read and written counted |
 
 The CPU's are those of one core, as the primitive table is of one thread; OpenCL's and CUDA's of the whole device. The
-smaller footprints are served by a cache. A simulated FPGA's are modelled
+smaller footprints are served by a cache, the largest by DRAM alone: each of its two buffers is `CACHES` times the last
+level's size, as STREAM's rules ask. A virtual machine often sees the cache of the whole socket, whatever its share of
+it is: the size that the system states is the most that can help, and a footprint beyond it is beyond any share. Where
+the memory for it is not there, that row is "not run" and says so. A simulated FPGA's roofs are modelled
 (`harness.simulated_profile`).
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from harness import machine
+from harness import available_memory, machine
 from harness.conditions import default_core
-from harness.measure import Case, Protocol, measure
+from harness.measure import Case, Protocol, Timing, measure
 from harness.measurement import Measurement
-from harness.progress import Report
+from harness.progress import Report, part
 from harness.provenance import Provenance
 from primitives import opencl_runtime
 
 SUITE = "roofs"
-LARGEST_BYTES = 2**28
+CACHES = 4
+SMALLEST_LAST_BYTES = 2**27  # of a buffer in DRAM, also where no cache is known
+PATTERN_BYTES = 2**20 - 3
 GIGA = 10**9
 
 
@@ -42,6 +48,7 @@ class Roof:
         amount: operations or bytes of a call.
         case: does them.
         details: of the row.
+        not_run: why it is not timed; empty where it is.
     """
 
     device: str
@@ -50,27 +57,47 @@ class Roof:
     amount: float
     case: Case[Any]
     details: dict[str, Any]
+    not_run: str = ""
 
 
 def profile(budget_s: float, report: Report) -> list[Measurement]:
-    """A row for each roof of each device that is here.
+    """Time each roof of each device that is here, one device after the other, so that only one's buffers are there.
 
     Args:
         budget_s: begin no further round after this time, seconds.
         report: called with the progress.
     """
-    found = [*_cpu(), *_opencl(), *_cuda()]
+    devices = [found for found in (list(_cpu()), list(_opencl()), list(_cuda())) if found]
+    rows: list[Measurement] = []
+    for number, found in enumerate(devices):
+        inner = part(report, number, 1, len(devices), "roofs")
+        rows += _profile(found, budget_s / len(devices), inner)
+    return rows
+
+
+def _profile(found: list[Roof], budget_s: float, report: Report) -> list[Measurement]:
+    """The rows of one device, timed in interleaved rounds."""
     protocol = Protocol(budget_s=budget_s, threads=1, lead_in_calls=1, caller_core=default_core())
-    timings = measure(
-        [roof.case for roof in found], protocol, progress=lambda done, total: report(done, total, "roofs")
-    )
-    return [_row(roof, timings[roof.case.name]) for roof in found]
+    cases = [roof.case for roof in found if not roof.not_run]
+    timings = measure(cases, protocol, progress=lambda done, total: report(done, total, found[0].device))
+    return [_row(roof, None if roof.not_run else timings[roof.case.name]) for roof in found]
 
 
-def _row(roof: Roof, timing: Any) -> Measurement:
+def _row(roof: Roof, timing: Timing | None) -> Measurement:
     def rate(time_s: float | None) -> float | None:
         return None if time_s is None else roof.amount / time_s
 
+    fields: dict[str, Any] = {"status": "not_run", "reason": roof.not_run, "details": roof.details}
+    if timing:
+        fields = {
+            "status": timing.status,
+            "reason": timing.reason,
+            "value": rate(timing.median_s),
+            "low": rate(timing.high_s),
+            "high": rate(timing.low_s),
+            "samples": tuple(roof.amount / sample for sample in timing.samples_s),
+            "details": {**timing.details, **roof.details},
+        }
     return Measurement(
         suite=SUITE,
         primitive=roof.quantity,
@@ -78,29 +105,38 @@ def _row(roof: Roof, timing: Any) -> Measurement:
         quantity=roof.quantity,
         unit=roof.unit,
         provenance=Provenance.MEASURED,
-        status=timing.status,
-        reason=timing.reason,
-        value=rate(timing.median_s),
-        low=rate(timing.high_s),
-        high=rate(timing.low_s),
-        samples=tuple(roof.amount / sample for sample in timing.samples_s),
-        details={**timing.details, **roof.details},
+        **fields,
     )
 
 
-def _copy(device: str, size_bytes: int, case: Case[Any], details: dict[str, Any]) -> Roof:
-    footprint = {"footprint_bytes": 2 * size_bytes}
-    return Roof(device, "copy_bandwidth", "B/s", 2.0 * size_bytes, case, footprint | details)
+def _copies(
+    device: str,
+    cache_bytes: list[int],
+    allowed_bytes: int,
+    case: Callable[[int], Case[Any]],
+    details: dict[str, Any],
+) -> Iterator[Roof]:
+    """Yield a roof for each size of buffer, smallest first.
+
+    All buffers of a device are there at once: the sizes that would take more than `allowed_bytes` together are not run.
+    """
+    total_bytes = 0
+    for size in buffer_sizes(cache_bytes):
+        total_bytes += 2 * size
+        refused = available_memory.refusal(total_bytes, allowed_bytes)
+        why = f"copies within up to {2 * size / 2**20:,.0f} MiB: {refused}" if refused else ""
+        row = details | {"footprint_bytes": 2 * size}
+        yield Roof(device, "copy_bandwidth", "B/s", 2.0 * size, case(size), row, why)
 
 
 def buffer_sizes(cache_bytes: list[int]) -> list[int]:
-    """Bytes of a buffer of which two fill half of each cache, and of one that no cache holds a tenth of.
+    """Return the bytes of a buffer of which two fill half of each cache, and of one that is `CACHES` times the last.
 
     Args:
         cache_bytes: sizes of the caches, rising; what is smaller than 128 KiB is left out, as a call takes longer.
     """
     large = [size for size in cache_bytes if size >= 2**17]
-    return [size // 4 for size in large] + [max(LARGEST_BYTES // 2, 10 * max(large, default=0))]
+    return [size // 4 for size in large] + [max(SMALLEST_LAST_BYTES, CACHES * max(large, default=0))]
 
 
 # The processor
@@ -117,8 +153,8 @@ def _cpu() -> Iterator[Roof]:
     )
     yield Roof("cpu", "peak", "FLOP/s", float(GIGA), peak, {"threads": 1})
     caches = machine.describe(measure_links=False).cpu.caches
-    for size in buffer_sizes(sorted({cache.size_bytes for cache in caches if cache.kind != "instruction"})):
-        yield _copy("cpu", size, _numpy_copy(size), {"threads": 1})
+    sizes = sorted({cache.size_bytes for cache in caches if cache.kind != "instruction"})
+    yield from _copies("cpu", sizes, available_memory.measurement_bytes(), _numpy_copy, {"threads": 1})
 
 
 def source_bytes(size: int) -> np.ndarray:
@@ -126,17 +162,19 @@ def source_bytes(size: int) -> np.ndarray:
 
     Drawn anew, those of the largest buffers would take more of the budget than their copies.
     """
-    return np.resize(np.random.default_rng(0).integers(0, 255, 2**20 - 3, np.uint8), size)
+    return np.resize(np.random.default_rng(0).integers(0, 255, PATTERN_BYTES, np.uint8), size)
 
 
 def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
-    """In one pass, as the buffers are large.
+    """Compare them piece by piece: the buffers are large, and comparing them whole takes half as much again.
 
     Raises:
         AssertionError: they differ.
     """
-    if not np.array_equal(found, source):
-        raise AssertionError("the copy differs from its source")
+    for start in range(0, len(source), PATTERN_BYTES):
+        piece = slice(start, start + PATTERN_BYTES)
+        if not np.array_equal(found[piece], source[piece]):
+            raise AssertionError("the copy differs from its source")
 
 
 def _nothing(_: Any, __: Any) -> None:
@@ -199,25 +237,33 @@ def _opencl() -> Iterator[Roof]:
     finish = queue.finish
     peak = Case("opencl peak", setup, check, lambda _, rng: None, call, finish)
     yield Roof("opencl", "peak", "FLOP/s", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
-    for size in buffer_sizes([device.global_mem_cache_size]):
-        yield _copy("opencl", size, _opencl_copy(cl, context, queue, size), details)
+    allowed_bytes = device.global_mem_size // available_memory.SHARE
+    if device.host_unified_memory:
+        allowed_bytes = available_memory.measurement_bytes()
+    copies = partial(_opencl_copy, cl, context, queue)
+    yield from _copies("opencl", [device.global_mem_cache_size], allowed_bytes, copies, details)
 
 
 def _opencl_copy(cl: Any, context: Any, queue: Any, size: int) -> Case[Any]:
+    """Source and result are on the device alone: here there is never more of them than a piece."""
+
     def setup() -> Any:
-        source = source_bytes(size)
-        flags = cl.mem_flags.READ_WRITE
-        there = cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=source)
-        return cl.Buffer(context, flags, size), there, source
+        source = source_bytes(PATTERN_BYTES)
+        buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, size) for _ in range(2)]
+        for start in range(0, size, PATTERN_BYTES):
+            cl.enqueue_copy(queue, buffers[1], source[: size - start], dst_offset=start)
+        return *buffers, source
 
     def call(buffers: Any, _: None) -> None:
         cl.enqueue_copy(queue, buffers[0], buffers[1])
 
     def check(buffers: Any) -> None:
         call(buffers, None)
-        found = np.empty(size, np.uint8)
-        cl.enqueue_copy(queue, found, buffers[0])
-        expect_copy(found, buffers[2])
+        for start in range(0, size, PATTERN_BYTES):
+            source = buffers[2][: size - start]
+            found = np.empty_like(source)
+            cl.enqueue_copy(queue, found, buffers[0], src_offset=start)
+            expect_copy(found, source)
 
     return Case(f"opencl copy {size}", setup, check, lambda _, rng: None, call, queue.finish)
 
@@ -253,8 +299,9 @@ def _cuda() -> Iterator[Roof]:
         torch.cuda.synchronize,
     )
     yield Roof("cuda", "peak", "FLOP/s", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
-    for size in buffer_sizes([properties.L2_cache_size]):
-        yield _copy("cuda", size, _torch_copy(size), details)
+    free_bytes, _ = torch.cuda.mem_get_info()
+    allowed_bytes = free_bytes // available_memory.SHARE
+    yield from _copies("cuda", [properties.L2_cache_size], allowed_bytes, _torch_copy, details)
 
 
 def _torch_copy(size: int) -> Case[Any]:

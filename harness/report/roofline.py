@@ -53,11 +53,17 @@ def _memory(size: int | None) -> str:
 
 
 def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint]:
-    """Each profiled primitive whose work shapes tell."""
+    """Each profiled primitive whose work shapes tell.
+
+    Where a device's memory beyond its caches was not measured, what the caches do not hold has no roof.
+    """
+    missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
+    caches_alone = set(missing["device"])
     for suite in ("profile", simulated_profile.SUITE):
         for row in records(select(frame, suite=suite, quantity="time_per_call")):
             if (work := row.details.get("work")) and row.value > 0:
-                yield _point(row, work, [r for r in found if _bounds(r, row)])
+                roofs = [r for r in found if _bounds(r, row)]
+                yield _point(row, work, roofs, row.device in caches_alone)
 
 
 def _bounds(roof: Roof, row: Any) -> bool:
@@ -68,7 +74,7 @@ def _bounds(roof: Roof, row: Any) -> bool:
     return str(row.primitive).startswith(roof.primitives)
 
 
-def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoint:
+def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof], caches_alone: bool) -> RooflinePoint:
     time = number(row, "time per call")
     flops, traffic = (_counted(words, work[name], unit) for words, name, unit in _WORK)
     intensity = None
@@ -77,7 +83,7 @@ def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof]) -> RooflinePoi
             "intensity", flops.value / traffic.value, "FLOP/B", Provenance.MODELLED, "arithmetic / traffic"
         )
     achieved = _rate(flops if intensity else traffic, time)
-    roof, by = _roof(intensity, work["footprint_bytes"], roofs)
+    roof, by = _roof(intensity, serving(roofs, work["footprint_bytes"], caches_alone), roofs)
     share = None
     if roof:
         share = _percent(ratio("share of the roof", achieved, roof))
@@ -124,10 +130,9 @@ def _rate(amount: Number, time: Number) -> Number:
 
 
 def _roof(
-    intensity: Number | None, footprint_bytes: int, roofs: Sequence[Roof]
+    intensity: Number | None, memory: Roof | None, roofs: Sequence[Roof]
 ) -> tuple[Number | None, Roof | None]:
-    """The lower one of the peak and of what the memory that holds the footprint can feed, and which that is."""
-    memory = serving(roofs, footprint_bytes)
+    """The lower one of the peak and of what the memory can feed, and which that is; None where it is not known."""
     peak = next((roof for roof in roofs if roof.name == "peak"), None)
     if memory is None or (intensity and peak is None):
         return None, None
@@ -153,12 +158,18 @@ def _roof(
     )
 
 
-def serving(roofs: Iterable[Roof], footprint_bytes: int) -> Roof | None:
-    """The memory that serves a footprint: the smallest that was measured with one as large, else the largest."""
+def serving(roofs: Iterable[Roof], footprint_bytes: int, caches_alone: bool = False) -> Roof | None:
+    """Return the memory that serves a footprint: the smallest that was measured with one as large, else the largest.
+
+    Args:
+        roofs: of a device.
+        footprint_bytes: of what it serves.
+        caches_alone: the largest was not measured: what is in none of these is served by none of them.
+    """
     memories = sorted((r for r in roofs if r.name != "peak"), key=lambda r: r.footprint_bytes or 0)
     return next(
         (r for r in memories if r.footprint_bytes is None or r.footprint_bytes >= footprint_bytes),
-        memories[-1] if memories else None,
+        memories[-1] if memories and not caches_alone else None,
     )
 
 

@@ -1,11 +1,14 @@
 """The roofs are rates of work that was checked, and the work of a call is counted right."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from harness import roofs, workload
+from harness import available_memory, machine, roofs, workload
 from harness.cases.work import copy_work, infer_work, step_work, tree_work
 from harness.progress import silent
+from primitives import opencl_runtime
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,9 @@ def test_every_device_has_a_peak_and_bandwidths(measured):
 def test_a_roof_is_its_amount_over_the_time(measured):
     for row in measured:
         assert row.status != "failed", row.reason
+        if row.status == "not_run":  # where the tests have little memory
+            assert row.reason.startswith("copies within")
+            continue
         assert row.value > 1e6
         assert row.provenance == "measured"
         assert row.details.get("footprint_bytes", 2) % 2 == 0
@@ -42,8 +48,72 @@ def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
 
 
 def test_buffers_fit_their_cache_and_the_last_fits_none():
-    assert roofs.buffer_sizes([48 * 2**10, 2**20, 32 * 2**20]) == [2**18, 2**23, 320 * 2**20]
+    assert roofs.buffer_sizes([48 * 2**10, 2**20, 64 * 2**20]) == [2**18, 2**24, 256 * 2**20]
     assert roofs.buffer_sizes([]) == [2**27]
+
+
+def cache(kind, level, size_bytes):
+    return machine.Cache(kind=kind, level=level, size_bytes=size_bytes, line_bytes=64, shared_by_cores=1)
+
+
+@pytest.fixture
+def cpu_of(monkeypatch):
+    """The roofs of a processor with a last level of so many bytes, where a measurement may take so many."""
+    here = machine.describe(measure_links=False)
+
+    def fake(last_bytes, allowed_bytes):
+        caches = (cache("instruction", 1, 2**30), cache("data", 1, 2**18), cache("unified", 3, last_bytes))
+        described = here.model_copy(update={"cpu": here.cpu.model_copy(update={"caches": caches})})
+        monkeypatch.setattr(machine, "describe", lambda **_: described)
+        monkeypatch.setattr(available_memory, "measurement_bytes", lambda: allowed_bytes)
+        for other in ("_opencl", "_cuda"):
+            monkeypatch.setattr(roofs, other, lambda: [])
+
+    return fake
+
+
+def test_where_the_memory_for_dram_is_not_there_its_row_says_so(cpu_of):
+    """A cloud's processor: 480 MiB of cache, of which nobody knows what share a virtual machine gets."""
+    cpu_of(480 * 2**20, 64 * 2**20)
+    rows = roofs.profile(0.0, silent)
+    found = {row.details["footprint_bytes"]: row for row in rows if row.quantity == "copy_bandwidth"}
+    assert list(found) == [2**17, 240 * 2**20, 3840 * 2**20]
+    assert [row.status == "not_run" for row in found.values()] == [False, True, True]
+    for row in list(found.values())[1:]:
+        assert row.value is None
+        assert row.reason.endswith(
+            "(a quarter of what is available, and at most 2.5 GB in the whole process)"
+        )
+    assert found[3840 * 2**20].reason.startswith(
+        "copies within up to 3,840 MiB: needs 4.28 GB of memory; allowed: 0.07 GB"
+    )
+
+
+def test_buffers_take_no_more_than_is_allowed(cpu_of):
+    allowed_bytes = 2**18 // 2 + 2**23 + 2**28  # all three
+    cpu_of(2**24, allowed_bytes)
+    assert not [roof for roof in roofs._cpu() if roof.not_run]
+    cpu_of(2**24, allowed_bytes - 1)
+    assert [roof.details["footprint_bytes"] for roof in roofs._cpu() if roof.not_run] == [2**28]
+
+
+def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
+    if reason := opencl_runtime.unavailable_reason():
+        pytest.skip(reason)
+    real = opencl_runtime.devices()[0]
+
+    class Device:
+        host_unified_memory, global_mem_size, global_mem_cache_size = False, 2**30, 2**18
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+    device = Device()
+    monkeypatch.setattr(opencl_runtime, "devices", lambda: [device])
+    monkeypatch.setattr(opencl_runtime.load(), "Context", lambda devices: None)
+    monkeypatch.setattr(opencl_runtime.load(), "CommandQueue", lambda context: SimpleNamespace(finish=None))
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: 0)
+    assert [bool(roof.not_run) for roof in roofs._opencl()] == [False, False, True], "peak, cache, memory"
 
 
 def test_few_bytes_are_drawn_and_a_wrong_copy_is_seen():

@@ -54,6 +54,23 @@ def test_the_smallest_memory_that_holds_it_serves_it(tmp_path: Path, footprint: 
     assert point.bound == f"copy within {served}"
 
 
+def test_what_no_measured_cache_holds_has_no_roof_where_the_memory_was_not_measured(tmp_path: Path) -> None:
+    fields = {"suite": "roofs", "device": "cpu", "quantity": "copy_bandwidth", "primitive": "copy_bandwidth"}
+    reason = {"status": "not_run", "reason": "needs 4.28 GB of memory; allowed: 0.07 GB"}
+    missing = replace(measurement(1.0, **fields, unit="B/s"), value=None, **reason)
+    works = {"small": 2**20, "large": 2**33}
+    times = [
+        profiled(name, 1e-6, details={"work": BY_HAND | {"footprint_bytes": size}})
+        for name, size in works.items()
+    ]
+    measured = [*sample.roofs(), *times]
+    for rows, bound in ((measured, "copy within 256 MiB"), ([*measured, missing], "")):
+        frame = frame_of(tmp_path / str(len(rows)), *rows)
+        points = {p.primitive: p for p in roofline.points(frame, roofline.roofs(frame))}
+        assert points["small"].roof is not None
+        assert points["large"].bound == bound
+
+
 def test_what_only_moves_data_is_held_to_the_bandwidth(tmp_path: Path) -> None:
     point = only_point(tmp_path, {"flops": 0, "traffic_bytes": 4000, "footprint_bytes": 2**28})
     assert point.intensity is None

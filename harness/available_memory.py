@@ -1,0 +1,118 @@
+"""How much memory a measurement may take here, so that a small machine or container is not brought down by one.
+
+A measurement whose memory grows with the machine's caches or with a workload asks `measurement_bytes` first. Where that
+is too little it measures less, and its row states the size; or it is not run, and its row states the reason.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+PROCESS_BYTES = 2_500_000_000
+"""Most resident memory of a process that measures."""
+SHARE = 4
+"""A measurement takes at most one part in so many of what is available."""
+
+
+class NotEnoughMemory(Exception):
+    """A measurement needs more memory than it may take here; its row is "not run", with this message as the reason."""
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """Return how many bytes this process can still take without swapping or being killed.
+
+    The least of what the system states (`MemAvailable`) and of what is left of the limits of this process's control
+    group and of the groups that contain it (version 1 or 2). Cached files that the kernel can drop count as available.
+
+    Args:
+        root: holds `proc` and the mount points of the control groups.
+    """
+    return max(0, min([psutil.virtual_memory().available, *_left_in_groups(root)]))
+
+
+def measurement_bytes(root: Path = Path("/")) -> int:
+    """Return how many more bytes one measurement may take in this process, 0 or more.
+
+    At most a quarter of `available_bytes`, and at most what this process leaves of `PROCESS_BYTES`.
+    """
+    left_bytes = PROCESS_BYTES - psutil.Process().memory_info().rss
+    return max(0, min(left_bytes, available_bytes(root) // SHARE))
+
+
+def refusal(needed_bytes: int, allowed_bytes: int) -> str:
+    """Return the reason why a measurement is not run; empty where it may take what it needs."""
+    if needed_bytes <= allowed_bytes:
+        return ""
+    return (
+        f"needs {needed_bytes / 1e9:.2f} GB of memory; allowed: {allowed_bytes / 1e9:.2f} GB (a quarter of what is "
+        f"available, and at most {PROCESS_BYTES / 1e9:.1f} GB in the whole process)"
+    )
+
+
+def require(needed_bytes: int) -> None:
+    """Raise `NotEnoughMemory` unless a measurement may take so many bytes here."""
+    if reason := refusal(needed_bytes, measurement_bytes()):
+        raise NotEnoughMemory(reason)
+
+
+# Control groups
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    for kind, folder, mounted_at in _group_folders(root):
+        while True:
+            if (left_bytes := _left(kind, folder)) is not None:
+                yield left_bytes
+            if folder == mounted_at:
+                break
+            folder = folder.parent
+
+
+def _group_folders(root: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Version, folder, and mount point of each control group that limits this process's memory."""
+    groups = {}
+    for line in _lines(root / "proc/self/cgroup"):
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            groups["cgroup2"] = PurePosixPath(path)
+        elif "memory" in controllers.split(","):
+            groups["cgroup"] = PurePosixPath(path)
+    for line in _lines(root / "proc/self/mountinfo"):
+        mount, _, source = line.partition(" - ")
+        kind, _, options = source.split(" ", 2)
+        if kind in groups and (kind == "cgroup2" or "memory" in options.split(",")):
+            shown, mount_point = mount.split(" ")[3:5]  # which group is mounted, and where
+            mounted_at = root / mount_point.lstrip("/")
+            # In a container a group is often named as the host sees it, while only its own subtree is mounted.
+            inside = groups[kind].is_relative_to(shown)
+            yield kind, mounted_at / (groups[kind].relative_to(shown) if inside else ""), mounted_at
+
+
+def _left(kind: str, folder: Path) -> int | None:
+    """Bytes left of a group's limit; None where it has none."""
+    limits: tuple[str, ...] = ("memory.max", "memory.high")
+    used, droppable = "memory.current", "inactive_file"
+    if kind == "cgroup":
+        limits = ("memory.limit_in_bytes",)
+        used, droppable = "memory.usage_in_bytes", "total_inactive_file"
+    stated = [_number(folder / name) for name in limits]
+    found = [limit for limit in stated if limit is not None]
+    used_bytes = _number(folder / used)
+    if not found or used_bytes is None:
+        return None
+    counters = dict(line.split(" ", 1) for line in _lines(folder / "memory.stat"))
+    return min(found) - used_bytes + int(counters.get(droppable, 0))
+
+
+def _number(file: Path) -> int | None:
+    """The whole number in a file; None where there is no such file, or it says "max"."""
+    text = "".join(_lines(file))
+    return int(text) if text.isdigit() else None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:  # not Linux, or no such controller
+        return []
