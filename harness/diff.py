@@ -34,6 +34,7 @@ DISTINGUISHING = (
     "experiment",
     "null",
     "capacity",
+    "replay_capacity",
     "fanout",
     "aligned",
     "layout",

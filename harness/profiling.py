@@ -42,7 +42,7 @@ def profile(workload: Workload, batch_size: int, budget_s: float, report: Report
             backend=item.target.backend,
             device=item.target.device,
             batch_size=batch_size,
-            details={"target": str(item.target), "items_per_call": item.batch_size}
+            details={"target": str(item.target), "items_per_call": item.batch_size, **item.details}
             | ({"work": asdict(item.work())} if item.work else {}),
         )
         for item in cases

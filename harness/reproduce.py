@@ -10,6 +10,7 @@ from itertools import count, takewhile
 
 from harness import (
     accelerator_simulation,
+    available_memory,
     compare,
     core_scaling,
     environment_steps,
@@ -27,6 +28,7 @@ from harness import (
     training_run,
     workload,
 )
+from harness.available_memory import NotEnoughMemory
 from harness.claims.base import Claim
 from harness.claims.experiments import EXPERIMENTS, MODELLED
 from harness.compare import Part, label
@@ -402,6 +404,8 @@ def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
         if stop.rows:
             store_rows(run, cell, stop.rows)
         raise
+    finally:
+        available_memory.release()
 
 
 def store_rows(run: Run, cell: Cell, rows: list[Measurement]) -> None:
@@ -431,7 +435,7 @@ def _last_attempt(run: Run, cell: Cell) -> str | None:
 
 
 def failure(cell: Cell, error: Exception) -> Measurement:
-    """The row of a cell that raised."""
+    """The row of a cell that raised: "failed", or "not run" where the memory for it is not there."""
     suite, _, rest = cell.key.partition("/")
     return Measurement(
         suite=suite,
@@ -440,6 +444,6 @@ def failure(cell: Cell, error: Exception) -> Measurement:
         quantity="failure",
         unit="1",
         provenance=cell.provenance,
-        status="failed",
-        reason=f"{type(error).__name__}: {error}",
+        status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
+        reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
     )

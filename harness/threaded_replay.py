@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from harness import available_memory
 from harness.conditions import conditions
 from harness.measurement import Measurement
 from harness.progress import Report
@@ -35,6 +36,8 @@ INSERTED = 8
 FANOUT = 16
 ROW_BYTES = (44, 12, 4, 44, 1)
 """Hopper's: observation, action, reward, next observation, terminated."""
+TREE_BYTES = 16
+"""Of an item in the largest of the trees, the binary one: two nodes of 4 bytes, rounded up."""
 CHECK_CAPACITY = 256
 CHECK_S = 0.2
 SHORTEST_TURN_S = 2e-3
@@ -110,16 +113,17 @@ def measure(
 
     Raises:
         ValueError: the check failed.
+        NotEnoughMemory: the replays do not fit what a measurement may take.
     """
     for sharing in SHARINGS:
         report(0, 1, f"checking {sharing}")
         check(sharing)
     every = sides(threads)
+    shared = {(side.sharing, side.null) for side in every}
+    available_memory.require(len(shared) * capacity * (sum(ROW_BYTES) + TREE_BYTES))
     turn_s = budget_s / (rounds * len(batch_sizes) * len(every))
     turn_s = min(max(turn_s, SHORTEST_TURN_S), LONGEST_TURN_S)
-    replays = {
-        (sharing, null): make(sharing, capacity) for sharing, null in {(s.sharing, s.null) for s in every}
-    }
+    replays = {(sharing, null): make(sharing, capacity) for sharing, null in shared}
     rng = np.random.default_rng(seed)
     rows: list[Measurement] = []
     for number, batch_size in enumerate(batch_sizes):

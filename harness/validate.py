@@ -249,7 +249,7 @@ def _piece(
         backend=one.target.backend,
         device=one.target.device,
         batch_size=batch_size,
-        details={"target": str(one.target), "items_per_call": one.batch_size},
+        details={"target": str(one.target), "items_per_call": one.batch_size, **one.details},
     )
     return replace(row, provenance=Provenance.SIMULATED) if is_simulated(one) else row
 

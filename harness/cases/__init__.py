@@ -4,6 +4,9 @@ A case builds its state, checks its output against the primitive's definition, a
 call outside the clock. Sizes come from the workload.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from harness.cases.base import PrimitiveCase, distinct
 from harness.cases.environment import environment_case
 from harness.cases.learners import learner_cases
@@ -23,7 +26,7 @@ def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
     off_policy = workload.algorithm.name != "ppo"
     return [
         *(sum_tree_cases(workload, batch_size) if off_policy and workload.replay.prioritized else ()),
-        *(storage_cases(workload, batch_size) if off_policy else ()),
+        *(_storage_cases(workload, batch_size) if off_policy else ()),
         *learner_cases(workload, batch_size),
         environment_case(workload),
     ]
@@ -39,7 +42,22 @@ def piece_cases(workload: Workload, batch_size: int, parts: SharedParts | None =
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
         return list(on_policy_cases(workload, problem))
-    return list(round_cases(fitted(workload), problem, parts))
+    small = parts.workload if parts else fitted(workload)
+    return list(_stating_capacity(workload, small, round_cases(small, problem, parts)))
+
+
+def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    small = fitted(workload)
+    return _stating_capacity(workload, small, storage_cases(small, batch_size))
+
+
+def _stating_capacity(
+    workload: Workload, small: Workload, made: Iterable[PrimitiveCase]
+) -> Iterator[PrimitiveCase]:
+    """The cases of a workload with a smaller replay, whose rows state how many transitions it held."""
+    cut = small.replay.capacity < workload.replay.capacity
+    details = {"replay_capacity": small.replay.capacity} if cut else {}
+    return (replace(one, details={**one.details, **details}) for one in made)
 
 
 def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:

@@ -1,7 +1,8 @@
 """What a primitive's case is, and what several of them need."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,11 @@ from harness.mapping import Target
 from harness.mapping.base import REFERENCE
 from harness.measure import Case, Timing
 from primitives.backend import BackendStatus
-from primitives.replay.storage import FieldSpec
+from primitives.replay.storage import FieldSpec, Storage
 
 CPU = Target("cpu")
+LARGEST_BLOCK_BYTES = 2**23
+"""Of transitions that fill a storage."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class PrimitiveCase:
         case: how to run it.
         part: which part of the case it is, where several primitives are timed in one; empty for the whole.
         work: counts what a call asks of any device; None where shapes do not tell.
+        details: of its row.
     """
 
     primitive: str
@@ -36,6 +40,7 @@ class PrimitiveCase:
     case: Case
     part: str = ""
     work: Callable[[], Work] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def timing(self, timings: Mapping[str, Timing]) -> Timing:
         """Its own among those that `harness.measure.measure` returned; the whole case's where that failed."""
@@ -74,13 +79,19 @@ def random_transitions(
 ) -> dict[str, npt.NDArray]:
     """`count` transitions of the right shapes and dtypes."""
     columns: dict[str, npt.NDArray] = {}
-    for name, field in fields.items():
-        shape, dtype = (count, *field.shape), np.dtype(field.dtype)
+    for name, spec in fields.items():
+        shape, dtype = (count, *spec.shape), np.dtype(spec.dtype)
         if dtype.kind == "f":
             columns[name] = rng.standard_normal(shape).astype(dtype)
         else:
-            columns[name] = rng.integers(0, 2, shape).astype(dtype)
+            columns[name] = rng.integers(0, 2, shape, dtype)
     return columns
+
+
+def block_rows(storage: Storage) -> int:
+    """Return how many transitions to fill a storage with at a time, so that little more than it is in memory."""
+    row_bytes = max(1, storage.nbytes // storage.capacity)
+    return max(1, min(storage.capacity, LARGEST_BLOCK_BYTES // row_bytes))
 
 
 def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from harness.cases.base import random_transitions, targets
+from harness.cases.base import block_rows, random_transitions, targets
 from harness.cases.learners import created
 from harness.mapping import Mapping, Problem, Target
 from harness.runtime.compose import Fusion, fusions, replay_of, storage_of
@@ -21,7 +21,6 @@ from primitives.replay import ConcurrentReplay, PrioritizedReplay
 from primitives.replay.base import Replay
 
 NATIVE, CPU = Target("native"), Target("cpu")
-_BLOCK = 65_536
 
 
 def managers(workload: Workload) -> list[Target]:
@@ -40,14 +39,14 @@ class SharedParts:
     """
 
     def __init__(self, workload: Workload, problem: Problem) -> None:
-        self._workload, self._batch_size = workload, problem.batch_size
+        self.workload, self._batch_size = workload, problem.batch_size
         self._learners: dict[Target, Learner] = {}
         self._replays: dict[tuple[Target, Fusion], Replay] = {}
 
     def learner(self, target: Target) -> Learner:
         """The learner on a target."""
         if target not in self._learners:
-            self._learners[target] = created(self._workload, self._batch_size, target)
+            self._learners[target] = created(self.workload, self._batch_size, target)
         return self._learners[target]
 
     def replay(self, target: Target, fusion: Fusion | None = None) -> Replay:
@@ -58,10 +57,10 @@ class SharedParts:
             fusion: `NONE` keeps tree and storage apart; by default they are fused where they can be.
         """
         mapping = Mapping(NATIVE, target, CPU)
-        possible = Fusion.REPLAY in fusions(self._workload, mapping, 0)
+        possible = Fusion.REPLAY in fusions(self.workload, mapping, 0)
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
         if (target, form) not in self._replays:
-            made = replay_of(self._workload, mapping, storage_of(self._workload, mapping), form)
+            made = replay_of(self.workload, mapping, storage_of(self.workload, mapping), form)
             fill(made, np.random.default_rng(0))
             self._replays[target, form] = made
         return self._replays[target, form]
@@ -73,7 +72,7 @@ class SharedParts:
 
 def fill(replay: Replay, rng: np.random.Generator) -> None:
     """Insert random transitions until a replay is full, with priorities that differ."""
-    block = random_transitions(replay.storage.fields, min(_BLOCK, replay.storage.capacity), rng)
+    block = random_transitions(replay.storage.fields, block_rows(replay.storage), rng)
     while (free := replay.storage.capacity - len(replay)) > 0:
         first = len(replay)
         count = min(free, len(block["reward"]))

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import psutil
 
+from harness.available_memory import available_bytes
 from harness.errors import UserError
 from harness.runtime.compose import Task, columns_of
 
@@ -13,15 +13,17 @@ PROCESS_BYTES = 250 * 2**20
 229 MiB with its share of what they have in common; rounded up."""
 
 
+def item_bytes(task: Task) -> int:
+    """Return the bytes of a stored transition."""
+    return sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values())
+
+
 def needed_bytes(
     task: Task, batch_size: int, presampled_batches: int, processes: int, collected_rows: int = 0
 ) -> int:
     """Bytes of the data storage, the batches that wait for their gradient step, and the other processes."""
-    item_bytes = sum(
-        math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in columns_of(task).values()
-    )
     items = task.replay.capacity + batch_size * (presampled_batches + 1) + collected_rows
-    return items * item_bytes + processes * PROCESS_BYTES
+    return items * item_bytes(task) + processes * PROCESS_BYTES
 
 
 def check(
@@ -44,7 +46,7 @@ def check(
     Raises:
         UserError: it is not; names what can be made smaller.
     """
-    free_bytes = psutil.virtual_memory().available
+    free_bytes = available_bytes()
     stored_bytes = needed_bytes(task, batch_size, presampled_batches, 0)
     storage_bytes = needed_bytes(task, batch_size, presampled_batches, 0, collected_rows)
     for field, size, bytes_ in (

@@ -1,8 +1,10 @@
 """How much memory a measurement may take: of the machine, of containers, and of its own process."""
 
+import ctypes
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
 
@@ -126,3 +128,15 @@ def test_what_needs_more_than_that_is_refused_with_a_reason(monkeypatch: pytest.
 
 def test_this_machine_has_memory_available() -> None:
     assert 0 < available_bytes() <= psutil.virtual_memory().total
+
+
+def test_freed_memory_goes_back_to_the_system() -> None:
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("this C library keeps no freed memory that it could be asked for")
+    blocks = [np.ones(64 * 1024, np.uint8) for _ in range(2000)]  # so small that they come from the heap
+    last = blocks[-1]  # holds the heap's end
+    filled = psutil.Process().memory_info().rss
+    del blocks
+    available_memory.release()
+    assert psutil.Process().memory_info().rss < filled - 100_000_000
+    assert last.all()

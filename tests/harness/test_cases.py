@@ -3,10 +3,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import cases, workload
+from harness import available_memory, cases, workload
+from harness.available_memory import NotEnoughMemory
 from harness.cases import PrimitiveCase
-from harness.cases.base import options_of, targets
+from harness.cases.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
+from harness.cases.storage import AT_ONCE, fitted
+from harness.mapping import Mapping
 from harness.measure import Protocol, measure
+from harness.runtime.compose import storage_of
+from harness.runtime.memory import item_bytes
 from harness.workload import Workload
 from primitives.backend import BackendStatus
 
@@ -162,3 +167,48 @@ def test_an_act_that_runs_in_numpy_is_not_timed_as_the_native_one(small_cases: l
     ]
     with pytest.raises(AssertionError, match=r"its act runs in NumPy: sort"):
         infer.case.check(SimpleNamespace(acting_refusal="sort at policy.py:3"))
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, allowed_bytes: int) -> None:
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: allowed_bytes)
+
+
+def test_a_replay_that_the_memory_does_not_hold_is_cut_and_the_rows_say_so(
+    small: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row_bytes = item_bytes(small)
+    assert row_bytes == 2 * 4 * 4 + 8 + 4 + 1
+    allow(monkeypatch, AT_ONCE * 3000 * row_bytes)
+    assert fitted(small) is small
+    assert not any(one.details for one in cases.all_cases(small, 32))
+    allow(monkeypatch, AT_ONCE * 3000 * row_bytes - AT_ONCE)
+    cut = fitted(small).replay.capacity
+    assert cut == 2**17 // row_bytes < 3000, "the largest power of two of bytes"
+    told = {one.primitive: one.details.get("replay_capacity") for one in cases.all_cases(small, 32)}
+    assert {told[name] for name in ("storage.gather", "storage.insert", "round.sample")} == {cut}
+    assert {told[name] for name in ("sum_tree.sample", "learner.step")} == {None}, "they hold no transitions"
+
+
+def test_a_large_replay_is_cut_where_memory_abounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow(monkeypatch, 10**12)
+    pong = workload.load("pong-dqn")
+    assert item_bytes(pong) == 2 * 4 * 84 * 84 + 8 + 4 + 1, "frames are bytes"
+    assert fitted(pong).replay.capacity == 2**28 // item_bytes(pong)
+
+
+def test_batches_that_the_memory_does_not_hold_are_refused(
+    small: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = max(small.training.learning_starts, *small.training.batch_sizes)
+    allow(monkeypatch, AT_ONCE * needed * item_bytes(small))
+    assert fitted(small).replay.capacity >= needed
+    allow(monkeypatch, AT_ONCE * needed * item_bytes(small) - 1)
+    with pytest.raises(NotEnoughMemory, match="GB of memory; allowed: "):
+        cases.all_cases(small, 32)
+
+
+def test_a_storage_is_filled_in_blocks_of_few_bytes(small: Workload) -> None:
+    cpu = Mapping.parse("native-native-cpu")
+    assert block_rows(storage_of(small, cpu)) == 3000
+    pong = workload.override(workload.load("pong-dqn"), "replay.capacity", 1000, "test")
+    assert block_rows(storage_of(pong, cpu)) == LARGEST_BLOCK_BYTES // item_bytes(pong) < 1000

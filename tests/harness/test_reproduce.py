@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import claims, ppo_iterations, reproduce, simulated_profile, starting, workload
+from harness.available_memory import NotEnoughMemory
 from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -219,6 +220,24 @@ def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: 
     mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
     reproduce.execute(run, mended, silent)
     assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
+
+
+def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_not_tried_again(run: Run) -> None:
+    tried: list[str] = []
+
+    def measure(*_: object) -> list[Measurement]:
+        tried.append("once")
+        raise NotEnoughMemory("needs 4.28 GB of memory; allowed: 0.07 GB")
+
+    for _ in range(2):
+        reproduce.execute(run, [Cell("claim/large", 1, measure)], silent)
+    (row,) = run.measurements()
+    assert (row.status, row.value, row.reason) == (
+        "not_run",
+        None,
+        "needs 4.28 GB of memory; allowed: 0.07 GB",
+    )
+    assert tried == ["once"]
 
 
 @pytest.mark.parametrize("provenance", Provenance)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import threaded_replay
+from harness import available_memory, threaded_replay
+from harness.available_memory import NotEnoughMemory
 from harness.benchmarks import replay_threads
 from harness.claims import Outcome, claims
 from harness.measurement import Measurement
@@ -28,6 +29,16 @@ def test_one_torn_item_stops_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(threaded_replay, "make", lambda *_: _Torn())
     with pytest.raises(ValueError, match="two locks: of 320 sampled items 1 were not whole"):
         threaded_replay.measure((32,), 5, 1.0, lambda *_: None)
+
+
+def test_where_the_replays_do_not_fit_the_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threaded_replay, "check", lambda _: None)
+    needed = (len(SHARINGS) + 1) * 1000 * (105 + threaded_replay.TREE_BYTES)
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: needed)
+    assert threaded_replay.measure((8,), 5, 0.0, lambda *_: None, capacity=1000, threads=(1,))
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: needed - 1)
+    with pytest.raises(NotEnoughMemory, match=r"needs 0\.00 GB of memory"):
+        threaded_replay.measure((8,), 5, 0.0, lambda *_: None, capacity=1000, threads=(1,))
 
 
 def test_unknown_sharing() -> None:
