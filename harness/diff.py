@@ -66,7 +66,19 @@ _NESTED = ("parameters", "options", "iteration")
 _FORMULAS = frozenset({"as_printed"})
 """Quantities that follow from published numbers alone."""
 _LESS_IS_BETTER = frozenset(
-    {"s", "ms", "us", "cycles", "bytes", "W", "J", "regret", "runtime_overhead", "time_over_memory_floor"}
+    {
+        "s",
+        "ms",
+        "us",
+        "cycles",
+        "bytes",
+        "W",
+        "J",
+        "peak_memory",
+        "regret",
+        "runtime_overhead",
+        "time_over_memory_floor",
+    }
 )
 """Units, and quantities whose unit does not say it: a bare "1" may count a loss or a gain."""
 _MORE_IS_BETTER = frozenset({

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from harness import machine, reproduce, simulated_profile, starting, workload
 from harness.errors import UserError
+from harness.peak_memory import recorded
 from harness.progress import bar, silent
 from harness.report import site
 from harness.revision import revision
@@ -70,7 +71,7 @@ def profiled(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> 
     """The primitive table of a workload, measured now unless the run holds it."""
     cell = reproduce.profile_cell(item, batch_size, tier)
     if not reproduce.finished(run, cell):
-        with bar(cell.key) as report:
+        with bar(cell.key) as report, recorded(run):
             reproduce.measure_now(run, cell, report)
     return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
 
@@ -79,7 +80,7 @@ def simulated(run: Run, item: workload.Workload, batch_size: int, device: str) -
     """The rows of a simulated device, simulated now unless the run holds them."""
     cell = reproduce.simulated_cell(item, batch_size, device)
     if not reproduce.finished(run, cell):
-        with bar(cell.key) as report:
+        with bar(cell.key) as report, recorded(run):
             reproduce.measure_now(run, cell, report)
     rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
     return [row for row in rows if row.device == device]

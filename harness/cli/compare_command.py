@@ -24,6 +24,7 @@ from harness.cli.common import (
     print_json,
 )
 from harness.errors import UserError
+from harness.peak_memory import recorded
 from harness.progress import bar
 from harness.runtime.compose import check_envpool
 from harness.runtime.options import is_on_policy
@@ -93,7 +94,7 @@ def compare(
         cell = reproduce.compare_cell(
             item, baseline, tier, batch_size, environment=not alone, envpool=envpool
         )
-        with bar(cell.key) as report:
+        with bar(cell.key) as report, recorded(opened):
             rows += reproduce.measure_now(opened, cell, report)
     if as_json:
         print_json([row.to_json() for row in rows])

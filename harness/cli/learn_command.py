@@ -17,6 +17,7 @@ from harness.cli.common import (
     print_json,
 )
 from harness.mapping import Mapping
+from harness.peak_memory import recorded
 from harness.progress import bar
 from harness.runtime import compose
 
@@ -34,7 +35,7 @@ def learn(
     cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
     compose.check(workload.load("cartpole-dqn"), under)
     opened = begin(results, tier)
-    with bar("learn") as report:
+    with bar("learn") as report, recorded(opened):
         reproduce.execute(opened, cells, report)
     rows, highest = learning.summaries(opened), learning.bests(opened)
     if as_json:

@@ -24,6 +24,7 @@ from harness.cli.common import (
     write_report,
 )
 from harness.machine import Machine
+from harness.peak_memory import recorded
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.revision import revision
@@ -133,7 +134,7 @@ def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str
     opened = begin(results, tier, fresh)
     done = {cell.key for cell in cells if reproduce.finished(opened, cell)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
-    with bar("reproduce") as report:
+    with bar("reproduce") as report, recorded(opened):
         reproduce.execute(opened, cells, report)
     return [cell.key for cell in cells if not reproduce.finished(opened, cell)]
 

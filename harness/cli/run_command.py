@@ -25,6 +25,7 @@ from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.metrics import experiences_per_s
 from harness.measurement import Interrupted, Measurement
+from harness.peak_memory import recorded
 from harness.progress import bar
 from harness.reproduce import Cell
 from harness.runtime.compose import Fusion
@@ -150,7 +151,7 @@ def run(
     under = f"{chosen}, {options}" if str(options) else str(chosen)
     title = f"{item.name}, batch size {size}, {under}"
     try:
-        with bar(cell.key) as report:
+        with bar(cell.key) as report, recorded(opened):
             rows = reproduce.measure_now(opened, cell, report)
     except Interrupted as stop:
         if stop.rows:

@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.mapping import VALIDATED, Loop
 from harness.mapping.composed_loop import NAMES
 from harness.measurement import Measurement
+from harness.peak_memory import recorded
 from harness.progress import bar
 from harness.provenance import Provenance
 from harness.validation_rows import HERE, WITH_SIMULATED
@@ -42,7 +43,7 @@ def validate_command(
     if not chosen:
         raise UserError("command line", "--only", only, ", ".join(cell.key for cell in cells))
     opened = begin(results, tier, fresh)
-    with bar("validate") as report:
+    with bar("validate") as report, recorded(opened):
         reproduce.execute(opened, chosen, report)
     rows = [row for cell in chosen for row in reproduce.rows_of(opened, cell)]
     if as_json:

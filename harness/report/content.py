@@ -356,6 +356,7 @@ class Content:
         changes: the quantities that both have.
         measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
             attempt of each cell; the index labels are those of the whole store's frame.
+        memory: peaks of those runs; none where a store is older than their rows.
         everything: that frame, in which verdicts about several machines have rows.
     """
 
@@ -381,6 +382,7 @@ class Content:
     noise: tuple[Number, ...]
     reference: Reference | None = None
     changes: tuple[Change, ...] = ()
+    memory: tuple[Number, ...] = ()
 
     @property
     def slug(self) -> str:

@@ -4,7 +4,8 @@
 |---|---|
 | `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
-| `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
+| `predictions`, `comparisons`, `primitives`, `training`, `gaps` | a row of the page |
+| `machine`, `noise`, `memory`, `runs` | the same |
 | `baseline_versions` | a system beside others, with its versions and settings |
 | `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
 | `portability` | PRL's harmonic mean of experiences a second, of a system over mappings or over machines |
@@ -183,6 +184,7 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "gaps": _frame(Gap, content.gaps),
         "machine": _frame(Fact, content.facts),
         "noise": _numbers(content.noise),
+        "memory": _numbers(content.memory),
         "changes": _frame(Change, content.changes),
         "runs": runs,
     }

@@ -1,10 +1,11 @@
-"""The machine and its noise as the report shows them."""
+"""The machine, its noise and the memory that a run took as the report shows them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
+from harness import peak_memory
 from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number, format_value
 from harness.provenance import Provenance
@@ -65,3 +66,11 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
             yield Number("median width of their 95% intervals", widths.median(), "%", measured, rows=rows)
     for row in records(select(frame, suite="compare", quantity="null_ratio")):
         yield number(row, f"A/A null, {row.workload} beside {detail(row, 'baseline')}")
+
+
+def memory(frame: pd.DataFrame) -> Iterator[Number]:
+    """Yield the peak memory of each run: of its main process, and of the largest of all its processes."""
+    rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
+    for (_, tier, process), some in rows.groupby(["run", "tier", "primitive"], sort=False):
+        (highest,) = records(some.nlargest(1, "value"))
+        yield number(highest, f"{process}, {tier} run")

@@ -94,4 +94,5 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         gaps=tuple(tables.gaps(mine)),
         facts=tuple(machine_facts.facts(run.machine)) if run else (),
         noise=tuple(machine_facts.noise(mine)),
+        memory=tuple(machine_facts.memory(mine)),
     )

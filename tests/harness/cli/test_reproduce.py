@@ -43,6 +43,21 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     assert "Left out here: everything on a GPU" in told
 
 
+def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def killed(*_: object) -> list[Measurement]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "plan", lambda tier: [*CELLS, Cell("a/4", 1, killed)])
+    assert placerl("reproduce", "--results", str(tmp_path)).status == 130
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        peaks = {row.primitive: row.value for row in store.measurements(suite="memory")}
+    assert list(peaks) == ["main process", "largest process"]
+    main, largest = (peak or 0 for peak in peaks.values())
+    assert 10**8 < main <= largest, "PyTorch is loaded"
+
+
 @pytest.mark.parametrize("arguments", [(), ("--ray", "local")])
 @pytest.mark.parametrize(
     ("key", "commands"),

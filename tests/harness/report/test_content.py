@@ -1,5 +1,6 @@
 """From rows to the tables of the report."""
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.report.content import Content, Prediction
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
 from harness.store import Store
-from tests.harness.claims.rows import compared, frame_of, predicted, profiled, trained
+from tests.harness.claims.rows import compared, frame_of, measurement, predicted, profiled, trained
 from tests.harness.report import sample
 
 
@@ -299,6 +300,29 @@ def test_noise_is_counted(made: Content) -> None:
     assert numbers["of them too noisy for a verdict"] == 1
     assert numbers["median width of their 95% intervals"] == pytest.approx(8)
     assert numbers["A/A null, hopper-ddpg beside sb3"] == 1.004
+
+
+def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:
+    def peak(primitive: str, value: float) -> Measurement:
+        fields = {"suite": "memory", "quantity": "peak_memory", "primitive": primitive, "unit": "B"}
+        return measurement(value, **fields)
+
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for tier, peaks in (("quick", (1.25e9, 1.5e9)), ("standard", (2e9,))):
+            run = store.begin_run(tier, "r", sample.MACHINE)
+            for number, value in enumerate(peaks):  # of a run that was resumed
+                name = f"memory/{tier}/{number}"
+                run.finish(name, [peak("main process", value), peak("largest process", value + 1e8)])
+    content = read(tmp_path / "store.sqlite")
+    assert {n.quantity: n.value for n in content.memory} == {
+        "main process, quick run": 1.5e9,
+        "largest process, quick run": 1.6e9,
+        "main process, standard run": 2e9,
+        "largest process, standard run": 2.1e9,
+    }
+    (section,) = re.findall("<h3>peak memory</h3>.*?</section>", site.render(content), re.DOTALL)
+    assert "<dt>largest process, quick run</dt>" in section
+    assert '<data value="1600000000.0">1.6</data>\N{NO-BREAK SPACE}GB' in section
 
 
 def test_an_empty_store_has_a_report(made: Content) -> None:
