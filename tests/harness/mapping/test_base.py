@@ -1,7 +1,9 @@
 import pytest
 
 from harness.errors import UserError
-from harness.mapping import Mapping, Target
+from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
+from harness.mapping.base import can_store, candidates, inputs_provenance, least_traffic, rmm_targets
+from harness.provenance import Provenance
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,95 @@ def test_a_malformed_mapping_is_refused_with_what_is_allowed(text: str) -> None:
 )
 def test_the_device_a_target_occupies(text: str, device: str) -> None:
     assert Target.parse(text).device == device
+
+
+def entry(primitive: str, target: str, time_s: float = 1e-3, kind: Provenance = Provenance.MEASURED) -> Entry:
+    return Entry(primitive, Target.parse(target), 32, time_s, time_s, time_s, kind)
+
+
+@pytest.mark.parametrize(
+    ("actors", "interval", "gradient_steps", "vector_steps"),
+    [(1, 1, 1, 1), (2, 1, 2, 1), (1, 4, 1, 4), (6, 4, 3, 2), (4, 4, 1, 1)],
+)
+def test_a_round_is_the_least_time_with_whole_steps_of_both_kinds(
+    actors: int, interval: int, gradient_steps: int, vector_steps: int
+) -> None:
+    problem = Problem(32, 27, actors=actors, update_interval=interval)
+    assert (problem.round_gradient_steps, problem.round_vector_steps) == (gradient_steps, vector_steps)
+    assert vector_steps * actors == gradient_steps * interval
+
+
+def test_an_overlapped_iteration_has_at_least_32_gradient_steps_and_8_where_a_part_is_simulated() -> None:
+    assert [Problem(32, 27, actors=n).overlapped_rounds() for n in (1, 3, 32, 33)] == [32, 11, 1, 1]
+    assert [Problem(32, 27, actors=n).overlapped_rounds(simulated=True) for n in (1, 3, 9)] == [8, 3, 1]
+
+
+def test_an_item_has_the_bytes_of_its_words_or_those_that_the_runtime_stores() -> None:
+    assert Problem(32, 27).item_bytes == 108
+    assert Problem(32, 27, stored_bytes=45).item_bytes == 45
+
+
+def test_a_workload_is_on_policy_where_it_has_a_trajectory() -> None:
+    assert not Problem(32, 27).on_policy
+    assert Problem(32, 27, trajectory_length=1).on_policy
+
+
+def test_a_mapping_occupies_each_device_once() -> None:
+    assert Mapping.parse("torch:cuda-native-cpu").devices == {"cuda", "cpu"}
+    assert Mapping.parse("fpga:u200-fpga:u200-cuda").devices == {"fpga:u200", "cuda"}
+
+
+def test_a_table_tells_the_targets_of_a_primitive_by_name() -> None:
+    table = PerformanceTable(
+        [entry("learner.step", "torch"), entry("learner.step", "native"), entry("x", "a")]
+    )
+    assert list(map(str, table.targets("learner.step"))) == ["native", "torch"]
+    assert ("x", Target("a")) in table
+    assert ("x", Target("torch")) not in table
+
+
+def test_replay_management_needs_both_operations_and_is_never_the_reference() -> None:
+    both = [entry(f"sum_tree.{op}", name) for op in ("sample", "update") for name in ("native", "reference")]
+    table = PerformanceTable([*both, entry("sum_tree.sample", "flat"), entry("sum_tree.update", "cuda")])
+    assert list(map(str, rmm_targets(table))) == ["native"]
+
+
+def test_a_storage_can_be_where_gathering_was_profiled_or_anywhere_when_it_was_not() -> None:
+    assert can_store(PerformanceTable([]), "cuda")
+    table = PerformanceTable([entry("storage.gather", "cpu")])
+    assert can_store(table, "cpu")
+    assert not can_store(table, "cuda")
+
+
+def test_candidates_store_on_the_cpu_or_on_a_device_of_learner_or_replay() -> None:
+    rows = [entry("learner.step", "torch:cuda"), entry("learner.step", "native")]
+    rows += [entry(f"sum_tree.{op}", "native") for op in ("sample", "update")]
+    assert list(map(str, candidates(PerformanceTable(rows)))) == [
+        "native-native-cpu",
+        "torch:cuda-native-cpu",
+        "torch:cuda-native-cuda",
+    ]
+    stored = PerformanceTable([*rows, entry("storage.gather", "cuda")])
+    assert list(map(str, candidates(stored))) == ["torch:cuda-native-cuda"]
+
+
+def test_least_traffic_takes_the_first_of_equals_and_the_cpu_where_none_can_store() -> None:
+    def apart(place: str, other: str) -> float:
+        return float(place != other)
+
+    anywhere, cpu = PerformanceTable([]), PerformanceTable([entry("storage.gather", "cpu")])
+    equal = [("cuda", 5.0), ("fpga", 5.0)]
+    assert str(least_traffic(anywhere, equal, apart)) == "cuda"
+    assert str(least_traffic(anywhere, equal[::-1], apart)) == "fpga"
+    assert str(least_traffic(anywhere, [("cuda", 4.0), ("fpga", 5.0)], apart)) == "fpga"
+    assert str(least_traffic(cpu, equal, apart)) == "cpu"
+    assert str(least_traffic(cpu, [*equal, ("cpu", 1.0)], apart)) == "cpu"
+    # A component may be costly to serve from its own device, too.
+    assert str(least_traffic(anywhere, equal, lambda place, other: 3.0 if place == "cuda" else 1.0)) == "fpga"
+
+
+def test_a_prediction_is_as_weak_as_the_weakest_of_the_cells_that_it_used() -> None:
+    table = PerformanceTable([entry("a", "cpu"), entry("b", "cpu", kind=Provenance.MODELLED)])
+    cpu = Target("cpu")
+    assert inputs_provenance(table, [("a", cpu)]) is Provenance.MEASURED
+    assert inputs_provenance(table, [("a", cpu), ("b", cpu)]) is Provenance.MODELLED

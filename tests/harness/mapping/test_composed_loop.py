@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 
 from harness import platform_model
@@ -8,9 +10,11 @@ from harness.mapping import (
     Loop,
     Mapping,
     PerformanceTable,
+    Prediction,
     Problem,
     Target,
 )
+from harness.mapping.composed_loop import CPU, composed_candidates
 from harness.provenance import Provenance
 
 PLATFORM = platform_model.load("map-tpds23")
@@ -197,3 +201,207 @@ def test_a_simulated_learners_weights_come_over_its_link(loop: Loop) -> None:
     assert few.terms_s["publish"] == 0
     assert many.terms_s["publish"] == pytest.approx(link_s / steps)
     assert 1 / many.gps - 1 / few.gps == pytest.approx(link_s / steps)
+
+
+class Links:
+    """A platform whose host and FPGA have a memory and a link of these speeds."""
+
+    name = "made"
+    cpu_cores = 8
+    SPEEDS: ClassVar = {("cpu", "fpga"): 1e6, ("fpga", "cpu"): 2e6, ("fpga", "fpga"): 4e6}
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        return self.SPEEDS[source, target]
+
+
+def simulated(times_s: dict[tuple[str, str], float]) -> list[Entry]:
+    return [
+        Entry(name, Target.parse(target), 32, time_s, time_s, time_s, Provenance.SIMULATED)
+        for (name, target), time_s in times_s.items()
+    ]
+
+
+ON_DEVICE_S = {
+    ("round.insert", "fpga"): 1e-3,
+    ("round.sample", "fpga"): 2e-3,
+    ("round.learn", "fpga"): 30e-3,
+    ("round.update", "fpga"): 4e-3,
+}
+ON_HOST_S = {
+    ("round.collect", "fpga"): 5e-3,
+    ("round.collect", "native"): 6e-3,
+    ("round.learn", "native"): 7e-3,
+    ("round.insert", "native"): 8e-3,
+    ("round.sample", "native"): 9e-3,
+    ("round.update", "native"): 10e-3,
+    ("round.gather", "cpu"): 11e-3,
+    ("round.write", "cpu"): 12e-3,
+    ("round.runtime", "cpu"): 13e-3,
+    ("overlapped_round.insert", "fpga"): 14e-3,
+    ("overlapped_round.insert", "native"): 15e-3,
+    ("overlapped_round.collect", "cpu"): 16e-3,
+    ("overlapped_round.publish", "native"): 17e-3,
+    ("overlapped_round.write", "cpu"): 18e-3,
+}
+PROFILE = PerformanceTable([*table(ON_HOST_S), *simulated(ON_DEVICE_S)])
+# Of two actors and an update interval of 1, so that a round has two gradient steps; 32 items of 100 bytes.
+SMALL = Problem(32, 25, actors=2, acting_words=50)
+
+
+def predicted(mapping: str, loop: Loop = Loop.FUSED, profile: PerformanceTable = PROFILE) -> Prediction:
+    return ComposedLoop(loop).predict(profile, SMALL, Links(), Mapping.parse(mapping))
+
+
+def test_everything_on_a_simulated_device_pays_for_its_links_and_its_memory() -> None:
+    found = predicted("fpga-fpga-fpga")
+    assert found.terms_s == pytest.approx(
+        {
+            "actor": 5e-3 / 2,
+            "publish": 50 * 4 / 2e6 / 2,
+            "insert": (1e-3 + 2 * 12 / 1e6 + 2 * 100 / 1e6) / 2,
+            "sample": 2e-3,
+            "gather": (32 * 8 + 3200) / 4e6,
+            "learner": 30e-3 + 3200 / 4e6 + 32 * 4 / 4e6,
+            "update": 4e-3 + 32 * 12 / 4e6,
+            "loop": 13e-3 / 2,
+        }
+    )
+    assert found.inputs is Provenance.SIMULATED
+    assert ("round.sample", Target("fpga")) in found.cells
+
+
+def test_a_simulated_replay_beside_a_storage_on_the_host_has_it_gather_and_write() -> None:
+    found = predicted("native-fpga-cpu")
+    assert found.terms_s == pytest.approx(
+        {
+            "actor": 6e-3 / 2,
+            "insert": (1e-3 + 2 * 12 / 1e6) / 2,
+            "write": 12e-3 / 2,
+            "sample": 2e-3,
+            "gather": 11e-3 + 32 * 8 / 2e6,
+            "learner": 7e-3 + 32 * 4 / 2e6,
+            "update": 4e-3 + 32 * 12 / 1e6,
+            "loop": 13e-3 / 2,
+        }
+    )
+    assert {("round.gather", CPU), ("round.write", CPU)} <= set(found.cells)
+
+
+def test_a_simulated_learner_beside_a_replay_on_the_host_has_its_batch_brought() -> None:
+    found = predicted("fpga-native-cpu")
+    assert found.terms_s == pytest.approx(
+        {
+            "actor": 5e-3 / 2,
+            "publish": 50 * 4 / 2e6 / 2,
+            "insert": 8e-3 / 2,
+            "sample and gather": 9e-3,
+            "learner": 30e-3 + 3200 / 1e6 + 32 * 4 / 1e6,
+            "update": 10e-3 + 32 * 12 / 2e6,
+            "loop": 13e-3 / 2,
+        }
+    )
+
+
+def test_on_the_host_alone_there_is_no_link() -> None:
+    found = predicted("native-native-cpu")
+    assert 2 / found.gps == pytest.approx(6e-3 + 8e-3 + 2 * (9e-3 + 7e-3 + 10e-3) + 13e-3)
+    assert found.inputs is Provenance.MEASURED
+
+
+def test_actors_beside_a_simulation_step_once_a_round_where_no_process_was_profiled() -> None:
+    """An iteration has 8 gradient steps, which are 4 rounds of two."""
+    found = predicted("fpga-native-cpu", Loop.OVERLAPPED)
+    assert found.terms_s["actor"] == pytest.approx(4 * 5e-3 / 8)
+    assert found.terms_s["insert"] == pytest.approx(15e-3 / 8)
+    assert found.terms_s["learner"] == pytest.approx(30e-3 + 3200 / 1e6 + 32 * 4 / 1e6)
+    assert found.terms_s["publish"] == pytest.approx(50 * 4 / 2e6 / 8)
+    assert found.terms_s["loop"] == pytest.approx(4 * 13e-3 / 8)
+    replay = predicted("native-fpga-cpu", Loop.OVERLAPPED)
+    assert replay.terms_s["write"] == pytest.approx(18e-3 / 8)
+    assert replay.terms_s["insert"] == pytest.approx((14e-3 + 8 * 12 / 1e6) / 8)
+
+
+def test_actors_whose_collection_beside_a_learner_was_profiled_take_that() -> None:
+    beside = table({("overlapped_round.collect", "fpga"): 1.0})
+    found = predicted("fpga-native-cpu", Loop.OVERLAPPED, PerformanceTable([*PROFILE, *beside]))
+    assert found.terms_s["actor"] == pytest.approx(1.0 / 8)
+
+
+def test_in_a_process_an_iteration_has_32_gradient_steps_and_hands_the_weights_over_once() -> None:
+    found = predicted("native-native-cpu", Loop.OVERLAPPED)
+    assert found.terms_s["actor"] == pytest.approx(16e-3 / 32)
+    assert found.terms_s["publish"] == pytest.approx(17e-3 / 32)
+    assert found.terms_s["sample and gather"] == pytest.approx(9e-3)
+
+
+def test_a_device_s_clock_does_not_know_the_host_s_caches() -> None:
+    """What a native part would take longer beside a simulated one is not added to the simulated part."""
+    beside_s = {
+        (f"beside_learner.{part}", "native"): 1e-3 for part in ("insert", "sample", "update", "runtime")
+    }
+    beside_s |= {
+        (f"beside_learner.{part}", "torch"): 2e-3 for part in ("insert", "sample", "update", "runtime")
+    }
+    beside_s |= {(f"cold_round.{part}", "native"): 3e-3 for part in ("insert", "sample", "update")}
+    beside_s |= {(f"cold_round.{part}", "fpga"): 9.0 for part in ("insert", "sample", "update")}
+    beside_s |= {
+        ("cold_round.runtime", "cpu"): 4e-3,
+        ("round.collect", "torch"): 0.1,
+        ("round.learn", "torch"): 0.2,
+    }
+    found = predicted("torch-fpga-cpu", profile=PerformanceTable([*PROFILE, *table(beside_s)]))
+    assert found.terms_s["insert"] == pytest.approx((1e-3 + 2 * 12 / 1e6) / 2)
+    assert found.terms_s["update"] == pytest.approx(4e-3 + 32 * 12 / 1e6)
+    assert found.terms_s["loop"] == pytest.approx((13e-3 + 1e-3) / 2), "the host's own loop does know them"
+
+
+def test_a_part_is_never_faster_than_nothing_nor_than_alone() -> None:
+    """A native part that measures faster beside a partner: noise, which must not turn a time negative."""
+    faster = DISTURBED_S | {
+        ("beside_learner.runtime", "torch"): 3e-6 - 1.0,
+        ("beside_learner.update", "torch"): 4e-6,
+    }
+    assert more_s("torch-native-cpu", faster) == pytest.approx(-3e-6 - 1e-6)
+    less = {("cold_round.collect", "torch"): 1e-6}  # colder than warm by noise
+    without = {
+        name: s for name, s in DISTURBED_S.items() if name[0] != "cold_round.collect" or name[1] != "torch"
+    }
+    assert more_s("torch-flat-cpu", DISTURBED_S | less) == pytest.approx(more_s("torch-flat-cpu", without))
+
+
+def test_caches_that_show_nothing_when_emptied_are_not_taken() -> None:
+    same = DISTURBED_S | {("cold_round.collect", "native"): DISTURBED_S["beside_replay.collect", "native"]}
+    without = {name: s for name, s in DISTURBED_S.items() if name[0] != "cold_round.collect"}
+    assert more_s("torch-flat-cpu", same) == pytest.approx(more_s("torch-flat-cpu", without))
+
+
+def test_a_prediction_names_the_cells_of_the_partners_that_it_used() -> None:
+    profile = table(PIECES_S | DISTURBED_S)
+    found = ComposedLoop().predict(profile, Problem(32, 27), PLATFORM, Mapping.parse("torch-flat-cpu"))
+    named = {(name, str(target)) for name, target in found.cells}
+    assert named >= {
+        ("beside_replay.collect", "flat"),
+        ("beside_replay.collect", "native"),
+        ("cold_round.collect", "native"),
+        ("cold_round.collect", "torch"),
+    }
+    assert len(found.cells) == len(set(found.cells))
+
+
+def test_candidates_store_on_the_host_and_with_a_simulated_replay_on_its_device_too() -> None:
+    assert list(map(str, composed_candidates(PROFILE))) == [
+        "fpga-fpga-cpu",
+        "fpga-fpga-fpga",
+        "fpga-native-cpu",
+        "native-fpga-cpu",
+        "native-fpga-fpga",
+        "native-native-cpu",
+    ]
+
+
+def test_steps_of_one_call_need_learner_replay_and_storage_in_one_place() -> None:
+    pieces = PIECES_S | {("fused_round.steps", "torch"): 1e-9}
+    problem = Problem(32, 27)
+    for mapping, fused in (("native-native-cpu", True), ("torch-native-cpu", False)):
+        found = ComposedLoop().predict(table(pieces), problem, PLATFORM, Mapping.parse(mapping))
+        assert ("step" in found.terms_s) == fused

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from harness.mapping.metrics import (
@@ -23,13 +25,20 @@ def test_inferences_count_the_samples_of_a_whole_iteration() -> None:
 def test_throughput_per_watt_is_that_of_the_papers() -> None:
     """FIX VI-C: 53826.8 IPS at 20.4 W, printed as 2638.0 IPS/W (the printed watts are rounded)."""
     assert per_watt(53826.8, 20.4) == pytest.approx(2638.0, rel=1e-3)
-    with pytest.raises(ValueError, match="watts: found 0"):
-        per_watt(1, 0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])
+def test_a_time_and_a_power_are_above_0(bad: float) -> None:
+    with pytest.raises(ValueError, match=f"watts: found {bad}; allowed: more than 0"):
+        per_watt(1, bad)
+    with pytest.raises(ValueError, match=f"iteration_s: found {bad}; allowed: more than 0"):
+        inferences_per_s(1, bad)
 
 
 def test_portability_is_the_harmonic_mean() -> None:
     assert portability([100.0, 50.0]) == pytest.approx(200 / 3)
     assert portability([7.0]) == 7
+    assert portability([0.25, 0.25]) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("missing", [None, 0.0])
@@ -41,8 +50,10 @@ def test_one_choice_without_support_makes_it_zero(missing: float | None) -> None
 def test_portability_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="found none"):
         portability([])
-    with pytest.raises(ValueError, match="0 or more"):
+    with pytest.raises(ValueError, match=r"found -1\.0; allowed: 0 or more"):
         portability([-1.0])
+    with pytest.raises(ValueError, match=r"found -2\.0; allowed: 0 or more"):
+        portability([3.0, None, -1.0, -2.0])
 
 
 def test_code_divergence_counts_lines_that_are_not_shared() -> None:
@@ -51,6 +62,7 @@ def test_code_divergence_counts_lines_that_are_not_shared() -> None:
     assert code_divergence(source, ["train(a)", "a = 1"]) == 0
     assert code_divergence(["a"], ["b"]) == 1
     assert code_divergence(["a", "b", "c"], ["a", "b", "d"]) == pytest.approx(1 - 2 / 4)
+    assert code_divergence(["a"], []) == 1
     with pytest.raises(ValueError, match="found no line"):
         code_divergence([""], [])
 

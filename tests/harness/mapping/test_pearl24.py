@@ -37,6 +37,7 @@ def test_insertion_hides_behind_training_and_the_rest_does_not() -> None:
     assert iteration_s(1, 5, 3, 2) == 1 + 5 + 2
     assert iteration_s(1, 2, 3, 2) == 1 + 3 + 2
     assert published_iteration_s(1, 5, 3, 2) == 1 + 5
+    assert published_iteration_s(1, 4, 3, 2) == 1 + 3 + 2
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=4, max_size=4))
@@ -53,15 +54,30 @@ def test_a_pipeline_fills_once_and_then_takes_an_experience_a_stage() -> None:
 def test_balanced_stages_take_equally_long_when_the_units_allow_it() -> None:
     assert balanced([100, 200, 400], 7) == (1, 2, 4)
     assert balanced([100, 200, 400], 14) == (2, 4, 8)
-    with pytest.raises(ValueError, match="units: found 2"):
+    assert balanced([100, 200, 400], 3) == (1, 1, 1)
+    assert balanced([0.5], 4) == (4,)
+    with pytest.raises(ValueError, match="units: found 2; allowed: at least one a stage, 3"):
         balanced([1, 1, 1], 2)
+    for none in ([], [1, 0], [1, -1]):
+        with pytest.raises(ValueError, match="operations: found"):
+            balanced(none, 9)
+
+
+def test_a_unit_goes_to_the_stage_that_is_slowest_with_those_it_has() -> None:
+    assert balanced([10, 4], 3) == (2, 1)
+    assert balanced([10, 6], 3) == (2, 1)
+    assert balanced([10, 6], 4) == (2, 2)
 
 
 def test_the_fewest_of_the_equally_fast_streams_win() -> None:
     assert best_streams({4: 1.0, 2: 1.0, 1: 1.0}, 64) == 1
     assert best_streams({streams: 8 / streams + streams for streams in (1, 2, 3, 4, 64)}, 64) == 3
+    assert best_streams({1: 2.0, 64: 1.0}, 64) == 64
     with pytest.raises(ValueError, match=r"streams: found \[1, 65\]; allowed: 1 to the batch size, 64"):
         best_streams({1: 1.0, 65: 1.0}, 64)
+    for none in ({}, {0: 1.0}):
+        with pytest.raises(ValueError, match="streams: found"):
+            best_streams(none, 64)
 
 
 def in_streams(name: str, times_s: dict[int, float]) -> list[Entry]:
@@ -100,6 +116,43 @@ def test_the_iteration_includes_the_communication_over_links_and_within_devices(
     update_s = 1e-4 + 256 * 4 / pcie
     assert 1 / found.gps == pytest.approx(sample_s + learner_s + update_s)
     assert found.terms_s["learner communication"] == pytest.approx(256 * 28 * 4 / pcie)
+
+
+def test_insertion_is_charged_for_every_step_between_two_gradient_steps() -> None:
+    """In tree and storage, with the items' way from the actors: three steps of 27 words."""
+    rows = [*table({"torch:cuda": 1e-6}, {"native": 3e-4})]
+    rows.append(Entry("storage.insert", Target("cuda"), 256, 7e-4, 7e-4, 7e-4, Provenance.MEASURED))
+    mapping, slow = Mapping.parse("torch:cuda-native-cuda"), Problem(256, 27, update_interval=3)
+    found = Pearl24().predict(PerformanceTable(rows), slow, PLATFORM, mapping)
+    assert found.terms_s["insert"] == pytest.approx(3 * (1e-4 + 7e-4))
+    assert found.terms_s["insert communication"] == pytest.approx(3 * 27 * 4 / 16e9)
+    assert found.terms_s["sample communication"] == pytest.approx(256 * 4 / 16e9)
+    hidden = 1 / found.gps - found.terms_s["insert"] - found.terms_s["insert communication"]
+    assert hidden == pytest.approx(2 * (1e-4 + 256 * 4 / 16e9)), "it hides the training, which is shorter"
+    assert {name for name, _ in found.cells} >= {"sum_tree.insert", "storage.insert"}
+
+
+def test_a_device_that_both_share_and_that_is_no_gpu_overlaps_as_two_do() -> None:
+    times, mapping = table({"fpga": 1e-3}, {"fpga": 3e-4}), Mapping.parse("fpga-fpga-cpu")
+    found = Pearl24().predict(times, PROBLEM, PLATFORM, mapping)
+    hidden_s = found.terms_s["insert"] + found.terms_s["insert communication"]
+    assert 1 / found.gps == pytest.approx(sum(found.terms_s.values()) - hidden_s)
+
+
+class SlowInputs:
+    """A machine whose OpenCL device gets its inputs slowly; all else takes equally long."""
+
+    name = "slow inputs"
+    cpu_cores = 8
+
+    def bytes_per_s(self, source: str, target: str) -> float:
+        return {("cpu", "opencl"): 0.5e9, ("opencl", "opencl"): 0.1e9}.get((source, target), 1e9)
+
+
+def test_of_equal_iterations_the_one_with_the_least_traffic_wins() -> None:
+    """Both learners' steps and transfers hide behind a long insertion (PRL 6.3)."""
+    rows = table({"opencl": 1e-6, "torch": 1e-6}, {"native": 3.0})
+    assert str(Pearl24().choose(rows, PROBLEM, SlowInputs()).mapping) == "torch-native-cpu"
 
 
 def test_nothing_overlaps_on_a_gpu_that_both_share() -> None:

@@ -41,6 +41,8 @@ def test_it_adds_every_term_and_counts_actor_calls(mapping: str, step_s: float) 
     prediction = PrimitiveSum().predict(table(TIMES_S), PROBLEM, PLATFORM, Mapping.parse(mapping))
     assert 1 / prediction.gps == pytest.approx(step_s)
     assert sum(prediction.terms_s.values()) == pytest.approx(step_s)
+    assert prediction.cells == tuple(dict.fromkeys(prediction.cells))
+    assert len(prediction.cells) == len(prediction.terms_s) == 8
     assert prediction.provenance is Provenance.MODELLED
     assert prediction.inputs is Provenance.MEASURED
 

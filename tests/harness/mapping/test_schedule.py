@@ -1,6 +1,6 @@
 import pytest
 
-from harness.mapping.schedule import ACTORS, HOST, Call, Round
+from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call, Round
 
 
 def test_on_a_host_alone_a_round_is_the_sum_of_its_calls() -> None:
@@ -27,3 +27,45 @@ def test_a_device_s_priority_update_hides_behind_the_actor() -> None:
     assert Round(**calls).period_s == pytest.approx(5 + 1 + 2 + 10)
     slow = calls | {"update": Call("fpga", 7.0)}
     assert Round(**slow).period_s == pytest.approx(7 + 1 + 2 + 10)
+
+
+def test_in_turn_the_actor_waits_for_the_weights_that_are_on_their_way() -> None:
+    calls = {"act": Call(HOST, 5.0), "insert": Call(HOST, 1.0), "learn": Call("gpu", 10.0)}
+    assert Round(**calls, publish=Call(LINK, 3.0)).period_s == pytest.approx(10 + 3 + 5 + 1)
+    assert Round(**calls).period_s == pytest.approx(10 + 5 + 1)
+
+
+def test_beside_actors_the_weights_are_handed_over_when_the_learner_has_ended() -> None:
+    rest = {"insert": Call(HOST, 1.0), "learn": Call("gpu", 10.0), "overlapped": True}
+    assert Round(act=Call(ACTORS, 2.0), publish=Call(LINK, 3.0), **rest).period_s == pytest.approx(10 + 3 + 1)
+    assert Round(act=Call(ACTORS, 20.0), publish=Call(LINK, 3.0), **rest).period_s == pytest.approx(20 + 1)
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_a_storage_apart_makes_the_host_wait_until_it_is_written(overlapped: bool) -> None:
+    unit = ACTORS if overlapped else HOST
+    made = Round(
+        act=Call(unit, 5.0),
+        insert=Call(HOST, 1.0),
+        write=Call(STORAGE, 4.0),
+        learn=Call(HOST, 2.0),
+        overlapped=overlapped,
+    )
+    assert made.period_s == pytest.approx((max(5, 2) if overlapped else 5 + 2) + 1 + 4)
+
+
+def test_gathering_follows_sampling_and_comes_before_learning() -> None:
+    calls = {"act": Call(HOST, 1.0), "insert": Call(HOST, 1.0), "learn": Call(HOST, 10.0)}
+    replay = {"sample": Call("fpga", 2.0), "gather": Call(STORAGE, 3.0), "update": Call("fpga", 0.5)}
+    assert Round(**calls, **replay, gradient_steps=2).period_s == pytest.approx(
+        1 + 1 + 2 * (2 + 3 + 10) + 0.5
+    )
+
+
+def test_a_unit_does_one_call_after_the_other() -> None:
+    """Two gradient steps on a device that samples and updates: the second sampling waits for the update."""
+    calls = {"act": Call(HOST, 1.0), "insert": Call(HOST, 1.0), "learn": Call(HOST, 10.0)}
+    replay = {"sample": Call("fpga", 2.0), "update": Call("fpga", 6.0)}
+    found = Round(**calls, **replay, gradient_steps=2).period_s
+    # The update of the second step hides behind acting and inserting for 2 s, and holds up the next sampling by 4.
+    assert found == pytest.approx(1 + 1 + (2 + 10) + (6 + 2 + 10) + 4)
