@@ -1,9 +1,12 @@
 """A unit in a process answers as one in a thread does; when it ends, nothing of it is left."""
 
+import io
 import os
 import signal
+import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -39,6 +42,29 @@ def breaker():
 
 def sleeper():
     return lambda seconds: time.sleep(seconds)
+
+
+def environment_reader():
+    return lambda name: os.environ.get(name)
+
+
+def interrupted():
+    raise KeyboardInterrupt
+
+
+MAKER = """
+import os
+from harness.runtime.process_unit import ProcessUnit
+
+def sleeper():
+    import time
+    return time.sleep
+
+unit = ProcessUnit("sleeper", sleeper)
+unit.submit(1000)
+print(unit.pid, flush=True)
+os._exit(0)  # without closing anything
+"""
 
 
 def unmade():
@@ -129,6 +155,76 @@ def test_busy_ones_are_ended_together_not_one_after_the_other(monkeypatch):
     assert time.monotonic() - begin_s < number * grace_s
     assert not any(psutil.pid_exists(unit.pid) for unit in units)
     close_all(units)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "its process ended with status 0"),
+        (3, "its process ended with status 3"),
+        (-1, "its process was ended by SIGHUP"),
+        (-9, "its process was ended by SIGKILL"),
+    ],
+)
+def test_how_a_process_ended_is_told_by_its_status_or_its_signal(status, words):
+    unit = object.__new__(ProcessUnit)
+    unit._process = SimpleNamespace(wait=lambda limit_s: status)
+    assert unit._how_it_ended() == words
+
+
+def test_a_process_that_has_not_ended_has_closed_its_connection():
+    def wait(limit_s):
+        raise subprocess.TimeoutExpired("python", limit_s)
+
+    unit = object.__new__(ProcessUnit)
+    unit._process = SimpleNamespace(wait=wait)
+    assert unit._how_it_ended() == "its process closed the connection"
+
+
+@pytest.mark.parametrize(("status", "killed"), [(None, True), (0, False), (-9, False)])
+def test_only_a_process_that_has_not_ended_is_killed(status, killed):
+    calls = []
+    unit = object.__new__(ProcessUnit)
+    unit._process = SimpleNamespace(poll=lambda: status, kill=lambda: calls.append("kill"))
+    unit.kill()
+    assert bool(calls) == killed
+
+
+def test_its_libraries_compute_with_the_threads_that_it_is_given():
+    unit = ProcessUnit("reader", environment_reader, threads=3)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        unit.submit(name)
+        assert unit.result() == "3"
+    unit.submit("HOME")
+    assert unit.result() == os.environ.get("HOME"), "and have all else as it is here"
+    unit.close()
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_a_stream_is_a_file_where_it_has_a_number(number):
+    assert process_unit._is_file(SimpleNamespace(fileno=lambda: number))
+
+
+def test_a_stream_without_a_number_is_none():
+    assert not process_unit._is_file(SimpleNamespace(fileno=lambda: -1))
+    assert not process_unit._is_file(io.StringIO())
+    assert not process_unit._is_file(None)
+
+
+def test_errors_of_the_work_travel_as_text_and_answers_as_they_are():
+    assert process_unit._attempt(lambda: 7) == (7, None)
+    assert process_unit._attempt(lambda: None) == (None, None)
+    assert process_unit._attempt(lambda: 1 / 0) == (None, "ZeroDivisionError: division by zero")
+    with pytest.raises(KeyboardInterrupt):
+        process_unit._attempt(interrupted)
+
+
+def test_a_process_ends_with_the_one_that_made_it():
+    maker = subprocess.run(
+        [sys.executable, "-c", MAKER], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert maker.returncode == 0, maker.stderr
+    assert gone(int(maker.stdout))
 
 
 def test_the_memory_has_no_name():

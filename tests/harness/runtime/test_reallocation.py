@@ -59,6 +59,52 @@ def test_no_thread_and_no_sample_is_lost(threads, batch_size, times):
         assert len(now.parts) <= now.trainers + 1
 
 
+@pytest.mark.parametrize(
+    ("allocation", "parts"),
+    [
+        (Allocation(4, 0, 256), (256,)),
+        (Allocation(4, 4, 256, 0), (256,)),
+        (Allocation(4, 3, 256, 64), (192, 22, 21, 21)),
+        (Allocation(4, 4, 256, 2), (254, 1, 1)),  # trainers without a sample have no part
+    ],
+)
+def test_the_parts_of_a_batch_differ_by_one_sample_at_most(allocation, parts):
+    assert allocation.parts == parts
+
+
+def test_a_batch_moves_a_sixteenth_at_a_time_and_at_least_one_sample():
+    learner, trainers = Times(3, 1, 1, 0.1), Times(1, 3, 1, 0.1)
+    for batch_size, share in ((256, 16), (47, 2), (15, 1)):
+        now = Allocation(4, 4, batch_size, 2 * share)
+        assert reallocate(now, learner).trained_beside == 3 * share
+        assert reallocate(now, trainers).trained_beside == share
+
+
+def test_the_learner_keeps_a_sixteenth_and_a_sample():
+    for beside in (230, 239):
+        assert reallocate(Allocation(4, 4, 256, beside), Times(3, 1, 1, 0.1)).trained_beside == 239
+    assert reallocate(Allocation(4, 4, 256, 250), Times(3, 1, 1, 0.1)).trained_beside == 250, (
+        "what it has not"
+    )
+
+
+def test_trainers_keep_a_share_while_they_are_trainers():
+    assert reallocate(Allocation(4, 4, 256, 20), Times(1, 3, 1, 0.1)).trained_beside == 16
+    assert reallocate(Allocation(4, 4, 256, 16), Times(1, 3, 1, 0.1)).trained_beside == 16
+    assert reallocate(Allocation(4, 4, 256, 3), Times(1, 3, 1, 0.1)).trained_beside == 3
+
+
+def test_freed_actors_take_a_share_each():
+    assert reallocate(Allocation(6, 0, 256), Times(9, 0, 1, 0)) == Allocation(3, 3, 256, 48)
+    assert reallocate(Allocation(3, 0, 256), Times(9, 0, 1, 0)) == Allocation(2, 1, 256, 16)
+
+
+@pytest.mark.parametrize("times", [Times(1, 1, 3, 1), Times(0, 3, 1, 1), Times(0, 1, 1, 3)])
+def test_nothing_moves_where_the_actors_take_longest_or_there_are_no_trainers(times):
+    now = Allocation(4, 4, 256, 64) if times.actors == 3 else START
+    assert reallocate(now, times) == now
+
+
 def simulated_times(now, learner_s, actor_s):
     """Seconds where the learner takes `learner_s` a sample and an actor `actor_s` for one of 64 requests."""
     return Times(

@@ -1,5 +1,8 @@
 """The strict loop: the same seed trains the same, every step is counted, and the mapping is obeyed."""
 
+import time
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.runtime import training as training_module
 from harness.runtime.compose import Fusion
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
 from harness.runtime.unit import UnitError
@@ -179,10 +183,130 @@ def test_an_algorithm_without_a_replay_is_refused():
         Training(workload.load("cartpole-ppo"), MAPPING)
 
 
-def test_advancing_by_nothing_is_refused():
+def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():
     training = Training(small("cartpole-dqn"), MAPPING)
-    with pytest.raises(ValueError, match="gradient_steps"):
-        training.advance(0)
+    for train in (training.advance, training.learn):
+        for number in (0, -1):
+            with pytest.raises(ValueError, match=f"gradient_steps: found {number}; allowed: at least 1"):
+                train(number)
+    assert training.gradient_steps == training.environment_steps == 0, "nothing was done"
+    assert training.advance(1).gradient_steps == 1
+    assert training.learn(1).gradient_steps == 1
+    training.close()
+
+
+@pytest.mark.parametrize("mapping", [MAPPING, NATIVE])
+def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step(mapping):
+    training = Training(small("cartpole-dqn", actors=4), mapping)
+    progress = training.learn(7)
+    assert (progress.gradient_steps, progress.environment_steps, progress.episodes) == (7, 0, [])
+    assert progress.losses.keys() >= {"q"}
+    assert training.gradient_steps >= WARM_UP_GRADIENT_STEPS + 7, "it warms up before"
+    steps, transitions = training.gradient_steps, training.environment_steps
+    assert training.learn(3).gradient_steps == 3
+    assert (training.gradient_steps, training.environment_steps) == (steps + 3, transitions), "only once"
+    training.close()
+
+
+def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
+    training = Training(
+        small("cartpole-dqn", presampled_batches=2), MAPPING, batch_size=5, presampled_batches=1
+    )
+    training.advance(1)
+    assert training.learner.batch_size == 5
+    assert len(training._presampled) == 1
+    training.close()
+    training = Training(small("cartpole-dqn", presampled_batches=2), MAPPING)
+    training.advance(1)
+    assert training.learner.batch_size == 8
+    assert len(training._presampled) == 2
+    training.close()
+
+
+class Started(Exception):
+    """Ends a training where it would start learners."""
+
+
+@pytest.mark.parametrize(("learners", "started"), [(1, None), (2, 2), (3, 3)])
+def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started):
+    asked = []
+
+    def start(algorithm, *, processes, batch_size, seed):
+        asked.append((processes, batch_size))
+        raise Started
+
+    monkeypatch.setattr(training_module, "LearnerProcesses", start)
+    if started is None:
+        Training(small("cartpole-dqn"), MAPPING, learners=learners).close()
+        assert asked == []
+    else:
+        with pytest.raises(Started):
+            Training(small("cartpole-dqn"), MAPPING, learners=learners)
+        assert asked == [(started, 8)]
+
+
+@pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
+def test_each_term_counts_the_time_of_its_own_call(fusion):
+    """Parts that take long enough to tell them apart from the loop itself."""
+    training = Training(small("cartpole-dqn"), NATIVE, fusion=fusion)
+    training.warm_up()
+    insert = training.replay.insert
+    training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
+    if fusion is Fusion.STEP:
+        run = training._fused.run
+        training._fused = SimpleNamespace(
+            run=lambda *arguments: (time.sleep(0.02), run(*arguments))[1], losses={"q": 1.5}
+        )
+    progress = training.advance(3)
+    assert progress.terms_s["insert"] >= 3 * 0.01
+    if fusion is Fusion.STEP:
+        assert progress.terms_s["step"] >= 3 * 0.02
+        assert progress.losses == {"q": 1.5}
+    assert sum(progress.terms_s.values()) <= progress.wall_s
+    training.close()
+
+
+def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
+    for actors, expected in ((1, 40), (3, 42)):
+        training = Training(small("cartpole-dqn", actors=actors), MAPPING)
+        progress = training.warm_up()
+        rounds = -(-WARM_UP_GRADIENT_STEPS // actors)  # of a vector step and `actors` gradient steps
+        assert progress.environment_steps == expected + rounds * actors
+        training.close()
+
+
+def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
+    """Three batches wait: the first gradient step after the replay was filled is on what was sampled first."""
+    training = Training(small("cartpole-dqn", presampled_batches=3), MAPPING)
+    training._collect(40, explore=False)
+    sampled, learnt = [], []
+    sample, step = training.replay.sample, training.learner.step
+    training.replay.sample = lambda *arguments, **options: (
+        sampled.append(made := sample(*arguments, **options)) or made
+    )
+    training.learner.step = lambda batch, weights: learnt.append(batch) or step(batch, weights)
+    training._gradient_step()
+    assert len(sampled) == 4
+    assert learnt[0] is sampled[0].batch
+    training._gradient_step()
+    assert len(sampled) == 5
+    assert learnt[1] is sampled[1].batch
+    training.close()
+
+
+def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_item():
+    training = Training(small("cartpole-dqn", presampled_batches=1), MAPPING)
+    training._collect(40, explore=False)
+    training._gradient_step()  # a batch of rows 0 to 39 waits
+    waiting = training._presampled[0].made.value.indices.copy()
+    updated = []
+    training.replay.update_priorities = lambda indices, errors: updated.append((indices.copy(), len(errors)))
+    training._collect(250, explore=False)
+    training._collect(230, explore=False)  # 520 items: rows 0 to 19 hold new ones
+    training._gradient_step()
+    (indices, errors), *_ = updated
+    np.testing.assert_array_equal(indices, waiting[waiting >= 20])
+    assert errors == len(indices)
     training.close()
 
 

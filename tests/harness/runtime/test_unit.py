@@ -60,3 +60,41 @@ def test_closing_ends_the_thread_whatever_waits():
         with pytest.raises(UnitError, match="closed"):
             unit.submit(3)
     assert set(threading.enumerate()) <= before
+
+
+def test_a_queue_of_some_depth_takes_so_many_requests_and_no_more():
+    go_on, begun = threading.Event(), threading.Event()
+
+    def work(x):
+        begun.set()
+        go_on.wait()
+        return x
+
+    unit = Unit("learner", work, depth=2)
+    unit.submit(0)
+    assert begun.wait(60)
+    unit.submit(1)
+    unit.submit(2)
+    with pytest.raises(UnitError, match=r"took no request for 0\.05 s"):
+        unit.submit(3, limit_s=0.05)
+    go_on.set()
+    assert [unit.result() for _ in range(3)] == [0, 1, 2]
+    unit.close()
+
+
+def test_a_stall_is_not_a_failure():
+    go_on = threading.Event()
+    unit = Unit("learner", lambda x: go_on.wait() and x)
+    unit.submit(7)
+    with pytest.raises(UnitError, match=r"no answer for 0\.05 s"):
+        unit.result(limit_s=0.05)
+    go_on.set()
+    assert unit.result() == 7
+    unit.close()
+
+
+def test_its_thread_has_its_name_and_holds_up_no_exit():
+    unit = Unit("replay", lambda x: (threading.current_thread().name, threading.current_thread().daemon))
+    unit.submit(1)
+    assert unit.result() == ("replay", True)
+    unit.close()

@@ -1,0 +1,249 @@
+"""What parts a mapping asks for, and what is refused before one is made."""
+
+import numpy as np
+import pytest
+
+from harness import workload
+from harness.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime import compose
+from harness.runtime.actor_pool import ActorPool
+from harness.runtime.actors import InlineActors, ThreadActors
+from harness.runtime.compose import Fusion, TimedStorage
+from primitives import learner as learners
+from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
+
+NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+CARTPOLE = workload.load("cartpole-dqn")
+UNIFORM = workload.override(CARTPOLE, "replay.prioritized", False, "test")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "ahead", "expected"),
+    [
+        ("native-native-cpu", 0, "none replay step"),
+        ("native-native-cpu", 1, "none replay"),
+        ("torch-native-cpu", 0, "none replay"),
+        ("native-flat-cpu", 0, "none"),
+        ("native-native-fpga", 0, "none"),
+    ],
+)
+def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapping, ahead, expected):
+    parsed = Mapping.parse(mapping)
+    found = compose.fusions(CARTPOLE, parsed, ahead)
+    assert " ".join(found) == expected
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, None) == found[-1]
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Fusion.NONE) is Fusion.NONE
+
+
+def test_without_priorities_nothing_fuses():
+    assert compose.fusions(UNIFORM, NATIVE, 0) == (Fusion.NONE,)
+    with pytest.raises(UserError, match="fusion: found step; allowed: none"):
+        compose.chosen_fusion(UNIFORM, NATIVE, 0, Fusion.STEP)
+
+
+def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
+    task = short("cartpole-dqn")  # 500 rows
+    for batch_size, ahead in ((1, 0), (500, 0), (250, 1), (100, 4)):
+        compose.check_batches(task, batch_size, ahead)
+    for batch_size, ahead, words in (
+        (0, 0, "batch_size: found 0; allowed: 1 to replay.capacity, 500"),
+        (501, 0, "batch_size: found 501"),
+        (251, 1, "presampled_batches: found 1; allowed: 0 to replay.capacity / batch_size - 1, 0"),
+        (100, 5, "presampled_batches: found 5; allowed: 0 to replay.capacity / batch_size - 1, 4"),
+        (8, -1, "presampled_batches: found -1; allowed: 0 to"),
+    ):
+        with pytest.raises(UserError) as refused:
+            compose.check_batches(task, batch_size, ahead)
+        assert words in str(refused.value)
+
+
+def test_there_are_at_most_as_many_processes_as_environments(short):
+    task = short("cartpole-dqn", actors=3)
+    compose.check_processes(task, 0)
+    compose.check_processes(task, 3)
+    for number in (-1, 4):
+        with pytest.raises(
+            UserError, match=f"actor processes: found {number}; allowed: 0 to training.actors, 3"
+        ):
+            compose.check_processes(task, number)
+
+
+def test_a_replay_beside_the_learner_has_batches_to_sample_and_is_there():
+    simulated = Mapping.parse("fpga-native-cpu")
+    compose.check_replay_beside(TORCH, True, 1)
+    compose.check_replay_beside(TORCH, False, 0)
+    compose.check_replay_beside(simulated, False, 1)
+    with pytest.raises(UserError, match="presampled_batches: found 0; allowed: at least 1"):
+        compose.check_replay_beside(TORCH, True, 0)
+    with pytest.raises(UserError, match="replay_beside: found True; allowed: False in virtual time"):
+        compose.check_replay_beside(simulated, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("fpga-native-cpu", True),
+        ("native-fpga-cpu", True),
+        ("fpga:u200-fpga:u200-fpga:u200", True),
+        ("torch-native-cpu", False),
+    ],
+)
+def test_a_run_is_in_virtual_time_where_learner_or_replay_is_simulated(mapping, expected):
+    assert compose.is_simulated(Mapping.parse(mapping)) is expected
+
+
+@pytest.mark.parametrize(
+    ("mapping", "allowed"),
+    [
+        ("torch-native-cuda", "cpu"),
+        ("fpga-native-fpga", "cpu"),
+        ("native-fpga:u200-fpga:u50", "cpu or fpga:u200"),
+    ],
+)
+def test_data_lies_on_the_host_or_with_a_simulated_replay(mapping, allowed):
+    with pytest.raises(UserError) as refused:
+        compose.storage_of(CARTPOLE, Mapping.parse(mapping))
+    assert str(refused.value).endswith(f"allowed: {allowed}")
+    assert refused.value.field == "storage"
+    for fine in ("native-fpga:u200-fpga:u200", "native-fpga:u200-cpu"):
+        assert compose.storage_of(CARTPOLE, Mapping.parse(fine)).capacity == CARTPOLE.replay.capacity
+
+
+@pytest.mark.parametrize(
+    ("name", "observation", "action"),
+    [
+        ("cartpole-dqn", ((4,), np.float32), ((), np.int64)),
+        ("hopper-ddpg", ((11,), np.float32), ((3,), np.float32)),
+        ("pong-dqn", ((4, 84, 84), np.uint8), ((), np.int64)),
+    ],
+)
+def test_columns_have_the_shapes_and_types_of_the_environment(name, observation, action):
+    columns = compose.columns_of(workload.load(name))
+    for column, (shape, dtype) in (
+        ("observation", observation),
+        ("next_observation", observation),
+        ("action", action),
+    ):
+        assert columns[column] == FieldSpec(shape, dtype)
+
+
+def test_the_replay_is_the_one_that_workload_and_fusion_ask_for(short):
+    task = short("cartpole-dqn")
+
+    def made(the_task, mapping, fusion):
+        storage = compose.storage_of(the_task, mapping)
+        return compose.replay_of(the_task, mapping, storage, fusion)
+
+    assert type(made(UNIFORM, NATIVE, Fusion.NONE)) is UniformReplay
+    assert type(made(task, NATIVE, Fusion.NONE)) is PrioritizedReplay
+    assert type(made(task, NATIVE, Fusion.REPLAY)) is ConcurrentReplay
+    assert type(made(task, NATIVE, Fusion.STEP)) is ConcurrentReplay
+    assert made(task, Mapping.parse("native-flat-cpu"), Fusion.NONE).tree.fanout == task.replay.fanout
+    with pytest.raises(UserError, match="rmm: found abacus"):
+        made(task, Mapping.parse("native-abacus-cpu"), Fusion.NONE)
+
+
+def test_the_weights_exponent_goes_from_its_first_to_its_last_value():
+    settings = CARTPOLE.replay
+    schedule = compose.beta_of(CARTPOLE)
+    assert schedule(0) == settings.beta_initial
+    assert schedule(settings.beta_steps) == settings.beta_final
+    assert schedule(settings.beta_steps // 2) == pytest.approx(
+        (settings.beta_initial + settings.beta_final) / 2
+    )
+
+
+def test_a_native_learner_computes_with_its_threads_and_no_other_is_told_of_them(monkeypatch, short):
+    asked = []
+
+    def create(algorithm, **options):
+        asked.append(options)
+
+    monkeypatch.setattr(learners, "create", create)
+    for mapping in (NATIVE, TORCH, Mapping.parse("torch:cpu-native-cpu")):
+        compose.learner_of(short("cartpole-dqn"), mapping, 8, np.random.SeedSequence(5), threads=3)
+    seed = int(np.random.SeedSequence(5).generate_state(1)[0])
+    assert asked == [
+        {"backend": "native", "batch_size": 8, "seed": seed, "threads": 3},
+        {"backend": "torch", "batch_size": 8, "seed": seed},
+        {"backend": "torch", "device": "cpu", "batch_size": 8, "seed": seed},
+    ]
+
+
+def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_not_hidden():
+    def one_device(*, backend):
+        return backend
+
+    def broken(*, backend):
+        raise TypeError("a mistake in the backend")
+
+    target = Mapping.parse("native:7-native-cpu").learner
+    with pytest.raises(UserError, match="learner: found native:7; allowed: native: it has one device"):
+        compose._create(NATIVE, "learner", target, one_device)
+    with pytest.raises(TypeError, match="a mistake in the backend"):
+        compose._create(NATIVE, "learner", NATIVE.learner, broken)
+
+
+def test_each_environment_has_a_seed_of_its_own_that_fits_31_bits(monkeypatch, short):
+    seeds = []
+    monkeypatch.setattr(compose.environments, "Seeded", lambda environment, seed: seeds.append(seed))
+    task = short("cartpole-dqn", actors=64)
+    sequence = np.random.SeedSequence(3)
+    plan = compose.actors_of(task, sequence, sequence, {}, 5)
+    assert len(set(seeds)) == len(plan.environments) == 64
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert max(seeds) > 2**30
+
+
+@pytest.mark.parametrize(
+    ("processes", "beside", "expected"),
+    [(0, False, InlineActors), (0, True, ThreadActors), (2, True, ActorPool)],
+)
+def test_actors_step_in_turns_in_a_thread_or_in_processes(monkeypatch, short, processes, beside, expected):
+    made = []
+    for kind in (InlineActors, ThreadActors, ActorPool):
+        monkeypatch.setattr(
+            compose, kind.__name__, lambda *arguments, kind=kind: made.append((kind, arguments))
+        )
+
+    class Plan:
+        def build(self):
+            return "built"
+
+    plan = Plan()
+    compose.start_actors(plan, "learner", processes, beside=beside)
+    arguments = (plan, "learner", processes) if processes else ("built", "learner")
+    assert made == [(expected, arguments)]
+
+
+def test_a_storage_counts_the_seconds_of_its_gathers_and_writes(monkeypatch):
+    now_s = iter([10.0, 13.0, 20.0, 24.0, 30.0, 31.0, 40.0, 47.0])
+    monkeypatch.setattr(compose, "perf_counter", lambda: next(now_s))
+    storage = TimedStorage(4, {"item": FieldSpec((), np.int64)})
+    storage.insert({"item": np.array([5, 6])})
+    assert (storage.write_s, storage.gather_s) == (3.0, 0.0)
+    np.testing.assert_array_equal(storage.gather([1, 0])["item"], [6, 5])
+    assert (storage.write_s, storage.gather_s) == (3.0, 4.0)
+    storage.gather([0])
+    storage.insert({"item": np.array([7])})
+    assert (storage.write_s, storage.gather_s) == (3.0 + 7.0, 4.0 + 1.0)
+
+
+def test_an_algorithm_without_weights_has_no_replay_to_learn_from(short):
+    with pytest.raises(UserError, match=r"algorithm\.name: found 'ppo', which is on-policy"):
+        compose.compose(short("cartpole-ppo"), NATIVE, batch_size=8, seed=1, local_storage=8)
+
+
+def test_every_part_draws_from_a_stream_of_its_own(short):
+    task = short("cartpole-dqn")
+    made = [compose.compose(task, TORCH, batch_size=8, seed=seed, local_storage=8) for seed in (1, 1, 2)]
+    states = [parts.rng.bit_generator.state["state"] for parts in made]
+    assert states[0] == states[1] != states[2]
+    exploration = np.random.default_rng(made[0].actors.seed).bit_generator.state["state"]
+    assert exploration != states[0]
+    assert made[0].fusion is Fusion.REPLAY
+    assert made[0].steps is None
+    fused = compose.compose(task, NATIVE, batch_size=8, seed=1, local_storage=8)
+    assert fused.fusion is Fusion.STEP
+    assert fused.steps is not None

@@ -1,0 +1,61 @@
+"""The least that has whole vector steps and whole gradient steps, or several of it."""
+
+import pytest
+
+from harness.errors import UserError
+from harness.runtime.iteration import Iteration, check_overlap, collected_rows
+
+
+@pytest.mark.parametrize(
+    ("actors", "interval", "overlap", "vector_steps", "gradient_steps"),
+    [
+        (1, 1, 0, 1, 1),
+        (1, 4, 0, 4, 1),
+        (3, 1, 0, 1, 3),
+        (4, 6, 0, 3, 2),
+        (4, 6, 2, 3, 2),
+        (4, 6, 3, 6, 4),
+        (4, 6, 4, 6, 4),
+        (4, 6, 5, 9, 6),
+        (1, 1, 7, 7, 7),
+        (3, 1, 7, 3, 9),
+    ],
+)
+def test_an_iteration_is_the_smallest_with_the_overlap(
+    short, actors, interval, overlap, vector_steps, gradient_steps
+):
+    settings = short("cartpole-dqn", actors=actors, update_interval=interval).training
+    assert Iteration.of(settings, overlap) == Iteration(vector_steps, gradient_steps)
+    assert vector_steps * actors == gradient_steps * interval
+
+
+@pytest.mark.parametrize(
+    ("actors", "interval", "most"),
+    [
+        (1, 1, 500),  # a replay of 500 rows
+        (1, 4, 125),
+        (3, 1, 498),  # 166 rounds of three rows and three gradient steps
+        (4, 6, 82),  # 41 rounds of 12 rows and two gradient steps
+    ],
+)
+def test_an_overlap_collects_at_most_what_the_replay_holds(short, actors, interval, most):
+    task = short("cartpole-dqn", actors=actors, update_interval=interval)
+    check_overlap(task, most)
+    assert collected_rows(task, most, reallocate=False) <= 500
+    with pytest.raises(UserError, match=f"overlap: found {most + 1}; allowed: 0 to {most}: .* 500, holds"):
+        check_overlap(task, most + 1)
+
+
+def test_one_iteration_is_always_allowed(short):
+    """Though it collects more than the replay holds, which is refused nowhere else."""
+    task = short("cartpole-dqn", actors=2, update_interval=2000)
+    check_overlap(task, 1)
+    with pytest.raises(UserError, match="overlap: found 2; allowed: 0 to 1"):
+        check_overlap(task, 2)
+
+
+def test_actors_have_room_for_their_iteration_and_for_that_of_all_where_one_may_act_alone(short):
+    task = short("cartpole-dqn", actors=3, update_interval=2)
+    assert collected_rows(task, 0, reallocate=False) == 2 * 3
+    assert collected_rows(task, 4, reallocate=False) == 4 * 3
+    assert collected_rows(task, 4, reallocate=True) == 4 * 3 * 3
