@@ -1,4 +1,5 @@
 import ast
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 import harness
+from harness import comparison
 from harness.diff import DRIFT, NEITHER_IS_BETTER, better, diff
 from harness.measurement import Measurement
 
@@ -321,3 +323,160 @@ def test_a_seed_with_many_short_episodes_does_not_outweigh_the_others():
     assert found.after == pytest.approx(27, rel=0.02)
     assert found.low < 0.1 < found.ratio < 2 < found.high
     assert found.verdict == "no verdict"
+
+
+def exactly(value, **fields):
+    """A row whose stored interval is its value."""
+    return with_interval(value, 0, **fields)
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        (1 + DRIFT, "no verdict"),
+        ((1 + DRIFT) * 1.001, "better"),
+        (1 / (1 + DRIFT), "no verdict"),
+        (1 / (1 + DRIFT) / 1.001, "worse"),
+    ],
+)
+def test_a_ratio_counts_only_beyond_the_drift_in_either_direction(after, verdict):
+    (found,) = diff([exactly(1.0, unit="1/s")], [exactly(after, unit="1/s")])
+    assert (found.verdict, found.low, found.high) == (verdict, after, after)
+
+
+RETURN = {"quantity": "evaluation_return", "unit": "1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (-10.0, -9.0, "no verdict"),  # a tenth of the larger one
+        (-10.0, -8.99, "better"),
+        (-9.0, -10.0, "no verdict"),
+        (-9.0, -10.01, "worse"),
+        (0.5, -0.3, "worse"),  # though the difference is smaller than 1
+        (-0.3, 0.5, "better"),
+        (0.0, 0.0, "no verdict"),
+        (0.0, 1.0, "better"),
+        (-1.0, 0.0, "better"),
+    ],
+)
+def test_a_difference_counts_only_beyond_a_tenth_of_the_larger_value(before, after, verdict):
+    (found,) = diff([exactly(before, **RETURN)], [exactly(after, **RETURN)])
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"), [(0.1, "no verdict"), (0.101, "worse"), (-0.1, "no verdict"), (-0.101, "better")]
+)
+def test_a_loss_counts_only_beyond_a_tenth_of_the_whole(after, verdict):
+    (found,) = diff(
+        [exactly(0.0, quantity="regret", unit="1")], [exactly(after, quantity="regret", unit="1")]
+    )
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio"),
+    [
+        (2.0, 1.0, 0.5),
+        (0.5, 0.25, 0.5),
+        (2.0, 0.0, 0.0),
+        (0.0, 1.0, None),
+        (-1.0, 1.0, None),
+        (1.0, -0.5, None),
+    ],
+)
+def test_a_ratio_is_told_where_it_means_something(before, after, ratio):
+    (found,) = diff([exactly(before, **RETURN)], [exactly(after, **RETURN)])
+    assert found.ratio == ratio
+
+
+def with_samples(values):
+    return replace(row(float(np.median(values)), samples=0, unit="1/s"), samples=tuple(values))
+
+
+def test_two_rows_with_samples_are_judged_by_the_interval_of_their_ratio():
+    """Of samples below 1, too: what matters is that they are above 0."""
+    before, after = ([value * (1 + n / 100) for n in range(5)] for value in (0.2, 0.5))
+    (found,) = diff([with_samples(before)], [with_samples(after)])
+    assert (found.low, found.high) == comparison.ratio_interval(after, before)
+    assert found.verdict == "better"
+
+
+def test_samples_that_are_not_all_above_0_have_no_ratio_but_their_intervals_may():
+    """The median of the ones is above 0 whichever are drawn; that of as many zeros is not."""
+    after = [9.0, 9.1, 9.2, 9.3, 9.4]
+    mostly = [0.0, *[1.0] * 30]
+    (found,) = diff([with_samples(mostly)], [with_samples(after)])
+    old, new = comparison.interval(mostly), comparison.interval(after)
+    assert (found.low, found.high) == (min(new[0], 9.2) / old[1], max(new[1], 9.2) / old[0])
+    (found,) = diff([with_samples([0.0] * 5)], [with_samples(after)])
+    assert (found.low, found.high, found.verdict) == (None, None, "better")
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(4, "no verdict"), (5, "better")])
+def test_fewer_than_five_samples_are_no_interval(number, verdict):
+    (found,) = diff([with_samples([1.0] * number)], [with_samples([2.0] * 5)])
+    assert found.verdict == verdict
+    assert ("fewer than 5 samples" in found.reason) == (number < 5)
+
+
+def test_a_value_outside_its_interval_widens_it():
+    wide = row(4.0, samples=0, low=1.9, high=2.1, unit="1/s")
+    (found,) = diff([exactly(1.0, unit="1/s")], [wide])
+    assert (found.low, found.high) == (1.9, 4.0)
+
+
+@pytest.mark.parametrize(
+    "noisy",
+    [
+        {"provenance": "measured", "samples": 0},
+        {"provenance": "simulated", "samples": 6, "spread": 0.5},
+        {"provenance": "simulated", "samples": 0, "low": 0.5, "high": 2.0},
+    ],
+)
+def test_what_has_noise_is_not_judged_by_its_value_though_it_is_cycles(noisy):
+    fields = {"quantity": "cycles", "unit": "cycles", **noisy}
+    (found,) = diff([row(1.0, **fields)], [row(1.02, **fields)])
+    assert found.verdict == "no verdict"
+
+
+def test_equal_counts_in_several_rows_are_one_count():
+    fields = COUNTED | {"unit": "cycles"}
+    (found,) = diff([row(2.0, **fields)] * 2, [row(3.0, **fields)] * 3)
+    assert (found.verdict, found.ratio) == ("worse", 1.5)
+
+
+def test_counts_that_differ_by_rounding_are_the_same():
+    fields = COUNTED | {"unit": "cycles"}
+    (found,) = diff([row(0.1 + 0.2, **fields)], [row(0.3, **fields)])
+    assert found.reason == "the same in both runs"
+
+
+def test_why_there_is_no_interval_is_told_by_whether_all_was_measured():
+    fields = {"samples": 0, "unit": "1/s"}
+    (found,) = diff([row(1.0, **fields)], [row(2.0, **fields)])
+    assert "fewer than 5 samples and none stored" in found.reason
+    (found,) = diff([row(1.0, provenance="simulated", **fields)], [row(2.0, **fields)])
+    assert "it may be calculated from measured times" in found.reason
+
+
+def test_what_has_a_reason_of_its_own_keeps_it_among_what_cannot_be_compared():
+    (found,) = diff(
+        [row()], [row(None, samples=0, status="failed", reason="crash")], incomparable="another machine"
+    )
+    assert found.reason == "no value in one of the runs"
+
+
+def test_differences_come_in_the_order_of_the_first_run_and_new_ones_after_them():
+    found = diff([row(backend="b"), row(backend="a")], [row(backend="c"), row(backend="a"), row(backend="b")])
+    assert [one.key.backend for one in found] == ["b", "a", "c"]
+
+
+def test_what_describes_a_run_is_not_judged_though_its_unit_could_be():
+    assert better("descriptors", "s") is None
+    assert better("regret", "1/s") == "less", "a quantity's own name comes before its unit"
+    assert better("final_return", "s") == "more"
+    assert better("anything", "s") == "less"
+    assert better("anything", "1") is None
