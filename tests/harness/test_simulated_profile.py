@@ -1,8 +1,11 @@
 """The FPGA's rows of the primitive table: their clock, their provenance, and what strategies make of them."""
 
+from dataclasses import replace
 from math import ceil, log
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from harness import platform_model, predicting, roofs, simulated_profile, workload
@@ -129,6 +132,157 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
     points = list(roofline.points(frame, roofline.roofs(frame)))
     assert {p.primitive for p in points if p.share} == {r.primitive for r in rows}
     assert all(p.share.value <= 100 for p in points if p.share), "no unit does more than its roof"
+
+
+def test_roofs_are_what_every_element_can_do_in_a_cycle() -> None:
+    """A core of 16 x 16, a memory word of 16; MAP keeps one of the U200's three dies, 6,840 DSPs, for the replay."""
+    item = workload.load("hopper-ddpg")
+    assert (item.replay.capacity, item.replay.fanout) == (1_000_000, 16), "five levels"
+    assert (fpga_backend.DEFAULT_SIDE, fpga_backend.LANES) == (16, 16)
+    rows = simulated_profile._roof_rows(item, "fpga:u200")
+    found = {(row.details["primitives"], row.unit): row.value / 285e6 for row in rows}
+    multipliers = 6840 * 2 // 3 // 4
+    assert found == pytest.approx(
+        {
+            ("learner.step", "FLOP/s"): 2 * 256,
+            ("learner.step", "B/s"): 2 * 4 * 16,
+            (simulated_profile.PIPELINE, "FLOP/s"): 2 * multipliers,
+            (simulated_profile.PIPELINE, "B/s"): 4 * multipliers,
+            ("sum_tree", "FLOP/s"): 16 * 5,
+            ("sum_tree", "B/s"): 4 * (16 * 5 + 5 + 1),
+        }
+    )
+    assert {row.provenance for row in rows} == {Provenance.MODELLED}
+    assert {row.suite for row in rows} == {roofs.SUITE}
+    assert all(row.details["clock_mhz"] == 285 for row in rows)
+
+
+def test_a_row_is_its_cycles_at_the_clock() -> None:
+    item = workload.load("hopper-ddpg")
+    work = tree_work(item, 32, update=False)
+    found = simulated_profile._row(item, 32, "fpga:u50", "sum_tree.sample", 1640, work, {"extra": 1})
+    assert found.value == pytest.approx(1640 / (simulated_profile.clock("fpga:u50").value * 1e6))
+    assert (found.provenance, found.unit, found.batch_size) == (Provenance.SIMULATED, "s", 32)
+    assert (found.details["cycles"], found.details["items_per_call"], found.details["extra"]) == (1640, 32, 1)
+    assert found.details["clock_assumed"] is True
+    assert "FIX's design" in str(found.details["clock_source"])
+
+
+def test_a_difference_from_the_formula_is_told_with_the_reasons_that_there_are() -> None:
+    found = simulated_profile._compared(50, 32, "B / S", {"fill": 18.0, "blocked": 0.0})
+    assert found == {
+        "formula": "B / S",
+        "formula_cycles": 32,
+        "difference_cycles": 18,
+        "difference_reasons": {"fill": 18.0},
+    }
+
+
+def test_a_link_whose_speed_is_not_stated_comes_without_one() -> None:
+    """FIX gives none for its U50."""
+    platform = simulated_profile.with_device(platform_model.load("pal21"), "fpga:u50")
+    assert platform.key_of("fpga:u50") == "fpga:u50"
+    with pytest.raises(UserError, match="link between"):
+        platform.bytes_per_s("cpu", "fpga:u50")
+
+
+def test_a_device_is_refused_where_its_hardware_cannot_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [replace(FPGA, available=False, reason="no verilator")]
+    for module in (learner, simulated_profile.sum_tree):
+        with monkeypatch.context() as patch:
+            for one in (learner, simulated_profile.sum_tree):
+                patch.setattr(one, "backends", lambda: [replace(FPGA, available=True)])
+            patch.setattr(module, "backends", lambda: missing)
+            with pytest.raises(UserError, match="'fpga:u200': no verilator; allowed: what is available"):
+                simulated_profile.checked_device("fpga:u200")
+    others = [replace(FPGA, name="cuda", available=False), replace(FPGA, available=True)]
+    for one in (learner, simulated_profile.sum_tree):
+        monkeypatch.setattr(one, "backends", lambda: others)
+    assert simulated_profile.checked_device("fpga:u200") == "fpga:u200"
+
+
+def test_a_first_run_is_one_without_simulations_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(simulated_profile.cache, "folder", lambda: tmp_path)
+    assert not simulated_profile.is_built()
+    (tmp_path / "simulation").mkdir()
+    assert not simulated_profile.is_built()
+    (tmp_path / "simulation" / "one.so").touch()
+    assert simulated_profile.is_built()
+
+
+@pytest.mark.parametrize(
+    ("name", "prioritized", "with_replay"),
+    [("hopper-ddpg", True, True), ("hopper-ddpg", False, False), ("hopper-ppo", True, False)],
+)
+def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_roofs(
+    monkeypatch: pytest.MonkeyPatch, name: str, prioritized: bool, with_replay: bool
+) -> None:
+    item = workload.override(workload.load(name), "replay.prioritized", prioritized, "test")
+    monkeypatch.setattr(fpga_backend, "unavailable_reason", lambda: "")
+    tree = row("sum_tree.sample", "fpga", 1.0)
+    monkeypatch.setattr(simulated_profile, "_tree_rows", lambda *arguments: [tree])
+    monkeypatch.setattr(
+        simulated_profile, "_learner_row", lambda *arguments: row("learner.step", "fpga", 2.0)
+    )
+    monkeypatch.setattr(simulated_profile, "_pipeline_row", lambda *arguments: row("pipeline", "fpga", 3.0))
+    monkeypatch.setattr(simulated_profile, "_roof_rows", lambda *arguments: [row("roof", "fpga", 4.0)])
+    said: list[tuple[float, float, str]] = []
+    rows = simulated_profile.profile(item, 8, "fpga:u200", lambda *progress: said.append(progress))
+    assert [r.value for r in rows] == [1.0] * with_replay + [2.0, 3.0, 4.0]
+    assert [(done, total) for done, total, _ in said] == [(0, 3)] * with_replay + [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item = workload.load("hopper-ddpg")
+    done: list[object] = []
+    tree = SimpleNamespace(banks=4, levels=5, last_call_cycles=90)
+    case = SimpleNamespace(
+        setup=lambda: tree,
+        check=done.append,
+        inputs=lambda made, rng: int(rng.integers(1000)),
+        call=lambda made, inputs: done.append(inputs),
+    )
+    one = SimpleNamespace(
+        case=case, batch_size=64, primitive="sum_tree.update", work=lambda: tree_work(item, 64, update=True)
+    )
+    monkeypatch.setattr(simulated_profile, "tree_cases", lambda *arguments: [one])
+    (found,) = simulated_profile._tree_rows(item, 32, "fpga:u200")
+    assert done == [tree, int(np.random.default_rng(3).integers(1000))], (
+        "it is checked, and its inputs are fixed"
+    )
+    assert (found.primitive, found.details["cycles"]) == ("sum_tree.update", 90)
+    assert found.details["formula_cycles"] == 64 / 4
+    assert found.details["difference_cycles"] == 90 - 16
+    expected = replay_cycles.difference_terms(90, [64], levels=5, interval=1)
+    assert found.details["difference_reasons"] == {name: value for name, value in expected.items() if value}
+
+
+def test_an_algorithm_that_map_has_no_pipeline_for_has_no_row_of_one() -> None:
+    found = simulated_profile._pipeline_row(workload.load("hopper-ppo"), 64, "fpga:u200")
+    assert (found.status, found.value, found.primitive) == ("not_run", None, simulated_profile.PIPELINE)
+    assert found.reason.startswith("needs ")
+    assert found.details == {"target": "fpga:u200"}
+
+
+def test_without_the_tools_the_replay_alone_says_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_profile.sum_tree_backend, "unavailable_reason", lambda: "no verilator")
+    (found,) = simulated_profile.replay(workload.load("hopper-ddpg"), 256, "fpga:u200")
+    assert (found.primitive, found.status, found.reason) == (
+        "sum_tree.sample",
+        "not_run",
+        "needs no verilator",
+    )
+    monkeypatch.setattr(simulated_profile.sum_tree_backend, "unavailable_reason", lambda: "")
+    monkeypatch.setattr(simulated_profile, "_tree_rows", lambda *arguments: list(arguments[1:]))
+    assert simulated_profile.replay(workload.load("hopper-ddpg"), 256, "fpga:u200") == [256, "fpga:u200"]
+
+
+def test_the_key_of_a_cell_names_workload_size_and_device() -> None:
+    assert simulated_profile.cell_key("hopper-ddpg", 32, "fpga:u50") == "simulated/hopper-ddpg/32/fpga:u50"
 
 
 def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What the FPGA learner promises beyond the conformance suites of `test_graph_conformance.py`."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,70 @@ def test_the_weight_update_in_rtl_gives_the_bits_that_the_learner_computes_with(
     expected = np.stack([np.broadcast_to(x, (count,)) for x in program.golden(list(inputs))])
     np.testing.assert_array_equal(run.outputs["results"], expected.T.copy().view(np.uint32))
     assert run.cycles == count + program.latency
+
+
+def counted(**variants: list[SimpleNamespace]) -> FpgaExecutable:
+    """An executable of made-up nodes: each tells its cycles once, as simulating it again would take long."""
+    made = object.__new__(FpgaExecutable)
+    made.graphs = {name: SimpleNamespace(nodes=nodes) for name, nodes in variants.items()}
+    made._node_cycles = {}
+    made._steps = dict.fromkeys(variants, 0)
+    made._jobs = {
+        id(node): SimpleNamespace(unit=node.unit, cycles=iter([node.cycles]).__next__)
+        for nodes in variants.values()
+        for node in nodes
+    }
+    made.not_finite = 0
+    return made
+
+
+def node(unit: str, cycles: int, inputs: tuple = ((2, 3),), outputs: tuple = ((4,),)) -> SimpleNamespace:
+    views = {
+        name: [SimpleNamespace(shape=shape) for shape in shapes]
+        for name, shapes in (("inputs", inputs), ("outputs", outputs))
+    }
+    return SimpleNamespace(unit=unit, kind=f"of {unit}", cycles=cycles, **views)
+
+
+def test_a_node_has_the_shapes_of_its_inputs_or_of_its_outputs_where_it_has_none() -> None:
+    executable = counted(full=[node("core", 7, ((2, 3), (3, 4))), node("stream", 5, (), ((4, 4),))])
+    expected = [
+        fpga_backend.NodeCycles("core", "of core", ((2, 3), (3, 4)), 7),
+        fpga_backend.NodeCycles("stream", "of stream", ((4, 4),), 5),
+    ]
+    assert executable.node_cycles("full") == expected
+    assert executable.node_cycles("full") == expected, "each is simulated once"
+    assert executable.step_cycles("full") == 12
+
+
+def test_cycles_are_those_of_every_step_of_every_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceExecutable, "step", lambda self, variant, inputs: {"variant": variant})
+    executable = counted(full=[node("core", 7)], critic=[node("core", 100)], never=[node("core", 10_000)])
+    assert executable.cycles == 0
+    for variant in ("full", "critic", "full"):
+        assert executable.step(variant, {}) == {"variant": variant}
+    assert executable.cycles == 7 + 100 + 7
+    assert "never" not in executable._node_cycles, "what no step ran is not simulated"
+
+
+def test_numbers_that_are_not_finite_add_up_over_nodes() -> None:
+    executable = counted(full=[node("core", 1)])
+    executable._jobs = {id(executable): SimpleNamespace(execute=lambda inputs: ([inputs[0] + 1], 3))}
+    for total in (3, 6):
+        assert executable._execute(executable, [1]) == [2]
+        assert executable.not_finite == total
+
+
+def test_the_first_device_stands_for_the_host_and_options_reach_the_core() -> None:
+    made = learner.create(make("ddpg", torch.float32), backend="fpga", batch_size=8)
+    assert (made.device, made.executable.clock_hz) == ("u200", 285e6)
+    other = learner.create(make("ddpg", torch.float32), backend="fpga", device="u50", batch_size=8, side=8)
+    assert (other.device, other.executable.clock_hz) == ("u50", fpga_backend.DEVICES["u50"])
+    assert (made.executable._core.side, other.executable._core.side) == (16, 8)
+    assert made.executable.not_finite == made.executable.cycles == 0
+
+
+def test_it_says_that_it_is_simulated_and_how_wide_its_units_are() -> None:
+    """PPO's core for MuJoCo on the same board (PPO VI), and a memory word as wide."""
+    assert fpga_backend.SIMULATED
+    assert fpga_backend.DEFAULT_SIDE == fpga_backend.LANES == 16
