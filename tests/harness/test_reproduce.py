@@ -1,4 +1,5 @@
 import dis
+import json
 import re
 import signal
 import subprocess
@@ -11,14 +12,19 @@ import pytest
 
 from harness import claims, ppo_iterations, reproduce, simulated_profile, starting, workload
 from harness.available_memory import NotEnoughMemory
+from harness.compare import Part, label
 from harness.errors import UserError
-from harness.measurement import Measurement
+from harness.in_hand import MOST_DEATHS
+from harness.mapping import Mapping
+from harness.measurement import Interrupted, Measurement
 from harness.progress import Report, silent
 from harness.provenance import Provenance
 from harness.reproduce import Cell
+from harness.runtime.options import STRICT, Options
 from harness.starting import RLLIB, TRAINED
 from harness.store import Run, Store
 from harness.tiers import TIERS, Tier
+from harness.training_run import Extent
 from tests.harness.claims.rows import claim_of
 
 MACHINE = {"fingerprint": "here"}
@@ -257,6 +263,230 @@ def test_simulated_and_modelled_cells_say_so() -> None:
     assert reproduce.prediction_cell(item, 32).provenance is Provenance.MODELLED
     assert reproduce.simulated_prediction_cell(item, 32, "fpga:u200").provenance is Provenance.MODELLED
     assert reproduce.claim_cell("MAP-T5", TINY).provenance is Provenance.MODELLED
+
+
+CARTPOLE = workload.load("cartpole-dqn")
+GIVEN, CHOSEN = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What trainings are asked for; the run's predictions chose `CHOSEN`."""
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(reproduce.training_run, "train", lambda *arguments: asked.append(arguments) or [])
+    monkeypatch.setattr(reproduce, "chosen_mapping", lambda run, item, batch_size: CHOSEN)
+    return asked
+
+
+@pytest.mark.parametrize(("mapping", "trains"), [(GIVEN, GIVEN), (None, CHOSEN)])
+def test_a_run_trains_under_the_mapping_given_or_else_under_the_chosen_one(
+    run: Run, trained: list[tuple[object, ...]], mapping: Mapping | None, trains: Mapping
+) -> None:
+    cell = reproduce.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, Options(threads=2))
+    cell.measure(run, silent)
+    assert trained == [(CARTPOLE, trains, 32, 5, Extent(7), silent, Options(threads=2))]
+    assert cell.estimate_s == 7
+    assert cell.chain == "cartpole-dqn"
+    assert cell.needs == (() if mapping else ("prediction/cartpole-dqn/32",))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options", "under"),
+    [
+        (None, STRICT, ""),
+        (GIVEN, STRICT, "/torch-native-cpu"),
+        (None, Options(threads=2), "/threads=2"),
+        (GIVEN, Options(threads=2), "/torch-native-cpu/threads=2"),
+    ],
+)
+def test_a_run_s_key_says_under_what_it_trains(mapping: Mapping | None, options: Options, under: str) -> None:
+    cell = reproduce.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, options)
+    assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
+
+
+def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(run: Run) -> None:
+    cell = reproduce.run_cell(CARTPOLE, 32, 0, Extent(1))
+    assert not cell.stale(run)
+    reproduce.store_rows(
+        run, cell, [row(1.0), replace(row(1.0), value=None, status="failed", reason="Ctrl-C")]
+    )
+    assert reproduce.finished(run, cell)
+    assert cell.stale(run)
+    reproduce.store_rows(run, cell, [row(2.0)])
+    assert not cell.stale(run)
+    assert [one.value for one in reproduce.rows_of(run, cell)] == [2.0], "the last attempt's"
+
+
+def test_what_is_stale_is_measured_again(run: Run) -> None:
+    measured: list[int] = []
+    cell = Cell(
+        "a", 1, lambda run, report: measured.append(1) or [row(1.0)], stale=lambda run: len(measured) < 2
+    )
+    for _ in range(3):
+        reproduce.execute(run, [cell], silent)
+    assert len(measured) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "size"),
+    [
+        ({}, "compare/cartpole-dqn/sb3", CARTPOLE.training.batch_size),
+        ({"batch_size": 64}, "compare/cartpole-dqn/sb3/64", 64),
+        ({"environment": False}, None, CARTPOLE.training.batch_size),
+    ],
+)
+def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: dict, key: str | None, size: int
+) -> None:
+    asked: list[tuple] = []
+    monkeypatch.setattr(reproduce, "chosen_mapping", lambda run, item, batch_size: (CHOSEN, batch_size))
+    monkeypatch.setattr(
+        reproduce.compare, "compare", lambda *arguments, **named: asked.append((arguments, named)) or []
+    )
+    cell = reproduce.compare_cell(CARTPOLE, "sb3", replace(TINY, compare_s=17), **options)
+    cell.measure(run, silent)
+    ((arguments, named),) = asked
+    assert arguments == (CARTPOLE, (CHOSEN, size), ["sb3"])
+    environment = options.get("environment", True)
+    assert (named["budget_s"], named["batch_size"], named["environment"]) == (17, size, environment)
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part, False)}")
+    assert cell.key != "compare/cartpole-dqn/sb3" or environment
+    assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
+    assert cell.needs == (f"prediction/cartpole-dqn/{size}",)
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_building_simulations_is_expected_once_a_workload(
+    monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    monkeypatch.setattr(simulated_profile, "is_built", lambda: built)
+    first, *others = sorted(CARTPOLE.training.batch_sizes)
+    sizes = [first, *others, 99]
+    expected_s = [reproduce.simulated_cell(CARTPOLE, size, "fpga:u200").estimate_s for size in sizes]
+    assert expected_s[0] - expected_s[1] == (0 if built else 15)
+    assert len(set(expected_s[1:])) == 1
+    assert expected_s[1] > 0
+
+
+def test_the_rows_of_one_simulated_device_and_what_was_timed_make_its_predictions(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = replace(row(1.0), suite="profile", workload="cartpole-dqn", batch_size=32)
+    counted = [
+        replace(timed, suite=simulated_profile.SUITE, device=name) for name in ("fpga:u200", "fpga:u50")
+    ]
+    others = [
+        replace(timed, workload="hopper-ddpg"),
+        replace(timed, batch_size=64),
+        replace(timed, suite="run"),
+    ]
+    run.finish("profile", [timed, *counted, *others])
+    monkeypatch.setattr(simulated_profile, "predictions", lambda item, size, table, device: table)
+    table = reproduce.simulated_prediction_cell(CARTPOLE, 32, "fpga:u200").measure(run, silent)
+    assert [(one.suite, one.device) for one in table] == [
+        ("profile", ""),
+        (simulated_profile.SUITE, "fpga:u200"),
+    ]
+
+
+def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_least(run: Run) -> None:
+    said: list[tuple[float, float, str]] = []
+
+    def half(run: Run, report: Report) -> list[Measurement]:
+        report(1, 2, "half")
+        return [row(1.0)]
+
+    cells = [Cell("a", 0, half), Cell("b", 9, half), Cell("c", 0.5, half)]
+    reproduce.execute(run, cells, lambda *progress: said.append(progress))
+    assert said == [
+        (0, 11, "a"),
+        (0.5, 11, "a: half"),
+        (1, 11, "b"),
+        (5.5, 11, "b: half"),
+        (10, 11, "c"),
+        (10.5, 11, "c: half"),
+        (11, 11, "done"),
+    ]
+
+
+@pytest.mark.parametrize(("deaths", "status"), [(MOST_DEATHS - 1, "ok"), (MOST_DEATHS, "failed")])
+def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
+    run: Run, deaths: int, status: str
+) -> None:
+    noted = run.path.with_name(f"{run.path.name}-in-hand")
+    noted.write_text(json.dumps({"cell": "run/a", "deaths": deaths}))
+    reproduce.execute(run, [Cell("run/a", 1, lambda run, report: [row(1.0)])], silent)
+    (found,) = run.measurements()
+    assert found.status == status
+    assert (f"died in it {deaths} times" in found.reason) == (status == "failed")
+
+
+def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None:
+    def interrupted(rows: list[Measurement]) -> Cell:
+        def measure(run: Run, report: Report) -> list[Measurement]:
+            raise Interrupted(rows)
+
+        return Cell("run/a", 1, measure)
+
+    for rows in ([], [row(3.0)]):
+        with pytest.raises(KeyboardInterrupt):
+            reproduce.execute(run, [interrupted(rows)], silent)
+        assert [one.value for one in run.measurements()] == [one.value for one in rows]
+        assert reproduce.finished(run, interrupted([])) == bool(rows)
+
+
+def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
+    cell = Cell("a", 1, lambda run, report: [row(1.0)])
+    for number in (1, 2):
+        assert reproduce.measure_now(run, cell, silent) == [row(1.0)]
+        assert len(run.measurements()) == number
+    with pytest.raises(ZeroDivisionError):
+        reproduce.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
+    assert len(run.measurements()) == 2
+
+
+def test_a_failure_names_suite_workload_and_error() -> None:
+    failed = reproduce.failure(Cell("run/cartpole-dqn/32", 1, lambda run, report: []), ValueError("why"))
+    assert (failed.suite, failed.workload, failed.primitive) == ("run", "cartpole-dqn", "run/cartpole-dqn/32")
+    assert (failed.quantity, failed.unit, failed.reason) == ("failure", "1", "ValueError: why")
+
+
+def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
+    cell = Cell("a", 1, lambda run, report: [])
+    assert reproduce.rows_of(run, cell) == []
+    for name in ("a", "a#2", "a#3"):
+        reproduce.store_rows(run, cell, [row(1.0)])
+        assert run.finished(name)
+    assert not run.finished("a#4")
+
+
+def test_a_tier_without_their_names_has_no_trainings_for_claims() -> None:
+    assert reproduce.fixed_point_cells(TINY) == []
+    assert reproduce.relaxed_cells(TINY) == []
+    for cell in (*reproduce.fixed_point_cells(TIERS["quick"]), *reproduce.relaxed_cells(TIERS["standard"])):
+        assert cell.key.startswith("claim/")
+        assert cell.estimate_s > 0
+
+
+def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
+    capacity = CARTPOLE.replay.capacity
+    tier = replace(
+        TINY, batch_sizes=(32, capacity, capacity + 1), simulated_replay_sizes=(32, 64, capacity + 1)
+    )
+    keys = [cell.key for cell in reproduce.plan(tier)]
+    assert [key for key in keys if key.startswith("profile/")] == [
+        "profile/cartpole-dqn/32",
+        f"profile/cartpole-dqn/{capacity}",
+    ]
+    assert [key for key in keys if key.endswith("/replay")] == ["simulated/cartpole-dqn/64/fpga:u200/replay"]
+    own = [cell.key for cell in reproduce.plan(replace(TINY, own_batch_sizes=True))]
+    assert {f"profile/cartpole-dqn/{size}" for size in CARTPOLE.training.batch_sizes} <= set(own)
+
+
+def test_a_plan_validates_where_its_tier_gives_it_time() -> None:
+    assert not [cell for cell in reproduce.plan(TINY) if cell.key.startswith("validation/")]
+    assert [cell for cell in reproduce.plan(TIERS["standard"]) if cell.key.startswith("validation/")]
 
 
 SCRIPT = """

@@ -1,8 +1,18 @@
+import numpy as np
 import pytest
 
 from harness.errors import UserError
 from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.base import can_store, candidates, inputs_provenance, least_traffic, rmm_targets
+from harness.mapping.base import (
+    INDEX_BYTES,
+    PRIORITY_BYTES,
+    WEIGHT_BYTES,
+    can_store,
+    candidates,
+    inputs_provenance,
+    least_traffic,
+    rmm_targets,
+)
 from harness.provenance import Provenance
 
 
@@ -18,8 +28,9 @@ def test_a_mapping_reads_back_as_written(text: str) -> None:
     "text", ["", "torch", "torch-native", "torch-native-cpu-x", "torch:-native-cpu", "-native-cpu"]
 )
 def test_a_malformed_mapping_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(UserError, match="LEARNER-RMM-STORAGE"):
+    with pytest.raises(UserError, match="LEARNER-RMM-STORAGE") as refused:
         Mapping.parse(text)
+    assert refused.value.found == (text or "''")
 
 
 @pytest.mark.parametrize(
@@ -130,3 +141,22 @@ def test_a_prediction_is_as_weak_as_the_weakest_of_the_cells_that_it_used() -> N
     cpu = Target("cpu")
     assert inputs_provenance(table, [("a", cpu)]) is Provenance.MEASURED
     assert inputs_provenance(table, [("a", cpu), ("b", cpu)]) is Provenance.MODELLED
+
+
+def test_an_item_s_index_weight_and_priority_have_the_sizes_that_the_replay_gives_them() -> None:
+    index, number = np.dtype(np.int64).itemsize, np.dtype(np.float32).itemsize
+    assert (index, number, index + number) == (INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES)
+
+
+def test_unless_it_says_otherwise_a_workload_has_one_actor_and_trains_after_each_of_its_steps() -> None:
+    assert Problem(32, 27) == Problem(32, 27, actors=1, update_interval=1, trajectory_length=0, epochs=1)
+
+
+def test_targets_and_mappings_are_sorted_by_their_names() -> None:
+    names = ["native-flat-cpu", "native-native-cpu", "torch-flat-cpu", "torch:cuda-flat-cpu"]
+    assert [str(one) for one in sorted(map(Mapping.parse, reversed(names)))] == names
+    assert sorted([Target("b"), Target("a", "2"), Target("a")]) == [
+        Target("a"),
+        Target("a", "2"),
+        Target("b"),
+    ]
