@@ -74,6 +74,15 @@ asv-check: $(VENV)/bench-installed  ## does `make asv` catch a slowdown, and pas
 soak: install  ## train for MINUTES (60): memory, descriptors and throughput must stay flat
 	$(BIN)/python -P -m harness.benchmarks.soak --minutes $(or $(MINUTES),60) --out $(or $(OUT),results/soak)
 
+$(VENV)/mutation-installed: $(VENV)/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),mutation]'
+	touch $@
+
+# Without FILES: the mapping strategies, the runtime and what else its script lists; hours of processor time.
+.PHONY: mutants
+mutants: $(VENV)/mutation-installed  ## can the tests of FILES fail? Mutants killed, PLACES (40) of each file
+	$(BIN)/python tests/mutation/mutants.py --places $(or $(PLACES),40) $(FILES)
+
 # Two at a time: what takes longest first.
 FUZZ := test_store_files test_toml_files test_worker_protocol test_hostile_store
 .PHONY: $(FUZZ:%=fuzz-%)
