@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.errors import UserError
+from harness.errors import UserError, closest
 
 LARGEST_FILE_BYTES = 256 * 1024
 _POSITION = re.compile(r"^(.*) \(at (line \d+, column \d+|end of document)\)$", re.DOTALL)
+_QUOTED = re.compile(r"'([^']+)'")
 _FOUND_ALLOWED = re.compile(
     r"^(?P<field>[\w.]+)[^:]*: found (?P<found>.*); allowed: (?P<allowed>.*)$", re.DOTALL
 )
@@ -101,7 +102,10 @@ def check(model: type[_T], tables: Any, source: object) -> _T:
 
 
 def _first_error(model: type[BaseModel], error: ValidationError, source: object) -> UserError:
-    details = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    # A misspelt field is named before the one that is missing for it.
+    misspelt = (one for one in errors if one["type"] == "extra_forbidden" and _meant(model, one))
+    details = next(misspelt, errors[0]) if errors[0]["type"] == "missing" else errors[0]
     path = _path(details["loc"])
     context = details.get("ctx", {})
     if "at" in context:
@@ -112,16 +116,26 @@ def _first_error(model: type[BaseModel], error: ValidationError, source: object)
         field = ".".join(part for part in (path, named["field"]) if part)
         return UserError(source, field, named["found"], named["allowed"])
     found = "nothing" if details["type"] == "missing" else _shown(details["input"])
-    return UserError(source, path or "file", found, _allowed(model, details))
-
-
-def _allowed(model: type[BaseModel], details: ErrorDetails) -> str:
     *parents, last = details["loc"] or ("",)
     known = _fields_at(model, parents)
+    allowed = _allowed(known, details, str(last))
+    if details["type"] == "extra_forbidden":
+        return UserError(source, path, found, allowed, name=last, names=known)
+    return UserError(source, path or "file", found, allowed, names=_QUOTED.findall(allowed))
+
+
+def _meant(model: type[BaseModel], details: ErrorDetails) -> str:
+    """The field that an unknown one was probably meant to be."""
+    *parents, last = details["loc"]
+    return closest(last, _fields_at(model, parents))
+
+
+def _allowed(known: dict[str, str], details: ErrorDetails, name: str) -> str:
+    """What may stand in a field of that name, among the fields that are known there."""
     if details["type"] == "extra_forbidden":
         return f"the fields {', '.join(known)}"
     rule = str(details["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-    description = known.get(str(last), "")
+    description = known.get(name, "")
     return f"{description} (required)" if details["type"] == "missing" and description else rule
 
 

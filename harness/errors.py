@@ -1,6 +1,13 @@
 """The error that a user can mend: one line with file, field, what was found, what is allowed."""
 
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _LONGEST_PART = 300
+_NAME = re.compile(r"[\w:./#-]*[a-zA-Z][\w:./#-]*")
+_BETWEEN = re.compile(r"[,;]\s+|,?\s+or\s+")
+_MOST_NAMES = 10_000
 
 
 def _one_line(text: object) -> str:
@@ -10,6 +17,22 @@ def _one_line(text: object) -> str:
     return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
 
 
+def closest(name: object, names: Iterable[str]) -> str:
+    """Return which of the names was probably meant; empty where none is alike, or the name is no single word."""
+    typed = str(name)[: _LONGEST_PART + 1].strip("'\"")
+    known = {each.lower(): each for each in names}
+    if not _NAME.fullmatch(typed) or len(typed) > _LONGEST_PART:
+        return ""
+    found = get_close_matches(typed.lower(), known, n=1)
+    return known[found[0]] if found and known[found[0]] != typed else ""
+
+
+def _listed(allowed: object) -> list[str]:
+    """The names that a text such as "a, b or c" lists."""
+    words = _BETWEEN.split(str(allowed)[: 100 * _LONGEST_PART], maxsplit=_MOST_NAMES)
+    return [word for word in words if _NAME.fullmatch(word)]
+
+
 class UserError(Exception):
     """Bad input or a bad place to write; the command line prints it as one line and exits with status 2.
 
@@ -17,15 +40,29 @@ class UserError(Exception):
         source: the file, folder or option that the input came from.
         field: what in it is wrong, as a path (`replay.capacity`) where there is one.
         found: what was found there.
-        allowed: what is allowed there.
+        allowed: what is allowed there; where it lists names and one is much like what was found, the line ends with
+            that name.
+        name: what may be misspelt; what was found when left out.
+        names: what may have been meant; the names that `allowed` lists when left out.
     """
 
-    def __init__(self, source: object, field: object, found: object, allowed: object) -> None:
+    def __init__(
+        self,
+        source: object,
+        field: object,
+        found: object,
+        allowed: object,
+        *,
+        name: object = None,
+        names: Iterable[str] | None = None,
+    ) -> None:
         self.source = _one_line(source)
         self.field = _one_line(field)
         self.found = _one_line(found)
         self.allowed = _one_line(allowed)
+        self.meant = closest(found if name is None else name, _listed(allowed) if names is None else names)
         super().__init__(self.source, self.field, self.found, self.allowed)
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.field}: found {self.found}; allowed: {self.allowed}"
+        line = f"{self.source}: {self.field}: found {self.found}; allowed: {self.allowed}"
+        return f"{line}; did you mean {self.meant}?" if self.meant else line

@@ -29,7 +29,8 @@ def claims(only: str = "") -> list[Claim]:
         near = (
             ", ".join(claim.key for claim in every if claim.paper == paper) or "a claim's key, such as MAP-T5"
         )
-        raise UserError("command line", "--only", repr(only), f"{', '.join(PAPERS)}; {near}")
+        names = [*PAPERS, *(claim.key for claim in every)]
+        raise UserError("command line", "--only", repr(only), f"{', '.join(PAPERS)}; {near}", names=names)
     return chosen
 
 

@@ -16,19 +16,26 @@ from primitives.fpga.blocks import BLOCKS
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
 def rtl(
-    name: Annotated[str, typer.Argument(metavar="BLOCK", help=f"One of: {', '.join(BLOCKS)}.")],
+    name: Annotated[str | None, typer.Argument(metavar="BLOCK", help=f"One of: {', '.join(BLOCKS)}.")] = None,
     parameters: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PARAMETER=VALUE]...", help="The block's parameters; --list shows them."),
     ] = None,
     folder: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Verilog.")] = Path("rtl"),
     list_parameters: Annotated[
-        bool, typer.Option("--list", help="Show the block's parameters and defaults, write nothing.")
+        bool,
+        typer.Option(
+            "--list", help="Show the block's parameters and defaults, or every block; write nothing."
+        ),
     ] = False,
 ) -> None:
     """Export a hardware block as Verilog, for anyone with a board."""
-    if name not in BLOCKS:
-        raise UserError("command line", "BLOCK", name, ", ".join(BLOCKS))
+    if name is None and list_parameters:
+        print_json({"blocks": {key: block.description for key, block in BLOCKS.items()}})
+        return
+    if name is None or name not in BLOCKS:
+        found = "nothing" if name is None else name
+        raise UserError("command line", "BLOCK", found, ", ".join(BLOCKS), name=name or "")
     block = BLOCKS[name]
     if list_parameters:
         described = {

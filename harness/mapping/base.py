@@ -81,6 +81,7 @@ class Mapping:
                 field="mapping",
                 found=text or repr(text),
                 allowed="LEARNER-RMM-STORAGE, each BACKEND or BACKEND:DEVICE, such as torch-native-cpu",
+                names=(),
             ) from None
         return cls(learner, rmm, storage)
 

@@ -380,7 +380,7 @@ def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments
         return create(*arguments, backend=target.backend, **options)
     except (ValueError, BackendUnavailableError) as error:
         _, listed, allowed = str(error).partition("; allowed: ")
-        raise UserError(mapping, part, target, allowed if listed else error) from error
+        raise UserError(mapping, part, target, allowed if listed else error, name=target.backend) from error
     except TypeError as error:
         if not target.location:
             raise

@@ -1,11 +1,14 @@
 """A task that no workload file describes: a user's environment and algorithm, as Python objects."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import FlattenObservation
 
 from harness.errors import UserError
 from harness.workload import Replay, Training
@@ -13,6 +16,8 @@ from primitives.algorithms.own import OwnAlgorithm
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 
+OBSERVATIONS = "a Box, or a Dict or Tuple of them, nested or not"
+ACTIONS = "a Discrete that begins at 0, or a Box of one dimension with bounds"
 MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
 
 
@@ -45,22 +50,80 @@ class OwnTask:
         )
 
 
-def spaces(make: MakeEnvironment) -> dict[str, Any]:
-    """Observation shape, kind and size of the actions of the environments that `make` makes.
+def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:
+    """See what an environment shows and takes, and flatten observations that are made of several arrays.
+
+    Supported observations are a `Box`, and a `Dict` or `Tuple` of them, nested or not: these are flattened to one
+    vector (`gymnasium.wrappers.FlattenObservation`, in the order of the space), and a line on standard error says so.
+    Supported actions are a `Discrete` that begins at 0, and a bounded `Box` of one dimension.
+
+    Args:
+        make: makes an environment.
+        name: in the line and in errors.
+
+    Returns:
+        What makes the environments that the runtime steps, and their observation shape and kind and size of actions,
+        as `OwnAlgorithm` takes them.
 
     Raises:
-        UserError: actions that are neither numbers of discrete ones nor vectors.
+        UserError: another space.
     """
     environment = make()
-    observation, action = environment.observation_space, environment.action_space
-    environment.close()
-    if isinstance(action, gymnasium.spaces.Discrete):
-        kind, size = "discrete", int(action.n)
-    elif isinstance(action, gymnasium.spaces.Box) and len(action.shape) == 1:
-        kind, size = "continuous", action.shape[0]
-    else:
-        raise UserError("environment", "action_space", action, "Discrete, or a Box of one dimension")
-    return {"observation_shape": observation.shape, "action_kind": kind, "action_size": size}
+    try:
+        observation, action = environment.observation_space, environment.action_space
+        _check_observation(observation, name, "observation_space")
+        actions = _actions(action, name)
+        if not isinstance(observation, gymnasium.spaces.Box):
+            size = gymnasium.spaces.flatdim(observation)
+            environment = FlattenObservation(environment)
+            shown = f"{type(observation).__name__} of {', '.join(_leaves(observation))}"
+            observation, make = environment.observation_space, partial(flattened, make)
+            print(
+                f"{name}: observation_space: {shown}; flattened to {size} numbers",
+                file=sys.stderr,
+            )
+    finally:
+        environment.close()
+    return make, {"observation_shape": observation.shape, **actions}
+
+
+def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
+    """Make an environment whose observations are one vector."""
+    return FlattenObservation(make())
+
+
+def _parts(space: Any) -> Iterator[tuple[str, Any]]:
+    """The spaces inside a Dict or a Tuple, each with its place there; none of another."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        yield from ((f"[{key!r}]", part) for key, part in space.items())
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        yield from ((f"[{number}]", part) for number, part in enumerate(space))
+
+
+def _leaves(space: Any, place: str = "") -> Iterator[str]:
+    """Place and shape of each array inside a space."""
+    parts = list(_parts(space))
+    if not parts and place:
+        yield f"{place} {space.shape}"
+    for inner, part in parts:
+        yield from _leaves(part, place + inner)
+
+
+def _check_observation(space: Any, name: str, field: str) -> None:
+    parts = list(_parts(space))
+    if not parts and not isinstance(space, gymnasium.spaces.Box):
+        raise UserError(name, field, space, OBSERVATIONS, names=())
+    for inner, part in parts:
+        _check_observation(part, name, field + inner)
+
+
+def _actions(space: Any, name: str) -> dict[str, Any]:
+    """Kind and size of the actions, as `OwnAlgorithm` takes them."""
+    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
+        return {"action_kind": "discrete", "action_size": int(space.n)}
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
+        return {"action_kind": "continuous", "action_size": space.shape[0]}
+    raise UserError(name, "action_space", space, ACTIONS, names=())
 
 
 def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:

@@ -41,7 +41,9 @@ def compose(
 
     Args:
         environment: a function that makes an environment with Gymnasium's interface, which travels to actors that
-            are processes; or the id of a registered one.
+            are processes; or the id of a registered one. Its observations are a Box, or a Dict or Tuple of them,
+            nested or not, which is flattened to one vector; its actions a Discrete that begins at 0, or a Box of one
+            dimension with bounds.
         state: what the algorithm learns: tensors in a dict, nested or not.
         step: `step(state, batch)`, one gradient step as a pure function in plain PyTorch, to the new state and
             {"td_error": (B,), losses by name: ()}. The batch has the columns observation, action, reward,
@@ -60,13 +62,13 @@ def compose(
         runtime: `seed`, `threads`, `processes`, `overlap`, `presampled_batches`, ... as for `Training`.
 
     Raises:
-        UserError: the mapping names what is not there, or the sizes do not fit together.
+        UserError: the mapping names what is not there, the sizes do not fit together, or the environment has other
+            spaces.
         ValueError: an argument out of range, or a `step` or `act` that returns something else.
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    algorithm = OwnAlgorithm(
-        **own_task.spaces(make), state=state, step=step, policy=act, exploration=exploration
-    )
+    make, spaces = own_task.prepared(make, name)
+    algorithm = OwnAlgorithm(**spaces, state=state, step=step, policy=act, exploration=exploration)
     algorithm.check()
     task = OwnTask(
         name,

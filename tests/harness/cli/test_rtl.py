@@ -1,9 +1,11 @@
 """`placerl rtl`: Verilog of the blocks, and parameters that none takes."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from primitives.fpga.blocks import BLOCKS
 from tests.harness.cli.command_line import Placerl, refused
 
 
@@ -37,6 +39,10 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
     ("arguments", "words"),
     [
         (["no-such-block"], ["BLOCK", "no-such-block", "replay-pipeline"]),
+        (["replay-pipelin"], ["BLOCK", "did you mean replay-pipeline?"]),
+        (["replay-pipeline", "fannout=2"], ["found 'fannout'", "did you mean fanout?"]),
+        (["replay-pipeline", "form=wid"], ["form", "'wid'", "did you mean wide?"]),
+        ([], ["BLOCK: found nothing", "replay-pipeline"]),
         (["replay-pipeline", "fanout=4", "fanout=2"], ["fanout: found 4 and 2", "each parameter once"]),
         (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
         (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
@@ -55,4 +61,13 @@ def test_rtl_refuses_wrong_parameters(
 ) -> None:
     pytest.importorskip("amaranth")
     refused(placerl("rtl", *arguments, "-o", str(tmp_path / "out")), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rtl_lists_the_blocks(placerl: Placerl, tmp_path: Path) -> None:
+    outcome = placerl("rtl", "--list", "-o", str(tmp_path / "out"))
+    assert outcome.status == 0, outcome
+    listed = json.loads(outcome.out)["blocks"]
+    assert listed == {name: block.description for name, block in BLOCKS.items()}
+    assert all(listed.values())
     assert not (tmp_path / "out").exists()

@@ -70,6 +70,82 @@ def test_both_mappings_train_the_same_up_to_rounding():
     np.testing.assert_allclose(*slopes, atol=0.1)
 
 
+class Parts(Sides):
+    """The same number in one place of several, which a dictionary and a pair hold."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {
+            "noise": gymnasium.spaces.Box(-1, 1, (2, 2), np.float32),
+            "both": gymnasium.spaces.Tuple(
+                [gymnasium.spaces.Box(-1, 1, (1,), np.float32), gymnasium.spaces.Box(0, 1, (1,), np.float32)]
+            ),
+        }
+    )
+
+    def _observation(self):
+        number = super()._observation()
+        return {"noise": np.full((2, 2), 0.5, np.float32), "both": (number, np.ones(1, np.float32))}
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_observations_of_several_arrays_are_flattened_and_a_line_says_so(processes, capfd):
+    slope = torch.zeros(6, 2)
+    slope[0, 1] = 1  # "both", first: Gymnasium orders a dictionary by its keys
+    policy = {"slope": slope, "bias": torch.zeros(2)}
+    still = told(loss=torch.zeros(()), td_error=None)
+
+    def keep(weights, batch):
+        new, outputs = still(weights, batch)
+        return new, outputs | {"td_error": torch.zeros_like(batch["reward"])}
+
+    training = compose(Parts, policy, keep, act, mapping="native-native-cpu", learning_starts=100,
+                       exploration=0.0, processes=processes, name="parts")  # fmt: skip
+    said = capfd.readouterr().err
+    assert said == (
+        "parts: observation_space: Dict of ['both'][0] (1,), ['both'][1] (1,), ['noise'] (2, 2); "
+        "flattened to 6 numbers\n"
+    )
+    returns = [episode.episode_return for episode in training.advance(200).episodes]
+    training.close()
+    assert returns
+    assert min(returns) == 8, "the policy reads the number where it is"
+
+
+@pytest.mark.parametrize(
+    ("spaces", "message"),
+    [
+        (
+            {"observation_space": gymnasium.spaces.Discrete(4)},
+            r"^mine: observation_space: found Discrete\(4\); allowed: a Box, or a Dict or Tuple of them, nested or n",
+        ),
+        (
+            {
+                "observation_space": gymnasium.spaces.Dict(
+                    {"a": gymnasium.spaces.Tuple([gymnasium.spaces.Text(3)])}
+                )
+            },
+            r"^mine: observation_space\['a'\]\[0\]: found Text\(.*; allowed: a Box, or a Dict or Tuple",
+        ),
+        (
+            {"action_space": gymnasium.spaces.Dict({"a": gymnasium.spaces.Discrete(2)})},
+            r"^mine: action_space: found Dict\(.*; allowed: a Discrete that begins at 0, or a Box of one",
+        ),
+        ({"action_space": gymnasium.spaces.Discrete(2, start=1)}, r"action_space: found Discrete\(2, start=1\)"),
+        ({"action_space": gymnasium.spaces.Box(-1, 1, (2, 2))}, r"action_space: found Box\("),
+        ({"action_space": gymnasium.spaces.Box(-np.inf, 1, (2,))}, r"action_space: found Box\("),
+    ],
+)  # fmt: skip
+def test_other_spaces_are_refused_by_name(spaces, message):
+    def make():
+        environment = Sides()
+        for name, space in spaces.items():
+            setattr(environment, name, space)
+        return environment
+
+    with pytest.raises(UserError, match=message):
+        compose(make, FIRST, step, act, mapping="native-native-cpu", name="mine")
+
+
 def test_programs_alike_in_shape_keep_their_own_steps():
     def backwards(weights, batch):
         new, told = step(weights, batch)
