@@ -7,10 +7,13 @@ import hypothesis
 
 import harness.cluster  # noqa: F401  (before whatever imports Ray, which reads its settings then)
 
-# Speed is measured in benchmarks; a machine that is busy with something else fails no test. Where CI is set,
-# hypothesis' own profile also draws the same inputs each time; everywhere else they are new ones.
+# Speed is measured in benchmarks; a machine that is busy with something else fails no test: neither by the time that
+# an example takes, nor by the time that drawing it takes. Where CI is set, hypothesis' own profile says the same and
+# also draws the same inputs each time; everywhere else they are new ones.
 if hypothesis.settings.get_current_profile_name() != "ci":
-    hypothesis.settings.register_profile("placerl", deadline=None)
+    hypothesis.settings.register_profile(
+        "placerl", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
     hypothesis.settings.load_profile("placerl")
 
 # Another name for tests/primitives/fpga, for those who look for the hardware's tests: `pytest tests/fpga`.

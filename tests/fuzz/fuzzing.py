@@ -33,7 +33,7 @@ many = settings(
     ],
 )
 # One process tries them all, so the limit is that of the whole.
-whole = pytest.mark.timeout(max(300, EXAMPLES // 10))
+whole = pytest.mark.timeout(max(900, EXAMPLES // 10))
 
 _T = TypeVar("_T")
 TOKENS = [

@@ -37,7 +37,7 @@ def daemon(path):
         if os.fork() == 0:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             write(path, os.getpid())
-            time.sleep(600)
+            time.sleep(3600)
         os._exit(0)
     os.wait()
     while not os.path.exists(path):
@@ -73,10 +73,10 @@ def main(what, *arguments):
             sys.exit(0)
         elif what == "hang":
             print("thinking", file=sys.stderr, flush=True)
-            time.sleep(600)
+            time.sleep(3600)
         elif what == "ignore-sigterm":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            time.sleep(600)
+            time.sleep(3600)
         elif what == "rubbish":
             print("Using cpu device", flush=True)
         elif what == "nan":
@@ -88,7 +88,7 @@ def main(what, *arguments):
         elif what == "twice":
             line = json.dumps(GOOD) + "\n"
             os.write(1, 2 * line.encode())
-            time.sleep(600)
+            time.sleep(3600)
         elif what == "late":  # the second line only after `path`.go is there
             answer()
             while not os.path.exists(arguments[0] + ".go"):
@@ -111,7 +111,7 @@ def main(what, *arguments):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             for _ in range(4):
                 os.fork()
-            time.sleep(600)
+            time.sleep(3600)
         elif what == "noisy":
             sys.stderr.write("".join(f"line {i}\n" for i in range(100_000)))
             sys.stderr.write("z" * 1_000_000)
@@ -129,9 +129,9 @@ def main(what, *arguments):
                 os.kill(os.getpid(), signal.SIGKILL)
             answer()
         elif what == "child-hang":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
             write(arguments[0], child.pid)
-            time.sleep(600)
+            time.sleep(3600)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ def test_pinning_holds_for_every_thread_and_ends():
     def work():
         ids.append(threading.get_native_id())
         started.set()
-        finish.wait(10)
+        finish.wait()
 
     thread = threading.Thread(target=work)
     thread.start()
-    started.wait(10)
+    started.wait()
     try:
         with pinned([core]):
             assert os.sched_getaffinity(0) == {core}
@@ -69,7 +69,7 @@ def test_only_the_calling_thread_is_pinned_and_it_is_let_go() -> None:
     other = threading.Event()
 
     def elsewhere() -> None:
-        other.wait(60)
+        other.wait()
         seen.append(os.sched_getaffinity(0))
 
     thread = threading.Thread(target=elsewhere)

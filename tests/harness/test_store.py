@@ -317,7 +317,7 @@ def test_a_second_writer_is_refused_while_readers_are_not(path):
         from harness.store import Store
         run = Store.open(sys.argv[1]).begin_run("quick", "r1", {"fingerprint": "f"})
         print("ready", flush=True)
-        import time; time.sleep(60)
+        import time; time.sleep(3600)
         """,
         path,
     )
@@ -425,7 +425,7 @@ def test_kill_while_the_store_is_made_leaves_none_or_a_whole_one(tmp_path):
     for attempt in range(6):
         path = tmp_path / f"{attempt}.sqlite"
         writer = start(WRITER, path)
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 800
         while not path.exists() and time.monotonic() < deadline:
             pass
         time.sleep(chance.uniform(0, 0.004))
@@ -448,7 +448,7 @@ def test_a_process_that_forgets_to_close_leaves_one_file(path):
         assert os.path.exists(sys.argv[1] + "-writer")
     """
     process = start(code, path)
-    process.communicate(timeout=240)
+    process.communicate(timeout=800)
     assert process.returncode == 0
     with Store.open(path, read_only=True) as store:
         assert len(store.runs()) == 1

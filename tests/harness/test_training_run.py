@@ -1,7 +1,7 @@
 """A training run as rows: throughput, returns, and what is kept where a unit dies on the way."""
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +10,7 @@ from harness.energy import Counter, EnergyMeter
 from harness.mapping import Mapping
 from harness.progress import silent
 from harness.runtime.options import Options
-from harness.runtime.training import Training
+from harness.runtime.training import Progress, Training
 from harness.runtime.unit import UnitError
 from harness.store import Store
 from harness.training_run import Extent
@@ -41,22 +41,30 @@ def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() 
     assert returns.details["environment_step"] == sorted(returns.details["environment_step"])
 
 
-def drawing(watts: float) -> EnergyMeter:
-    """A counter of microjoules that goes up with the time."""
-    return EnergyMeter([Counter("made up", lambda: int(time.perf_counter() * watts * 1e6), 1e-6)])
-
-
 def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: drawing(50.0))
+    """On a clock by which every stretch takes half a second, with a counter of microjoules that goes up at 50 W."""
+    now_s, advance = 0.0, Training.advance
+
+    def half_a_second(training: Training, gradient_steps: int) -> Progress:
+        nonlocal now_s
+        now_s += 0.5
+        return advance(training, gradient_steps)
+
+    meter = EnergyMeter([Counter("made up", lambda: int(now_s * 50e6), 1e-6)])
+    monkeypatch.setattr(Training, "advance", half_a_second)
+    monkeypatch.setattr(training_run, "time", SimpleNamespace(perf_counter=lambda: now_s))
+    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: meter)
     rows = train(Extent(1.5))
     row, gps = rows[PER_WATT], rows["gradient_steps_per_s"]
     assert row.unit == "1/s/W"
-    assert row.details["watts"] == pytest.approx(50, rel=0.05)
+    assert row.details["watts"] == pytest.approx(50)
     assert row.details["counters"] == ["made up"]
-    assert len(row.samples) == len(gps.samples)
-    assert row.samples == pytest.approx([sample / 50 for sample in gps.samples], rel=0.05)
+    assert (
+        len(row.samples) == len(gps.samples) == 2
+    )  # of three, the first of which found how long the others are
+    assert row.samples == pytest.approx([sample / 50 for sample in gps.samples])
 
 
 def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

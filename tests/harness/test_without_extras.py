@@ -48,7 +48,7 @@ print(json.dumps(found))
 
 def _run(code: str, *arguments: str, folder: Path) -> str:
     command = [sys.executable, "-P", "-c", HIDE + code, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=800)
     assert not done.returncode, done.stderr
     return done.stdout
 

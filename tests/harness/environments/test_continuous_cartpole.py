@@ -95,5 +95,5 @@ def test_alone_with_its_folder_on_the_path() -> None:
         [sys.executable, "-W", "error", "-c", script],
         env={"PYTHONPATH": str(folder)},
         check=True,
-        timeout=240,
+        timeout=800,
     )

@@ -31,7 +31,8 @@ def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
     return workload.from_tables(tables, "test")
 
 
-def test_a_native_learner_has_the_threads_of_the_run():
+def test_a_native_learner_has_the_threads_of_the_run(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)  # of a machine with one core, two threads are refused
     mapping = Mapping.parse("native-native-cpu")
     for item in (small(), workload.load("cartpole-ddpg")):
         with torch_threads(1):  # put back afterwards

@@ -144,15 +144,23 @@ def test_one_that_stalls_is_told_by_name_and_killed():
 
 
 def test_busy_ones_are_ended_together_not_one_after_the_other(monkeypatch):
-    grace_s, number = 2.0, 6
-    monkeypatch.setattr(process_unit, "_CLOSE_GRACE_S", grace_s)
-    units = [ProcessUnit(f"actor {i}", sleeper) for i in range(number)]
+    """On a clock that only waiting for a busy unit moves."""
+    units = [ProcessUnit(f"actor {i}", sleeper) for i in range(3)]
+    now_s, wait_for_end = 0.0, ProcessUnit.wait_for_end
+
+    def wait(unit, limit_s=None):
+        nonlocal now_s
+        if limit_s is None:  # it was killed
+            wait_for_end(unit)
+        else:
+            now_s += limit_s
+
+    monkeypatch.setattr(process_unit, "monotonic", lambda: now_s)
+    monkeypatch.setattr(ProcessUnit, "wait_for_end", wait)
     for unit in units:
         unit.submit(1000)
-    begin_s = time.monotonic()
     close_all(units)
-    # One after the other, they take at least this, on any machine; together, one grace and what killing takes.
-    assert time.monotonic() - begin_s < number * grace_s
+    assert now_s == process_unit._CLOSE_GRACE_S  # one after the other, three times that
     assert not any(psutil.pid_exists(unit.pid) for unit in units)
     close_all(units)
 

@@ -203,5 +203,5 @@ def test_denormals_survive() -> None:
 
 
 def test_the_peak_that_is_measured_is_that_of_a_processor() -> None:
-    # From a slow core's scalar units to more than any core has.
-    assert 0.1 < _native.learner.peak_gflops(0.01, "portable") < 10_000
+    # Less than is more than any core has; a busy machine may give little of one.
+    assert 0 < _native.learner.peak_gflops(0.01, "portable") < 10_000
