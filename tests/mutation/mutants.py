@@ -250,7 +250,7 @@ def count(file: str, places: int, seed: int, notes: dict, *, verbose: bool = Fal
             counts["equivalent"] += 1
             continue
         status, took_s, output = run(file, mutant.source, tests, 30 + 5 * seconds)
-        if status == 5:
+        if status == 5 or not all((ROOT / name).is_file() for name in tests):
             raise SystemExit(f"{file}:{mutant.line}: no test ran:\n{output}")
         outcome = "survived" if status == 0 else "timed out" if status is None else "killed"
         if outcome == "survived" and change in unless_killed:
