@@ -213,6 +213,44 @@ def test_a_stream_is_a_file_where_it_has_a_number(number):
     assert process_unit._is_file(SimpleNamespace(fileno=lambda: number))
 
 
+@pytest.mark.parametrize("error", [OSError, ValueError, AttributeError])
+def test_a_stream_that_refuses_to_say_its_number_is_no_file(error):
+    def fileno():
+        raise error
+
+    assert not process_unit._is_file(SimpleNamespace(fileno=fileno))
+
+
+class Told:
+    """A unit that notes what it is told, and takes some of the time that all have to end."""
+
+    def __init__(self, name, calls, clock, takes_s):
+        self.name, self.calls, self.clock, self.takes_s = name, calls, clock, takes_s
+
+    def ask_to_end(self):
+        self.calls.append(f"{self.name} ask")
+
+    def wait_for_end(self, limit_s=None):
+        self.calls.append(f"{self.name} wait {limit_s}")
+        self.clock[0] += self.takes_s if limit_s is None else min(limit_s, self.takes_s)
+
+    def kill(self):
+        self.calls.append(f"{self.name} kill")
+
+
+def test_all_are_asked_first_then_share_one_grace_and_are_killed_after_it(monkeypatch):
+    calls, clock = [], [100.0]
+    monkeypatch.setattr(process_unit, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(process_unit, "_CLOSE_GRACE_S", 4.0)
+    close_all([Told(name, calls, clock, takes_s=3.0) for name in "abc"])
+    assert calls == [
+        *("a ask", "b ask", "c ask"),
+        *("a wait 4.0", "b wait 1.0", "c wait 0.0"),
+        *("a kill", "b kill", "c kill"),
+        *("a wait None", "b wait None", "c wait None"),
+    ]
+
+
 def test_a_stream_without_a_number_is_none():
     assert not process_unit._is_file(SimpleNamespace(fileno=lambda: -1))
     assert not process_unit._is_file(io.StringIO())

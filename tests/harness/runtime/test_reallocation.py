@@ -21,7 +21,9 @@ START = Allocation(actors=8, trainers=0, batch_size=256)
 
 def test_actors_become_trainers_where_the_learner_takes_more_than_twice_their_time():
     assert reallocate(START, Times(2.0, 0, 1.0, 0)) == START
+    assert reallocate(START, Times(1.5, 0, 1.0, 0)) == START
     assert reallocate(START, Times(2.1, 0, 1.0, 0)) == Allocation(4, 4, 256, 64)
+    assert reallocate(START, Times(7.0, 0, 3.0, 0)) == Allocation(4, 4, 256, 64)
 
 
 def test_a_last_actor_stays():
