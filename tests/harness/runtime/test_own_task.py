@@ -5,53 +5,68 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from harness.errors import UserError
-from harness.runtime.own_task import OwnTask, seeded, spaces
+from harness.runtime.own_task import OwnTask, prepared, seeded
 from primitives.replay import FieldSpec
 
+DISCRETE, BOX = Discrete(4), Box(-1, 1, (3,))
 
-def environment(action_space, observation_shape=(3,)):
-    """Makes an environment that notes its seed and whether it is open."""
+
+class Environment(gymnasium.Env):
+    """Notes its seed and whether it is open."""
+
+    def __init__(self, action_space, observation_space):
+        self.action_space, self.observation_space = action_space, observation_space
+        self.open, self.seed = True, None
+
+    def reset(self, *, seed=None, options=None):
+        self.seed = seed
+        return self.observation_space.sample(), {}
+
+    def close(self):
+        self.open = False
+
+
+def maker(action_space=DISCRETE, observation_space=BOX):
+    """Makes environments, and remembers them."""
 
     def make():
-        made = SimpleNamespace(
-            observation_space=gymnasium.spaces.Box(-1, 1, observation_shape),
-            action_space=action_space,
-            open=True,
-        )
-        made.close = lambda: setattr(made, "open", False)
-        made.reset = lambda seed: setattr(made, "seed", seed)
-        made_all.append(made)
-        return made
+        made.append(Environment(action_space, observation_space))
+        return made[-1]
 
-    made_all = make.made = []
+    made = make.made = []
     return make
 
 
 @pytest.mark.parametrize(
     ("action_space", "kind", "size"),
-    [
-        (gymnasium.spaces.Discrete(4), "discrete", 4),
-        (gymnasium.spaces.Box(-1, 1, (6,)), "continuous", 6),
-        (gymnasium.spaces.Box(-1, 1, (1,)), "continuous", 1),
-    ],
+    [(DISCRETE, "discrete", 4), (Box(-1, 1, (6,)), "continuous", 6), (Box(-1, 1, (1,)), "continuous", 1)],
 )
 def test_shapes_and_actions_are_those_of_an_environment_that_is_closed_again(action_space, kind, size):
-    make = environment(action_space, (2, 5))
-    assert spaces(make) == {"observation_shape": (2, 5), "action_kind": kind, "action_size": size}
+    make = maker(action_space, Box(-1, 1, (2, 5)))
+    stepped, found = prepared(make, "mine")
+    assert found == {"observation_shape": (2, 5), "action_kind": kind, "action_size": size}
+    assert stepped is make
     assert [made.open for made in make.made] == [False]
 
 
 @pytest.mark.parametrize(
     "action_space",
-    [gymnasium.spaces.Box(-1, 1, (2, 3)), gymnasium.spaces.Box(-1, 1, ()), gymnasium.spaces.MultiBinary(3)],
+    [
+        Box(-1, 1, (2, 3)),
+        Box(-1, 1, ()),
+        Box(0, np.inf, (2,)),
+        Discrete(3, start=1),
+        gymnasium.spaces.MultiBinary(3),
+    ],
 )
-def test_actions_of_other_kinds_are_refused(action_space):
-    with pytest.raises(
-        UserError, match=r"action_space: found .*; allowed: Discrete, or a Box of one dimension"
-    ):
-        spaces(environment(action_space))
+def test_actions_of_other_kinds_are_refused_and_the_environment_is_closed(action_space):
+    make = maker(action_space)
+    with pytest.raises(UserError, match=r"mine: action_space: found .*; allowed: a Discrete that begins at 0"):
+        prepared(make, "mine")
+    assert [made.open for made in make.made] == [False]
 
 
 @pytest.mark.parametrize(
@@ -71,5 +86,4 @@ def test_columns_follow_the_algorithm_s_shapes_and_pixels_stay_bytes(shape, disc
 
 
 def test_a_seeded_environment_has_been_reset_with_its_seed():
-    make = environment(gymnasium.spaces.Discrete(2))
-    assert seeded(make, 5).seed == 5
+    assert seeded(maker(), 5).seed == 5
