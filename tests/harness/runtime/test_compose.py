@@ -104,7 +104,7 @@ def test_a_run_is_in_virtual_time_where_learner_or_replay_is_simulated(mapping, 
 def test_data_lies_on_the_host_or_with_a_simulated_replay(mapping, allowed):
     with pytest.raises(UserError) as refused:
         compose.storage_of(CARTPOLE, Mapping.parse(mapping))
-    assert str(refused.value).endswith(f"allowed: {allowed}")
+    assert f"allowed: {allowed}" in str(refused.value)
     assert refused.value.field == "storage"
     for fine in ("native-fpga:u200-fpga:u200", "native-fpga:u200-cpu"):
         assert compose.storage_of(CARTPOLE, Mapping.parse(fine)).capacity == CARTPOLE.replay.capacity

@@ -64,7 +64,9 @@ def test_shapes_and_actions_are_those_of_an_environment_that_is_closed_again(act
 )
 def test_actions_of_other_kinds_are_refused_and_the_environment_is_closed(action_space):
     make = maker(action_space)
-    with pytest.raises(UserError, match=r"mine: action_space: found .*; allowed: a Discrete that begins at 0"):
+    with pytest.raises(
+        UserError, match=r"mine: action_space: found .*; allowed: a Discrete that begins at 0"
+    ):
         prepared(make, "mine")
     assert [made.open for made in make.made] == [False]
 
