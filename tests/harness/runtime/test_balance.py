@@ -56,13 +56,13 @@ def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():
 
 def of_times(active=8):
     """A learner and a pool that say how long they have worked."""
-    updates = SimpleNamespace(learner_s=10.0, trainers_s=20.0, synchronisation_s=30.0, parts=())
+    updates = SimpleNamespace(learner_s=1.0, trainers_s=20.0, synchronisation_s=30.0, parts=())
     pool = SimpleNamespace(active=active, environment_s=40.0, inference_s=50.0)
     return SimpleNamespace(updates=updates, batch_size=256), pool
 
 
 def test_the_times_are_those_of_the_last_iteration_alone():
-    """What was spent before it, hundreds of seconds of it by the actors, does not count."""
+    """What was spent before it, most of it by the actors, does not count."""
     learner, pool = of_times()
     balance = Balance(learner, pool)
     assert balance.allocation == Allocation(8, 0, 256)
