@@ -58,16 +58,28 @@ def train(mapping, **runtime):
 
 @pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-reference-cpu"])
 def test_it_learns_on_every_mapping(mapping):
+    """One seed is enough: weights hardly vary, and a return is the mean of 400 answers, nearly independent.
+
+    The best policy answers right with probability 0.95, for a tenth of its actions are random: 7.6 of 8. By Chernoff's
+    bound at most 300 of 400 such answers are right with probability exp(-400 KL(0.75, 0.95)) < 1e-38, and at least 300
+    of an agent that guesses with exp(-400 KL(0.75, 0.5)) < 1e-22. Measured over 32 seeds (16 with AVX-512, 8 each
+    with ATEN_CPU_CAPABILITY=avx2 and =default): returns 7.38 to 7.74, slopes 0.53 with a standard deviation of 0.02,
+    of which the bound is 15 away. With the step's sign turned, weights run away and 32 seeds return 3.66 to 4.44.
+    """
     training, returns = train(mapping, seed=1)
-    assert np.mean(returns) > 7  # at random 4; the best policy 7.6, for a twentieth of its actions is wrong
+    assert np.mean(returns) > 6
     assert training.learner.parameters()["slope"][0, 1] > 0.2
 
 
 def test_both_mappings_train_the_same_up_to_rounding():
-    # Sampling follows priorities, so that one rounding may change a batch: the mean of the runs' weights agrees.
+    """Sampling follows priorities, so that one rounding may change a batch, and all that follows.
+
+    Measured over 24 seeds (16 with AVX-512, 8 with ATEN_CPU_CAPABILITY=default): at most 0.014 apart. Runs of different
+    seeds, which nothing draws together, differ by 0.03 (one standard deviation): the bound is six of those.
+    """
     slopes = [train(mapping, seed=1)[0].learner.parameters()["slope"] for mapping in
               ("native-native-cpu", "torch-native-cpu")]  # fmt: skip
-    np.testing.assert_allclose(*slopes, atol=0.1)
+    np.testing.assert_allclose(*slopes, atol=0.2)
 
 
 class Parts(Sides):

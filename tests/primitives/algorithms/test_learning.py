@@ -1,111 +1,41 @@
-"""Each algorithm learns a small task in seconds; with its gradients' sign turned round it does not."""
+"""Each algorithm learns a small task in seconds; with gradients of the wrong sign, or untrained, it does not.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+An agent has learnt where its greedy episodes return more than 25 on average, of 40 at most. A test judges by the
+majority of 9 to 15 seeds and stops once it is certain. `MEASURED` is what single seeds did, and `tests.majority` turns
+that into how often a test errs: with 95% confidence below 1 in 10,000, which a test here works out again.
+"""
 
-import gymnasium
-import numpy as np
+from collections.abc import Iterator
+
 import pytest
 import torch
 
-from primitives import algorithms, learner
-from primitives.algorithms.ppo import Rollout
-from primitives.learner import Learner
-from primitives.learner.in_place import InPlaceUpdates
-from primitives.replay import FieldSpec, Storage, UniformReplay, transition_fields
+from tests.majority import ALLOWED, error_bound, majority
+from tests.primitives.algorithms.trainings import AGENTS, RIGHT, TASKS, UNTRAINED, WRONG, final_return
 
-EVALUATION_EPISODES = 5
+LEARNT = 25.0
+"""Chosen when the first ten seeds of DDPG and PPO, and a few agents of other settings, were known."""
 
-
-@dataclass(frozen=True)
-class Task:
-    """What is learnt, and how far.
-
-    Attributes:
-        environment: Gymnasium's id; actions in [-1, 1] are scaled to its bounds.
-        arguments: of `algorithms.create`, beside the network of two layers.
-        steps: environment steps.
-        untrained: more than the untrained network's mean return, and random actions'.
-        learnt: less than the trained one's: between the two lies what only learning reaches.
-        batch_size: samples of a gradient step.
-        learning_starts: environment steps with random actions.
-        seed: of everything random.
-    """
-
-    environment: str
-    arguments: dict[str, Any] = field(hash=False)
-    steps: int
-    untrained: float
-    learnt: float
-    batch_size: int = 64
-    learning_starts: int = 300
-    seed: int = 0
-
-
-PENDULUM = {"observation_shape": (3,), "action_size": 1}  # random actions return about -1200, at most 0
-CARTPOLE = {"observation_shape": (4,), "action_size": 2}  # random actions return about 22, at most 500
-RATES = {"actor_learning_rate": 2e-3, "critic_learning_rate": 2e-3, "gamma": 0.97}
-
-TASKS = {
-    "dqn": Task(
-        "CartPole-v1",
-        CARTPOLE
-        | {
-            "hyperparameters": {
-                "learning_rate": 2e-3,
-                "target_interval": 20,
-                "double": True,
-                "loss": "squared",
-                "exploration_steps": 2000,
-            }
-        },
-        steps=5000,
-        untrained=50,
-        learnt=130,
-        seed=1,
-    ),
-    "ddpg": Task(
-        "Pendulum-v1",
-        PENDULUM
-        | {"hyperparameters": RATES | {"actor_learning_rate": 1e-3, "tau": 0.01, "exploration_noise": 0.2}},
-        steps=5000,
-        untrained=-800,
-        learnt=-350,
-    ),
-    "td3": Task(
-        "Pendulum-v1",
-        PENDULUM | {"hyperparameters": RATES | {"tau": 0.01, "exploration_noise": 0.2}},
-        steps=5000,
-        untrained=-800,
-        learnt=-350,
-    ),
-    "sac": Task(
-        "Pendulum-v1",
-        PENDULUM | {"hyperparameters": RATES | {"temperature_learning_rate": 2e-3, "tau": 0.02}},
-        steps=3000,
-        untrained=-800,
-        learnt=-350,
-    ),
-    "ppo": Task(
-        "CartPole-v1",
-        CARTPOLE
-        | {
-            "action_kind": "discrete",
-            "hyperparameters": {
-                "policy_learning_rate": 3e-3,
-                "value_learning_rate": 3e-3,
-                "trajectory_length": 64,
-                "epochs": 5,
-                "gamma": 0.98,
-                "target_kl": 0.03,
-            },
-        },
-        steps=8 * 64 * 25,
-        untrained=150,
-        learnt=300,
-        batch_size=128,
-    ),
+# Right and wrong agents: seeds 0 to 31 with AVX-512, and 8 each with ATEN_CPU_CAPABILITY=avx2, with =default, and with
+# ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2; on an AMD EPYC (Zen 4) with PyTorch 2.13.0. Their returns do
+# not differ between instruction sets by more than between seeds. Untrained agents: seeds 0 to 999 with AVX-512.
+MEASURED = {
+    # algorithm, agent: errors, seeds, median return, and the return nearest to the other agents'
+    ("dqn", RIGHT): (0, 56, 37.6, 34.2),
+    ("dqn", WRONG): (0, 56, 3.4, 3.7),
+    ("dqn", UNTRAINED): (15, 1000, 3.7, 37.6),
+    ("ddpg", RIGHT): (2, 56, 36.4, 7.7),
+    ("ddpg", WRONG): (0, 56, 3.7, 3.7),
+    ("ddpg", UNTRAINED): (0, 1000, 11.8, 21.5),
+    ("td3", RIGHT): (1, 56, 37.9, 4.6),
+    ("td3", WRONG): (0, 56, 3.7, 3.7),
+    ("td3", UNTRAINED): (0, 1000, 11.8, 21.5),
+    ("sac", RIGHT): (0, 56, 35.3, 30.3),
+    ("sac", WRONG): (0, 56, 3.4, 3.7),
+    ("sac", UNTRAINED): (0, 1000, 11.9, 21.5),
+    ("ppo", RIGHT): (0, 56, 38.1, 37.3),
+    ("ppo", WRONG): (0, 56, 2.7, 3.7),
+    ("ppo", UNTRAINED): (29, 1000, 3.7, 33.5),
 }
 
 
@@ -118,117 +48,30 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def applied(agent: Learner, environment: Any, action: np.ndarray) -> np.ndarray:
-    """The action as the environment takes it."""
-    return action if agent.algorithm.discrete else action * environment.action_space.high
-
-
-def mean_return(agent: Learner, task: Task) -> float:
-    """Of greedy episodes."""
-    environment, returns = gymnasium.make(task.environment), []
-    for episode in range(EVALUATION_EPISODES):
-        observation, total, over = environment.reset(seed=1000 + episode)[0], 0.0, False
-        while not over:
-            action = agent.act(observation.astype(np.float32))
-            observation, reward, terminated, truncated, _ = environment.step(
-                applied(agent, environment, action)
-            )
-            total, over = total + float(reward), terminated or truncated
-        returns.append(total)
-    return float(np.mean(returns))
-
-
-def train_from_replay(agent: Learner, task: Task) -> None:
-    """One environment, uniform replay, a gradient step an environment step."""
-    rng, environment, algorithm = (
-        np.random.default_rng(task.seed),
-        gymnasium.make(task.environment),
-        agent.algorithm,
-    )
-    kind = FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
-    fields = transition_fields(FieldSpec(algorithm.observation_shape, np.float32), kind)
-    replay = UniformReplay(Storage(task.steps, fields))
-    observation, _ = environment.reset(seed=task.seed)
-    for step in range(task.steps):
-        observation = observation.astype(np.float32)
-        if step >= task.learning_starts:
-            action = agent.explore(observation, step, rng)
-        elif algorithm.discrete:
-            action = rng.integers(algorithm.action_size)
-        else:
-            action = rng.uniform(-1, 1, algorithm.action_size).astype(np.float32)
-        following, reward, terminated, truncated, _ = environment.step(applied(agent, environment, action))
-        columns = {
-            "observation": observation,
-            "action": action,
-            "reward": reward,
-            "next_observation": following,
-            "terminated": terminated,
-        }
-        replay.insert({name: np.asarray(value)[None] for name, value in columns.items()})
-        observation = environment.reset()[0] if terminated or truncated else following
-        if step >= task.learning_starts:
-            agent.step(replay.sample(task.batch_size, rng).batch)
-
-
-def train_in_iterations(agent: Learner, task: Task) -> None:
-    """Eight environments; K epochs of minibatches follow every T steps, with early stopping."""
-    rng, algorithm = np.random.default_rng(task.seed), agent.algorithm
-    environments = gymnasium.make_vec(
-        task.environment,
-        8,
-        vectorization_mode="sync",
-        vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
-    )
-    observation, _ = environments.reset(seed=task.seed)
-    rows: list[tuple[np.ndarray, ...]] = []
-    for _ in range(task.steps // 8):
-        action = agent.explore(observation, 0, rng)
-        following, reward, terminated, truncated, _ = environments.step(action)
-        following = following.astype(np.float32)
-        rows.append((observation, action, reward, following, terminated, truncated))
-        observation = following
-        if (over := terminated | truncated).any():
-            fresh, _ = environments.reset(options={"reset_mask": over})
-            observation = np.where(over[:, None], fresh, following).astype(np.float32)
-        if len(rows) == algorithm.hyperparameters.trajectory_length:
-            rollout = Rollout(*map(np.stack, zip(*rows, strict=True)))
-            samples, variant = algorithm.prepare(agent.parameters(), rollout), "full"
-            for batch in algorithm.minibatches(samples, agent.batch_size, rng):
-                if algorithm.early_stop(agent.step(batch, variant=variant).losses):
-                    variant = "value"
-            rows = []
-
-
-def returns_before_and_after(name: str) -> tuple[float, float]:
-    """Of the named algorithm's task."""
-    task = TASKS[name]
-    network = {"hidden": [64, 64], "activation": "tanh" if name == "ppo" else "relu"}
-    algorithm = algorithms.create(name, **task.arguments, network=network)
-    agent = learner.create(algorithm, batch_size=task.batch_size, seed=task.seed)
-    before = mean_return(agent, task)
-    train: Callable[[Learner, Task], None] = train_in_iterations if name == "ppo" else train_from_replay
-    train(agent, task)
-    return before, mean_return(agent, task)
+def learns(name: str, agent: str) -> bool:
+    """Whether most seeds of the agent have learnt."""
+    seeds = TASKS[name].seeds
+    return majority((final_return(name, seed, agent) > LEARNT for seed in range(seeds)), seeds)
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_it_learns(name):
-    before, after = returns_before_and_after(name)
-    assert before < TASKS[name].untrained
-    assert after > TASKS[name].learnt
+def test_it_learns(name: str) -> None:
+    assert learns(name, RIGHT)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_untrained_it_does_not(name: str) -> None:
+    assert not learns(name, UNTRAINED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_with_the_wrong_sign_it_does_not(name, monkeypatch):
-    right = InPlaceUpdates.adam
+def test_with_the_wrong_sign_it_does_not(name: str) -> None:
+    assert not learns(name, WRONG)
 
-    def wrong(self, parameters, gradients, state, learning_rate):
-        return right(
-            self, parameters, {key: -value for key, value in gradients.items()}, state, learning_rate
-        )
 
-    monkeypatch.setattr(InPlaceUpdates, "adam", wrong)
-    _, after = returns_before_and_after(name)
-    assert not after > TASKS[name].learnt
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_was_measured_allows_the_rule(name: str, agent: str) -> None:
+    errors, seeds, *_ = MEASURED[name, agent]
+    assert error_bound(errors, seeds, TASKS[name].seeds) < ALLOWED
