@@ -5,6 +5,9 @@ steps it took in how many seconds, measured inside. In every round each system d
 two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
 alone makes. Every other round runs backwards, so that drift favours no one.
 
+Then both sides of a comparison of whole trainings train from the start to the same number of environment steps
+(`harness.equal_steps`): "faster" is the verdict only where this project learns no less by then.
+
 What is compared is the whole training, or a part of it: learner and replay without environment steps, or replays alone.
 The baseline's name in the rows says so, as it does where only this project has its environments from EnvPool.
 """
@@ -18,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from harness import comparison, starting
+from harness import comparison, equal_steps, starting
 from harness.conditions import conditions
+from harness.equal_steps import Extent, Returns, Side
 from harness.mapping import Mapping
 from harness.measurement import Measurement
 from harness.progress import Report, silent
@@ -61,6 +65,7 @@ class _System:
         job: its next job, which says how many gradient steps to take.
         worker: at work; None before the start and after a failure.
         failure: why it is no longer at work.
+        start_s: seconds from its start to the end of its first job.
         results: of the timed rounds, one a round.
         again: of the second jobs of a round, which only this project does.
     """
@@ -70,6 +75,7 @@ class _System:
     job: Job
     worker: Worker | None = None
     failure: WorkerFailure | None = None
+    start_s: float = 0.0
     results: list[Result] = field(default_factory=list)
     again: list[Result] = field(default_factory=list)
 
@@ -84,6 +90,10 @@ class _System:
         except WorkerFailure as failure:
             self.failure = failure
             return None
+
+    def side(self) -> Side:
+        """What is to be trained of it again, at the pace of its timed rounds."""
+        return Side.of(self.name, self.start, self.start_s, [*self.results, *self.again])
 
     def size_jobs(self, result: Result, seconds: float) -> None:
         """Make further jobs last about `seconds`, judging by the last one."""
@@ -104,8 +114,9 @@ def compare(
     rounds: int = comparison.PAIRS,
     environment: bool = True,
     envpool: bool = False,
+    returns: Extent | None = None,
 ) -> list[Measurement]:
-    """Time this project and baselines on one workload.
+    """Time this project and baselines on one workload, and compare what they learn of it.
 
     Args:
         workload: what each system trains.
@@ -120,11 +131,14 @@ def compare(
         rounds: at most; fewer when the budget does not hold them.
         environment: False: learner and replay alone, on what the replay holds when learning may start.
         envpool: step this project's environments with EnvPool; a baseline keeps its own.
+        returns: how far both sides are trained again to compare their returns; by default they are not compared.
 
     Returns:
         Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
-        second of both (`details["part"]` is `ours` or `theirs`), episode returns, `throughput_ratio` (this
-        project over the baseline, with `details["verdict"]`) and `null_ratio` (this project over itself).
+        second of both (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the timed
+        rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and `null_ratio` (this
+        project over itself). Where both sides were trained to the same number of environment steps, also
+        `return_at_equal_steps` of both and `return_difference` (this project's less the baseline's).
         A system that failed has one row of status `failed`, with its last lines in the details; one that cannot do
         the workload, or no longer installs, one of status `not_run`, with the reason. Of replays alone also the
         transitions inserted, batches sampled and batches updated a second, each in the time of its own calls.
@@ -170,11 +184,11 @@ def compare(
             _warm_up([ours], report)
         _rounds(ours, theirs, begin_s + budget_s, rounds, report)
     finally:
-        at_work = [system.worker for system in (ours, *theirs) if system.worker]
-        for worker in at_work:
-            worker.hang_up()  # so that they end at the same time
-        for worker in at_work:
-            worker.close()
+        _end([ours, *theirs])
+    learnt = {
+        system.name: _returns(ours, system, part, returns, lambda done, total, what: report(what))
+        for system in theirs
+    }
     shared = {
         "mapping": "" if part is Part.REPLAY else str(mapping),
         "seed": seed,
@@ -184,7 +198,14 @@ def compare(
     rows: list[Measurement] = []
     for system in theirs:
         rows += _Rows(
-            workload.name, size, ours, system, shared, part, label(system.name, part, envpool)
+            workload.name,
+            size,
+            ours,
+            system,
+            shared,
+            part,
+            label(system.name, part, envpool),
+            learnt[system.name],
         ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)
 
@@ -222,12 +243,35 @@ def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFa
             system.failure = failure
 
 
+def _end(systems: Sequence[_System]) -> None:
+    at_work = [system.worker for system in systems if system.worker]
+    for worker in at_work:
+        worker.hang_up()  # so that they end at the same time
+    for worker in at_work:
+        worker.close()
+
+
+def _returns(ours: _System, theirs: _System, part: Part, extent: Extent | None, report: Report) -> Returns:
+    """What both sides learn in the same number of environment steps, or why that is not known."""
+    if part is Part.LEARNER_AND_REPLAY:
+        return Returns("learner and replay alone take no environment steps")
+    if part is Part.REPLAY:
+        return Returns("a replay alone trains nothing")
+    if extent is None:
+        return Returns("not asked for")
+    if not ours.results or not theirs.results or ours.failure or theirs.failure:
+        return Returns("a side failed in the timed rounds")
+    return equal_steps.compare(ours.side(), theirs.side(), ours.job, extent, report)
+
+
 def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
     """Start the systems, and size their jobs by a first one and a second of the length that it suggests."""
     for system in systems:
         report(f"starting {system.name}")
+        begin_s = monotonic()
         for limit_s in (START_LIMIT_S, LEAST_LIMIT_S):
             if result := system.ask(limit_s):
+                system.start_s = system.start_s or monotonic() - begin_s
                 system.size_jobs(result, JOB_S)
 
 
@@ -259,10 +303,11 @@ class _Rows:
         shared: dict[str, Any],
         part: Part,
         name: str,
+        returns: Returns,
     ) -> None:
         self._workload, self._batch_size = workload, batch_size
         self._ours, self._theirs = ours, theirs
-        self._part = part
+        self._part, self._returns = part, returns
         self._rate = "replay_cycles_per_s" if part is Part.REPLAY else "gradient_steps_per_s"
         self._details = {"baseline": name} | shared
 
@@ -272,7 +317,7 @@ class _Rows:
         for part, system in (("ours", self._ours), ("theirs", self._theirs)):
             rows += self._system(part, system)
         if not self._ours.failure and not self._theirs.failure:
-            rows += self._ratios()
+            rows += [*self._learnt(), *self._ratios()]
         return rows
 
     def _row(
@@ -349,6 +394,43 @@ class _Rows:
             backend, quantity, unit, details, value=value, low=low, high=high, samples=tuple(samples)
         )
 
+    def _learnt(self) -> list[Measurement]:
+        """The mean return of both after the same number of environment steps, and by how much they differ."""
+        returns = self._returns
+        rows = []
+        for part, system, side in (
+            ("ours", self._ours, returns.ours),
+            ("theirs", self._theirs, returns.theirs),
+        ):
+            if side and all(one.last for one in side):
+                details: dict[str, Any] = {
+                    "part": f"{part}, return",
+                    "seeds": [one.seed for one in side],
+                    "environment_steps": [one.environment_steps for one in side],
+                    "episodes": [len(one.last) for one in side],
+                }
+                samples = tuple(float(np.mean(one.last)) for one in side)
+                rows.append(
+                    self._mean(system.name, equal_steps.RETURN, details, equal_steps.mean(side), samples)
+                )
+        if not returns.reason:
+            details = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
+            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, details, returns.difference()))
+        return rows
+
+    def _mean(
+        self,
+        backend: str,
+        quantity: str,
+        details: dict[str, Any],
+        mean: equal_steps.Mean,
+        samples: tuple[float, ...] = (),
+    ) -> Measurement:
+        low, high = mean.low, mean.high
+        return self._row(
+            backend, quantity, "1", details, value=mean.value, low=low, high=high, samples=samples
+        )
+
     def _ratios(self) -> list[Measurement]:
         """This project's throughput over the baseline's, and over its own."""
         outcome = comparison.compare(
@@ -357,7 +439,12 @@ class _Rows:
             _step_times_s(self._ours.again),
         )
         parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
-        details = {"pairs": outcome.pairs, "verdict": outcome.verdict, "why_no_verdict": outcome.reason}
+        details = {
+            "pairs": outcome.pairs,
+            "verdict": self._returns.verdict(outcome.verdict),
+            "why_no_verdict": outcome.reason,
+            "returns": str(self._returns),
+        }
         rows = []
         for quantity, times in parts:
             if times is None:

@@ -84,12 +84,13 @@ _LESS_IS_BETTER = frozenset(
 _MORE_IS_BETTER = frozenset({
     "1/s", "1/min", "1/J", "1/s/W", "IPS", "IPS/W", "B/s", "GB/s", "FLOP/s",
     "as_printed", "best_interquartile_mean_return", "episode_return", "evaluation_return", "final_return",
-    "interquartile_mean_return", "saturating_nodes", "speedup_over_fastest_peer", "throughput_ratio",
+    "interquartile_mean_return", "return_at_equal_steps", "saturating_nodes", "speedup_over_fastest_peer",
+    "throughput_ratio",
 })  # fmt: skip
 """The same, where more is better."""
 NEITHER_IS_BETTER = frozenset({
     "descriptors", "failure", "gain", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio",
-    "rows", "shards_busy", "threads", "writer_busy",
+    "return_difference", "rows", "shards_busy", "threads", "writer_busy",
 })  # fmt: skip
 """Quantities that describe a run and do not judge it."""
 _PREDICTING = frozenset({"prediction", "simulated_prediction"})

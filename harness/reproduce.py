@@ -196,7 +196,7 @@ def compare_cell(
     environment: bool = True,
     envpool: bool = False,
 ) -> Cell:
-    """This project beside one baseline on the same workload, in interleaved rounds.
+    """This project and one baseline on the same workload: speeds in interleaved rounds, then what both learn.
 
     Args:
         item, baseline: what is compared.
@@ -217,12 +217,14 @@ def compare_cell(
             batch_size=size,
             environment=environment,
             envpool=envpool,
+            returns=tier.returns,
         )
 
     part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
     key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
     needs = (_prediction_key(item, size),)
-    return Cell(key, tier.compare_s, measure, item.name, (baseline,), needs=needs)
+    estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
+    return Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs)
 
 
 def claim_cell(key: str, tier: Tier) -> Cell:

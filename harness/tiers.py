@@ -6,6 +6,7 @@ Times are wall-clock budgets on 2 cores; what a tier leaves out is named in its 
 from dataclasses import dataclass
 
 from harness import workload
+from harness.equal_steps import Extent
 from harness.errors import UserError
 from harness.starting import RLLIB, trains
 
@@ -20,7 +21,8 @@ class Tier:
         batch_sizes: batch sizes of the primitive table.
         profile_s: budget of one primitive table (one workload, one batch size), seconds.
         run_s: budget of one training run after its warm-up, seconds.
-        compare_s: budget of one comparison with one baseline, seconds.
+        compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
+        returns: how far both sides of a comparison are trained to compare what they learn; None: not at all.
         seeds: training runs a workload.
         validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
         baselines: what each workload is compared with, as far as they train it (`compared_with`).
@@ -35,6 +37,7 @@ class Tier:
     run_s: float
     compare_s: float
     seeds: int
+    returns: Extent | None = None
     validate_s: float = 0.0
     baselines: tuple[str, ...] = ("sb3",)
     own_batch_sizes: bool = False
@@ -57,8 +60,9 @@ TIERS = {
             (32, 256, 2048),
             profile_s=10,
             run_s=25,
-            compare_s=36,
+            compare_s=26,
             seeds=1,
+            returns=Extent(12_000, seeds=3, budget_s=22),
             simulated_replay_sizes=(16384,),
         ),
         Tier(
@@ -69,6 +73,7 @@ TIERS = {
             run_s=120,
             compare_s=120,
             seeds=3,
+            returns=Extent(50_000, seeds=3, budget_s=120),
             validate_s=90,
             baselines=("sb3", *RLLIB),
         ),
@@ -80,6 +85,7 @@ TIERS = {
             run_s=1200,
             compare_s=600,
             seeds=5,
+            returns=Extent(1_000_000, seeds=5, budget_s=1800),
             validate_s=600,
             baselines=("sb3", *RLLIB),
             own_batch_sizes=True,

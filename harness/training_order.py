@@ -13,6 +13,11 @@ def interleaved(seeds: Iterable[int], sides: Sequence[T]) -> Iterator[tuple[int,
             yield seed, side
 
 
+def first_fifth(values: Sequence[T]) -> Sequence[T]:
+    """What a run began with: its first fifth, at least one."""
+    return values[: max(1, len(values) // 5)]
+
+
 def last_fifth(values: Sequence[T]) -> Sequence[T]:
     """What a run's score is the mean of: its last fifth, at least one."""
     return values[-max(1, len(values) // 5) :]

@@ -1,11 +1,14 @@
 """What the store holds of this project beside another library."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number
+from harness.compare import Part
+from harness.equal_steps import FASTER, NOT_COMPARED
 
 RATIO = "throughput_ratio"
 
@@ -21,12 +24,22 @@ class Gain:
 
     Attributes:
         ratio: above 1 where this project is faster.
-        verdict: "faster", "slower" or "no verdict", as the comparison stored it. The interval alone does not tell:
-            the comparison also knows by how much this project differed from itself.
+        verdict: "faster", "slower" or "no verdict". The interval alone does not tell: the comparison also knows by how
+            much this project differed from itself. A training is "faster" only where it was shown to learn no less.
     """
 
     ratio: Number
     verdict: str
+
+
+def _verdict(row: Any) -> str:
+    """What a claim may rest on of a comparison's verdict."""
+    stored = str(detail(row, "verdict")) if row.status == "ok" else ""
+    if (
+        stored == NOT_COMPARED and row.primitive != Part.TRAINING
+    ):  # of parts that train nothing there is no return
+        return FASTER
+    return stored if stored in (FASTER, "slower") else "no verdict"
 
 
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
@@ -47,7 +60,7 @@ def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     return tuple(
         Gain(
             number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
-            detail(row, "verdict") if row.status == "ok" else "no verdict",
+            _verdict(row),
         )
         for baseline in baselines
         for row in records(rows)

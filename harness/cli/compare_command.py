@@ -33,23 +33,37 @@ from harness.workload import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:
-    """A line for each baseline: both throughputs, their ratio and its verdict, or why there is none."""
+    """A line for each baseline: throughputs, their ratio, returns and the verdict, or why there is none."""
     table = Table(
         caption="Steps a second: gradient steps, of a replay alone its cycles. All of it measured here."
     )
-    for column in ("baseline", "its steps/s", "ours", "ours / its", "95% interval", "verdict"):
+    columns = ("its steps/s", "ours", "ours / its", "95% interval", "its return", "our return", "verdict")
+    for column in ("baseline", *columns):
         table.add_column(column)
     for baseline, group in groupby(rows, key=lambda row: row.details["baseline"]):
         parts = {row.details["part"]: row for row in group}
         found = {name: row for name, row in parts.items() if row.value is not None}
-        rates = [f"{found[part].value:.4g}" if part in found else "" for part in ("theirs", "ours")]
+        rates, returns = (
+            [f"{found[part].value:.4g}" if part in found else "" for part in parts_of_both]
+            for parts_of_both in (("theirs", "ours"), ("theirs, return", "ours, return"))
+        )
         if ratio := found.get("throughput_ratio"):
             interval = f"{ratio.low:.3g} to {ratio.high:.3g}"
-            table.add_row(baseline, *rates, f"{ratio.value:.3g}", interval, ratio.details["verdict"])
+            ratio_text, verdict = f"{ratio.value:.3g}", ratio.details["verdict"]
+            table.add_row(baseline, *rates, ratio_text, interval, *returns, verdict)
         else:
             reason = next((row.reason for row in parts.values() if row.status != "ok"), "")
-            table.add_row(baseline, *rates, "", "", reason)
+            table.add_row(baseline, *rates, "", "", *returns, reason)
     return table
+
+
+def returns(rows: Sequence[Measurement]) -> list[str]:
+    """What both sides of each comparison had learnt, or why that was not compared."""
+    return [
+        f"{row.details['baseline']}: {row.details['returns']}"
+        for row in rows
+        if row.quantity == "throughput_ratio" and row.status == "ok"
+    ]
 
 
 def departures(rows: Sequence[Measurement]) -> list[str]:
@@ -100,7 +114,7 @@ def compare(
         print_json([row.to_json() for row in rows])
     else:
         out.print(side_by_side(rows))
-        for line in departures(rows):
+        for line in [*returns(rows), *departures(rows)]:
             typer.echo(line)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)

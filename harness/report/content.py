@@ -105,7 +105,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """This project beside a baseline on one workload; `verdict` is "faster", "slower", or why there is none."""
+    """This project and a baseline on one workload.
+
+    Attributes:
+        workload, batch_size, baseline: what is compared.
+        ratio: this project's throughput over the baseline's.
+        ours, theirs: gradient steps a second of both.
+        null: this project's throughput over its own, in the same rounds.
+        verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict"; the
+            status of a comparison that failed or was not run.
+        reason: why it failed or was not run.
+        our_return, their_return: mean return of both after the same number of environment steps.
+        returns: what these returns say, or why they are not compared.
+    """
 
     workload: str
     batch_size: int | None
@@ -116,6 +128,9 @@ class Comparison:
     null: Number | None
     verdict: str
     reason: str
+    our_return: Number | None = None
+    their_return: Number | None = None
+    returns: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Runs of several machines in one store become one report, machine by machine.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -38,7 +39,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
-    made.filters["css_class"] = lambda text: str(text).replace(" ", "-")
+    made.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
     return made
 
 

@@ -248,7 +248,7 @@ def curves(frame: pd.DataFrame) -> Iterator[Curve]:
 
 
 def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
-    """This project beside each baseline; a comparison that failed keeps its reason."""
+    """This project and each baseline; a comparison that failed keeps its reason."""
     rows = frame[frame["suite"] == "compare"]
     keyed = [
         ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
@@ -257,7 +257,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
     keyed.sort(key=lambda item: item[0])
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
         found: dict[str, Number] = {}
-        verdict, reason = "", ""
+        verdict, reason, returns = "", "", ""
         for _, row in group:
             part = str(detail(row, "part") or row.quantity)
             if not pd.isna(row.value):
@@ -266,6 +266,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
                 verdict, reason = row.status.replace("_", " "), row.reason
             elif part == "throughput_ratio":
                 verdict = verdict or str(detail(row, "verdict") or "no verdict")
+                returns = str(detail(row, "returns") or "")
         yield Comparison(
             workload,
             batch_size or None,
@@ -276,6 +277,9 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
             found.get("null_ratio"),
             verdict,
             reason,
+            found.get("ours, return"),
+            found.get("theirs, return"),
+            returns,
         )
 
 

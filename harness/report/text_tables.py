@@ -103,6 +103,8 @@ def text_tables(content: Content) -> list[TextTable]:
                 "the baseline",
                 "ratio",
                 "A/A null",
+                "this project's return",
+                "the baseline's return",
                 "verdict",
             ),
             tuple(
@@ -111,6 +113,7 @@ def text_tables(content: Content) -> list[TextTable]:
                     _text(c.batch_size),
                     c.baseline,
                     *(number_text(n, c.verdict) for n in (c.ours, c.theirs, c.ratio, c.null)),
+                    *(number_text(n, "not compared") for n in (c.our_return, c.their_return)),
                     c.verdict,
                 )
                 for c in content.comparisons

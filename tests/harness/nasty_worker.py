@@ -50,8 +50,11 @@ def main(what, *arguments):
         job = json.loads(line)
         if what == "good":
             answer(gradient_steps=job["gradient_steps"], notes={"seed": str(job["seed"])})
-        elif what == "rate":  # gradient steps a second, with some noise; crashes after so many jobs
+        elif (
+            what == "rate"
+        ):  # gradient steps a second, with some noise; crashes after so many jobs; learns so much a job
             rate, jobs = float(arguments[0]), int(arguments[1])
+            gain = float(arguments[2]) if len(arguments) > 2 else 0.0
             if number == jobs:
                 raise RuntimeError("the network exploded")
             wall_s = job["gradient_steps"] / rate * (1 + 0.02 * (number % 5))
@@ -59,6 +62,7 @@ def main(what, *arguments):
                 gradient_steps=job["gradient_steps"],
                 environment_steps=2 * job["gradient_steps"],
                 wall_s=wall_s,
+                episode_returns=[1 + gain * number] * 2,
             )
         elif what == "cycles":  # of a replay alone, so many a second
             wall_s = job["gradient_steps"] / float(arguments[0])

@@ -8,8 +8,9 @@ import psutil
 import pytest
 from rich.console import Console
 
-from harness import compare, starting, workload
+from harness import compare, equal_steps, starting, workload
 from harness.cli import compare_command
+from harness.equal_steps import Extent
 from harness.mapping import Mapping
 from harness.workers import FailureKind, Worker, WorkerFailure
 
@@ -54,7 +55,8 @@ def test_a_known_ratio_is_found(systems, ours, verdict):
     ratio = rows["slow", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(ours / 1000, rel=0.05)
     assert ratio.low <= ratio.value <= ratio.high
-    assert ratio.details["verdict"] == verdict
+    assert ratio.details["verdict"] == verdict.replace("faster", "faster; returns not compared")
+    assert ratio.details["returns"] == "returns not compared: not asked for"
     assert ratio.details["pairs"] == 15
     null = rows["slow", "placerl", "null_ratio"]
     assert null.value == pytest.approx(1, rel=0.05)
@@ -66,6 +68,61 @@ def test_a_known_ratio_is_found(systems, ours, verdict):
     assert theirs.details["versions"] == {"nasty": "1"}
     steps = rows["slow", "slow", "environment_steps_per_s"]
     assert steps.value == pytest.approx(2 * theirs.value)
+
+
+RETURNS = Extent(4000, seeds=3, budget_s=100)
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict"),
+    [(3, "faster"), (2, "faster"), (1, "faster, but learns less"), (0, "faster, but learns less")],
+)
+def test_faster_is_said_of_who_learns_no_less(systems, gain, verdict):
+    systems |= {"placerl": ["rate", "3000", MANY, str(gain)], "slow": ["rate", "1000", MANY, "2"]}
+    rows = compared(["slow"], returns=RETURNS)
+    assert rows["slow", "placerl", "throughput_ratio"].details["verdict"] == verdict
+    ours, theirs = (rows["slow", name, "return_at_equal_steps"] for name in ("placerl", "slow"))
+    # The last two of ten jobs, the ninth and the tenth: one more each time.
+    assert ours.value == pytest.approx(1 + 8.5 * gain)
+    assert theirs.value == pytest.approx(1 + 8.5 * 2)
+    assert ours.samples == (ours.value,) * 3
+    assert ours.details["environment_steps"] == theirs.details["environment_steps"] == [4000] * 3
+    assert ours.details["seeds"] == theirs.details["seeds"] == [0, 1, 2]
+    difference = rows["slow", "placerl", "return_difference"]
+    assert difference.value == pytest.approx(8.5 * (gain - 2))
+    assert difference.low <= difference.value <= difference.high
+
+
+def test_slower_stays_slower_whatever_is_learnt(systems):
+    systems |= {"placerl": ["rate", "300", MANY, "9"], "fast": ["rate", "1000", MANY, "2"]}
+    rows = compared(["fast"], returns=RETURNS)
+    assert rows["fast", "placerl", "throughput_ratio"].details["verdict"] == "slower"
+    assert rows["fast", "placerl", "return_difference"].value > 0
+
+
+def test_where_nobody_learns_both_returns_are_told_and_not_compared(systems):
+    systems |= {"placerl": ["rate", "3000", MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"], returns=RETURNS)
+    ratio = rows["slow", "placerl", "throughput_ratio"]
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert "neither side had learnt anything" in ratio.details["returns"]
+    assert rows["slow", "slow", "return_at_equal_steps"].value == 1
+    assert ("slow", "placerl", "return_difference") not in rows
+
+
+def test_a_side_that_fails_while_it_learns_keeps_its_speed(systems, monkeypatch):
+    systems |= {"placerl": ["rate", "3000", MANY, "2"], "fails": ["rate", "1000", MANY, "2"]}
+    train = equal_steps.compare
+
+    def fail(*arguments):
+        systems["fails"] = ["crash"]
+        return train(*arguments)
+
+    monkeypatch.setattr(equal_steps, "compare", fail)
+    ratio = compared(["fails"], returns=RETURNS)["fails", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(3, rel=0.05)
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert ratio.details["returns"].startswith("returns not compared: fails: crash: ")
 
 
 def test_one_that_fails_stops_no_other(systems):
@@ -118,8 +175,10 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     }
     monkeypatch.setattr(starting, "replay_alone", lambda name: name == "replay")
     monkeypatch.setattr(starting, "own_replay_worker", lambda: starting.baseline_worker("ours-alone"))
-    rows = compared(["replay"])
-    assert rows["replay, replay alone", "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.05)
+    rows = compared(["replay"], returns=RETURNS)
+    ratio = rows["replay, replay alone", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(2, rel=0.05)
+    assert ratio.details["returns"] == "returns not compared: a replay alone trains nothing"
     assert {row.primitive for row in rows.values()} == {"replay"}
     theirs = {quantity: row.value for (_, backend, quantity), row in rows.items() if backend == "replay"}
     assert theirs["replay_cycles_per_s"] == pytest.approx(1000)
@@ -132,11 +191,13 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
 
 def test_learner_and_replay_alone_are_told_apart_from_training(systems):
     systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
-    rows = compared(["slow"], environment=False)
+    rows = compared(["slow"], environment=False, returns=RETURNS)
     ratio = rows["slow, learner and replay alone", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(2, rel=0.05)
     assert {row.primitive for row in rows.values()} == {"learner and replay"}
     assert not any(quantity == "environment_steps_per_s" for _, _, quantity in rows)
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert "take no environment steps" in ratio.details["returns"]
 
 
 def test_environments_of_envpool_are_no_secret(systems, monkeypatch):

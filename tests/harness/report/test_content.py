@@ -11,6 +11,7 @@ import pytest
 
 from harness import learning
 from harness.claims.evidence import last_attempts
+from harness.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
 from harness.mapping import DEFAULT_STRATEGY
 from harness.measurement import Measurement
 from harness.provenance import Provenance
@@ -18,6 +19,7 @@ from harness.report import export, plots, reading, site, tables
 from harness.report.content import Content, Prediction
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
+from harness.report.text_tables import text_tables
 from harness.store import Store
 from tests.harness.claims.rows import compared, frame_of, measurement, predicted, profiled, trained
 from tests.harness.report import sample
@@ -58,6 +60,41 @@ def test_comparisons_have_both_rates_the_null_and_a_verdict(made: Content) -> No
     failed = verdicts["hopper-ddpg", "rllib"]
     assert (failed.verdict, failed.ratio) == ("failed", None)
     assert "worker ended" in failed.reason
+
+
+def test_a_comparison_shows_both_returns_at_equal_steps_and_what_they_say(tmp_path: Path) -> None:
+    details = {
+        "baseline": "sb3",
+        "verdict": LEARNS_LESS,
+        "returns": "mean return after 4,000 environment steps",
+    }
+    rows = [
+        compared(3.0, LEARNS_LESS, details=details),
+        *(
+            compared(value, "", quantity=RETURN, details={"baseline": "sb3", "part": f"{part}, return"})
+            for part, value in (("ours", 10.0), ("theirs", 80.0))
+        ),
+        compared(5.0, NOT_COMPARED, baseline="rllib"),
+    ]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
+    content = read(tmp_path / "store.sqlite")
+    other, found = content.comparisons
+    assert (found.verdict, found.returns) == (LEARNS_LESS, details["returns"])
+    assert found.our_return
+    assert found.their_return
+    assert (found.our_return.value, found.their_return.value) == (10, 80)
+    assert (other.verdict, other.our_return, other.returns) == (NOT_COMPARED, None, "")
+    table = site.render(content).partition('id="comparisons"')[2].partition("</table>")[0]
+    assert 'class="badge faster-but-learns-less">faster, but learns less<' in table
+    assert 'class="badge faster-returns-not-compared">' in table
+    assert details["returns"] in table
+    assert ">10</data>" in table
+    assert ">80</data>" in table
+    (text,) = (t for t in text_tables(content) if t.name == "comparisons")
+    assert text.rows[0][-2:] == ("not compared", NOT_COMPARED)
+    assert text.rows[1][-1] == LEARNS_LESS
+    assert "80" in text.rows[1][-2]
 
 
 def test_what_has_no_time_keeps_its_reason(made: Content) -> None:
