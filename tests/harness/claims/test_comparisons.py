@@ -1,6 +1,5 @@
 """What claims may rest on of a comparison: "faster" only where this project was shown to learn no less."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,10 +30,3 @@ def test_a_training_is_faster_only_where_it_learns_no_less(
     frame = frame_of(tmp_path, compared(2.0, stored, primitive=str(part)))
     (gain,) = gains(frame, "sb3")
     assert (gain.ratio.value, gain.verdict) == (2.0, verdict)
-
-
-def test_a_comparison_without_a_ratio_has_no_verdict(tmp_path: Path) -> None:
-    known = compared(2.0, "faster")
-    missing = replace(known, value=None, low=None, high=None, status="not_run", reason="6 pairs")
-    (gain,) = gains(frame_of(tmp_path, missing), "sb3")
-    assert gain.verdict == "no verdict"
