@@ -1,11 +1,13 @@
 """Do the algorithms learn? The same training in this project and in another library, seed by seed.
 
-Both get the same workload, gradient steps, environment steps and hyper-parameters; what only this project
-has (prioritised replay, double DQN) is switched off. The score of a run is the mean return of the episodes
-that end in the last fifth of training, exploration included; several seeds give the interquartile mean
-with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
-precipice", section 4: the metric of rliable). Beside it stands the best that any stretch of training reached: what was
-learnt and lost again does not show at the end.
+All get the same workload, gradient steps, environment steps and hyper-parameters. "placerl" is like for like: what
+only this project has (prioritised replay, double DQN) is switched off. "placerl, own settings" trains with all that
+the workload says, prioritised replay among it; the library that it is compared with keeps its own settings.
+
+The score of a run is the mean return of the episodes that end in the last fifth of training, exploration included;
+several seeds give the interquartile mean with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning
+at the edge of the statistical precipice", section 4: the metric of rliable). Next to it stands the best that any
+stretch of training reached: what was learnt and lost again does not show at the end.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,6 +32,7 @@ from harness.workers import Job, Worker, WorkerFailure
 from harness.workload import Workload
 
 OURS = "placerl"
+OWN_SETTINGS = "placerl, own settings"
 END, BEST = "interquartile_mean_return", "best_interquartile_mean_return"
 """Quantities of the rows over all seeds."""
 STRETCHES = 10  # of a run; the score is that of the last ones
@@ -85,25 +88,47 @@ def like_for_like(name: str) -> Workload:
     return item
 
 
+def trained_workload(name: str, system: str) -> Workload:
+    """The workload that a system trains: like for like, or as its file has it."""
+    return workload.load(name) if system == OWN_SETTINGS else like_for_like(name)
+
+
+def settings_of(item: Workload) -> dict[str, Any]:
+    """What a workload says of that which only this project has, by field."""
+    algorithm = item.algorithm
+    found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
+    if algorithm.name == "dqn":
+        found |= {
+            field: algorithm.hyperparameters[field.removeprefix("algorithm.")] for field in DQN_SETTINGS
+        }
+    return found
+
+
 def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
     """The cells of a tier: a training run a workload, seed and system, and a summary of each workload.
 
     Args:
         tier: a key of `TASKS`.
-        systems: "placerl" and names of baselines.
+        systems: "placerl" and names of baselines. With "placerl" goes "placerl, own settings", where they differ.
         mapping: what runs where in this project.
     """
     cells = []
     for task in TASKS[tier]:
-        seeds = workload.load(task.workload).training.seeds
-        cells += [_training_cell(task, system, seed, mapping) for seed, system in interleaved(seeds, systems)]
-        cells += [_summary_cell(task, system) for system in systems]
+        item = workload.load(task.workload)
+        differ = settings_of(item) != settings_of(like_for_like(task.workload))
+        own = [OWN_SETTINGS] if OURS in systems and differ else []
+        sides = [*systems, *own]
+        cells += [
+            _training_cell(task, side, seed, mapping)
+            for seed, side in interleaved(item.training.seeds, sides)
+        ]
+        cells += [_summary_cell(task, side) for side in sides]
     return cells
 
 
 def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
-        if system == OURS:
+        if system in (OURS, OWN_SETTINGS):
             start = partial(starting.own_worker, str(mapping))
         else:
             start = partial(starting.baseline_worker, system)
@@ -150,10 +175,11 @@ def train(task: Task, system: str, start: Callable[[], Worker], seed: int, repor
 
     Returns:
         A row of suite `learn`, quantity `final_return`, with the learning curve in its details: environment
-        steps and mean return of the episodes that ended, a stretch of training each. A system that fails
+        steps and mean return of the episodes that ended, a stretch of training each; and the `settings` that only
+        this project has, as they were asked for: a baseline's `notes` say what it made of them. A system that fails
         has a row of status `failed`.
     """
-    item = like_for_like(task.workload)
+    item = trained_workload(task.workload, system)
     job = Job(
         workload=item.tables(),
         batch_size=item.training.batch_size,
@@ -193,6 +219,7 @@ def train(task: Task, system: str, start: Callable[[], Worker], seed: int, repor
     assert result
     details = {
         "seed": seed,
+        "settings": settings_of(item),
         "gradient_steps": gradient_steps,
         "environment_steps": environment_steps[1:],
         "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],

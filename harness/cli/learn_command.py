@@ -26,7 +26,7 @@ from harness.runtime import compose
 def learn(
     tier_name: TierOption = "quick",
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
-    mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = "torch-native-cpu",
+    mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = "native-native-cpu",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:

@@ -43,6 +43,34 @@ def test_what_only_this_project_has_is_off():
     assert learning.like_for_like("cartpole-ddpg").algorithm == workload.load("cartpole-ddpg").algorithm
 
 
+def test_own_settings_are_the_workloads_and_rows_say_which():
+    assert learning.trained_workload("cartpole-dqn", "placerl, own settings") == workload.load("cartpole-dqn")
+    like = learning.like_for_like("cartpole-dqn")
+    assert learning.trained_workload("cartpole-dqn", "placerl") == like
+    assert learning.trained_workload("cartpole-dqn", "sb3") == like
+    told = {
+        system: learning.train(Task("cartpole-dqn", 100), system, fake(COUNTING), 0, silent).details[
+            "settings"
+        ]
+        for system in ("placerl", "placerl, own settings")
+    }
+    off = {"replay.prioritized": False, "algorithm.double": False, "algorithm.loss": "huber"}
+    assert told == {
+        "placerl": off,
+        "placerl, own settings": off | {"replay.prioritized": True, "algorithm.double": True},
+    }
+    assert learning.settings_of(workload.load("cartpole-ddpg")) == {"replay.prioritized": True}
+    assert learning.settings_of(workload.load("cartpole-ppo")) == {}
+
+
+def test_what_is_trained_is_what_the_system_is_to_train():
+    """The worker is sent the workload with its prioritised replay, or without."""
+    echo = COUNTING.replace("[number]", '[float(json.loads(line)["workload"]["replay"]["prioritized"])]')
+    for system, sent in (("placerl", 0), ("placerl, own settings", 1), ("sb3", 0)):
+        row = learning.train(Task("cartpole-dqn", 100), system, fake(echo), 0, silent)
+        assert row.value == sent
+
+
 def test_the_score_is_of_the_last_fifth():
     row = learning.train(Task("cartpole-dqn", 100), "fake", fake(COUNTING), 3, silent)
     assert row.samples == (8, 9)
@@ -132,10 +160,15 @@ def test_the_table_shows_the_best_beside_the_end(capsys):
 @pytest.mark.parametrize("tier", learning.TASKS)
 def test_a_plan_trains_five_seeds_of_each_system_and_then_sums_up(tier):
     cells = learning.plan(tier, ["placerl", "sb3"], MAPPING)
-    assert len(cells) == len({cell.key for cell in cells}) == 12 * len(learning.TASKS[tier])
-    first = [cell.key for cell in cells[:2]]
-    assert first == ["learn/cartpole-dqn/placerl/seed0", "learn/cartpole-dqn/sb3/seed0"]
-    assert cells[11].key == "learn/cartpole-dqn/sb3/summary"
+    # Five seeds and a summary of each system; of this project's own settings too, where there is a replay.
+    sides = [2 if task.workload.endswith("ppo") else 3 for task in learning.TASKS[tier]]
+    assert len(cells) == len({cell.key for cell in cells}) == 6 * sum(sides)
+    first = [cell.key.removeprefix("learn/cartpole-dqn/") for cell in cells[:18]]
+    systems = ["placerl", "sb3", "placerl, own settings"]
+    assert first[:3] == [f"{system}/seed0" for system in systems]
+    assert first[15:] == [f"{system}/summary" for system in systems]
+    assert not any(cell.key.startswith("learn/cartpole-ppo/placerl, own") for cell in cells)
+    assert not any("own settings" in cell.key for cell in learning.plan(tier, ["sb3"], MAPPING))
 
 
 def test_the_own_worker_trains_ppo_too():
@@ -150,15 +183,16 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
     silent_zero = COUNTING.replace("[number]", "[0]")
     monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake(COUNTING)())
     monkeypatch.setattr(learning.starting, "baseline_worker", lambda name: fake(silent_zero)())
-    cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:12]
+    cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         reproduce.execute(run, cells, silent)
         rows = run.measurements(suite="learn")
         assert not [row.reason for row in rows if row.status == "failed"]
-        assert len(rows) == 14  # five seeds of each, its end and its best
-        assert [row.value for row in learning.bests(run)] == [9, 0]
-        ours, other = learning.summaries(run)
+        assert len(rows) == 21  # five seeds of each, its end and its best
+        assert [row.value for row in learning.bests(run)] == [9, 0, 9]
+        ours, other, own = learning.summaries(run)
+        assert (own.backend, own.value) == ("placerl, own settings", ours.value)
         assert ours.backend == "placerl"
         assert ours.details["seeds"] == 5
         assert ours.value > other.value == 0
@@ -166,7 +200,9 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
 
 def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake("")())
-    cells = [cell for cell in learning.plan("quick", ["placerl"], MAPPING) if "cartpole-dqn" in cell.key]
+    cells = [
+        cell for cell in learning.plan("quick", ["placerl"], MAPPING) if "cartpole-dqn/placerl/" in cell.key
+    ]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         reproduce.execute(run, cells, silent)
