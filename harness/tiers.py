@@ -59,10 +59,10 @@ TIERS = {
             SLICE,
             (32, 256, 2048),
             profile_s=10,
-            run_s=25,
-            compare_s=26,
+            run_s=20,
+            compare_s=25,
             seeds=1,
-            returns=Extent(12_000, seeds=3, budget_s=22),
+            returns=Extent(12_000, seeds=3, budget_s=17),
             simulated_replay_sizes=(16384,),
         ),
         Tier(
