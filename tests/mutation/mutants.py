@@ -259,12 +259,8 @@ def count(file: str, places: int, seed: int, notes: dict, *, verbose: bool = Fal
         if outcome == "survived":
             row["survivors"].append({k: v for k, v in asdict(mutant).items() if k not in ("source", "file")})
             print(f"{file}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
-        if os.environ.get("MUTANTS_VERBOSE"):
-            print(
-                f"    {outcome} in {took_s:.1f} s: {file}:{mutant.line} {mutant.after!r}",
-                file=sys.stderr,
-                flush=True,
-            )
+        if verbose:
+            print(f"    {outcome} in {took_s:.1f} s: {file}:{mutant.line} {mutant.after!r}", flush=True)
     return row | {"counts": dict(counts), "tests_s": seconds}
 
 
