@@ -1,7 +1,11 @@
 """Intervals and verdicts from raw samples, on machines whose noise is one-sided and drifts.
 
 Timings are never normally distributed: something may always be slower, nothing much faster. So a timing is summed up
-by its median, and two are compared by the ratio of their lower quartiles, with bootstrap intervals of 95%.
+by its median, and two are compared by the ratio of the means of their faster halves, with bootstrap intervals of 95%.
+Of 30 pairs and more, 95% of these ratios' intervals hold over five kinds of noise; of a ratio of quartiles 97%.
+
+Samples that were taken one after another may share a disturbance. Where neighbours agree more often than chance makes
+them, the interval is widened to that of the number of independent samples.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +20,8 @@ from scipy.stats import bootstrap
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
 """Of fewer, an interval says nothing."""
+FEWEST_IN_ORDER = 15
+"""Of fewer, whether neighbours agree by chance cannot be seen."""
 FEWEST_PAIRS = 15
 """From this many pairs on, a 5% difference shows in quiet noise (95th percentile up to 1.1 x median); in noise of
 1.3 x median it takes 45 pairs for 4 of 5 such differences. False alarms stay at 5% or below."""
@@ -35,8 +41,15 @@ def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
     return np.quantile(np.asarray(samples), 0.25, axis=axis)
 
 
-def _ratio_of_lower_quartiles(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
-    return lower_quartile(a, axis) / lower_quartile(b, axis)
+def faster_half(samples: ArrayLike, axis: int = -1) -> Any:
+    """The mean of the smaller half of the samples, the middle one included."""
+    array = np.asarray(samples)
+    kept = (array.shape[axis] + 1) // 2
+    return np.take(np.partition(array, kept - 1, axis=axis), np.arange(kept), axis=axis).mean(axis=axis)
+
+
+def _ratio_of_faster_halves(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
+    return faster_half(a, axis) / faster_half(b, axis)
 
 
 def _ratio_of_medians(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
@@ -63,12 +76,15 @@ def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
-def interval(samples: ArrayLike, statistic: Statistic = np.median) -> tuple[float, float]:
+def interval(
+    samples: ArrayLike, statistic: Statistic = np.median, *, in_order: bool = False
+) -> tuple[float, float]:
     """The 95% bootstrap interval of a statistic.
 
     Args:
         samples: (n,) finite numbers, n at least `FEWEST_SAMPLES`; of more than `MOST_SAMPLES` some.
         statistic: of an array along `axis`; the median by default.
+        in_order: whether they were taken one after another, so that what neighbours share widens the interval.
 
     Returns:
         Its lower and upper bound, in the unit of the samples.
@@ -76,7 +92,46 @@ def interval(samples: ArrayLike, statistic: Statistic = np.median) -> tuple[floa
     Raises:
         ValueError: too few samples, or one that is not finite.
     """
-    return _bootstrap((_checked("samples", samples, FEWEST_SAMPLES),), statistic, paired=False)
+    array = _checked("samples", samples, FEWEST_SAMPLES)
+    low, high = _bootstrap((array,), statistic, paired=False)
+    if not in_order:
+        return low, high
+    value, stretch = float(statistic(array)), _stretch(array)
+    return (
+        max(float(array.min()), value - stretch * (value - low)),
+        min(float(array.max()), value + stretch * (high - value)),
+    )
+
+
+def relative_width(samples: ArrayLike) -> float:
+    """About the width of the median's 95% interval, as a fraction of the median: by ranks, in microseconds.
+
+    Args:
+        samples: (n,) positive times in the order in which they were taken; infinite below `FEWEST_SAMPLES`.
+    """
+    array = np.asarray(samples, float)
+    if array.size < FEWEST_SAMPLES:
+        return float("inf")
+    ordered, reach = np.sort(array), 0.98 * np.sqrt(array.size) * _stretch(array)
+    low = max(0, int(np.floor(array.size / 2 - reach)))
+    high = min(array.size - 1, int(np.ceil(array.size / 2 + reach)) - 1)
+    return float((ordered[high] - ordered[low]) / np.median(ordered))
+
+
+def _stretch(series: npt.NDArray[np.float64]) -> float:
+    """How much wider an interval is than that of as many independent samples, at least 1.
+
+    Signs about the median whose neighbours correlate with r are worth n (1 - r) / (1 + r) independent ones. r counts
+    from where chance brings one series in 20.
+    """
+    if series.size < FEWEST_IN_ORDER:
+        return 1.0
+    signs = np.sign(series - np.median(series))
+    correlation = float(np.mean(signs[1:] * signs[:-1]))
+    if correlation * np.sqrt(series.size) < 1.645:
+        return 1.0
+    correlation = min(correlation, 1 - 2 / series.size)
+    return float(np.sqrt((1 + correlation) / (1 - correlation)))
 
 
 def _checked(name: str, samples: ArrayLike, fewest: int) -> np.ndarray:
@@ -113,6 +168,7 @@ class Comparison:
     Attributes:
         ratio: time of A over time of B; None without enough pairs.
         null: the same for A against itself, measured in the same rounds; None if it was not measured.
+        second: time of that second A over time of B; None if it was not measured.
         verdict: "faster" (A takes less time than B), "slower", or "no verdict".
         reason: why there is none; empty otherwise.
         pairs: rounds that both were measured in.
@@ -123,6 +179,7 @@ class Comparison:
     verdict: Literal["faster", "slower", "no verdict"]
     reason: str
     pairs: int
+    second: Ratio | None = None
 
     @property
     def reach(self) -> float:
@@ -133,7 +190,7 @@ class Comparison:
 
 
 def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """The ratio of lower quartiles of samples taken in interleaved rounds; pairs are resampled together.
+    """The ratio of the faster halves' means of samples taken in interleaved rounds; pairs are resampled together.
 
     Args:
         a: (n,) positive times; element i was measured beside element i of `b`, within a second or so.
@@ -146,8 +203,9 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     if a.shape != b.shape or min(a.min(), b.min()) <= 0:
         found = f"shapes {a.shape}, {b.shape}, smallest {min(a.min(), b.min())}"
         raise ValueError(f"a, b: found {found}; allowed: the same number of positive times")
-    low, high = _bootstrap((a, b), _ratio_of_lower_quartiles, paired=True)
-    return Ratio(float(_ratio_of_lower_quartiles(a, b)), low, high)
+    low, high = _bootstrap((a, b), _ratio_of_faster_halves, paired=True)
+    value, stretch = float(_ratio_of_faster_halves(a, b)), _stretch(np.log(a / b))
+    return Ratio(value, value * (low / value) ** stretch, value * (high / value) ** stretch)
 
 
 def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
@@ -169,9 +227,10 @@ def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
 def compare(a: Sequence[float], b: Sequence[float], null: Sequence[float] | None = None) -> Comparison:
     """Whether A takes less time than B.
 
-    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or when the interval of the ratio holds 1. When A
-    differs from itself (its memory lay elsewhere, the machine changed its pace), a difference counts only
-    beyond the reach of the null's interval, in either direction.
+    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or when the interval of the ratio holds 1. With a second A
+    both must differ from B in the same direction: one false alarm in about 100 comparisons. When A differs from itself
+    (its memory lay elsewhere, the machine changed its pace), a difference counts only beyond the reach of the null's
+    interval, in either direction.
 
     Args:
         a: (n,) times of A, in interleaved rounds with those of B.
@@ -188,12 +247,19 @@ def compare(a: Sequence[float], b: Sequence[float], null: Sequence[float] | None
     ratio = paired_ratio(a, b)
     itself = None if null is None else paired_ratio(a, null)
     reason = f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, holds 1"
-    unsure = Comparison(ratio, itself, "no verdict", reason, pairs)
-    if ratio.high < 1 / unsure.reach:
+    second = None if null is None else paired_ratio(null, b)
+    both = (ratio,) if second is None else (ratio, second)
+    unsure = Comparison(ratio, itself, "no verdict", reason, pairs, second)
+    if ratio.high < 1 / unsure.reach and all(one.high < 1 for one in both):
         return replace(unsure, verdict="faster", reason="")
-    if ratio.low > unsure.reach:
+    if ratio.low > unsure.reach and all(one.low > 1 for one in both):
         return replace(unsure, verdict="slower", reason="")
-    if ratio.differs:
+    if ratio.differs and unsure.reach > 1:
         reason = f"it differs from itself by up to {unsure.reach:.3f}x, which the ratio does not exceed"
+        return replace(unsure, reason=reason)
+    if ratio.differs and second is not None:
+        reason = (
+            f"the interval of the second ratio, {second.low:.3f} to {second.high:.3f}, does not confirm it"
+        )
         return replace(unsure, reason=reason)
     return unsure

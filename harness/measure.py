@@ -3,17 +3,21 @@
 1. Each case is set up and checked: nothing is timed whose output was not just found right.
 2. Each is warmed up, which also finds how many calls make a block long enough for the clock.
 3. In each round, every case times one block, in an order drawn anew; each call of a block gets arguments of
-   its own, made before the clock starts. The device is synchronised before the clock is read.
-4. The time per call of each block is a sample. All are kept; the median stands for them, with a bootstrap
-   interval of 95%; when that is wider than the noise limit, the case is "too_noisy".
+   its own, made before the clock starts. The device is synchronised before the clock is read. A block is cut into
+   pieces, and a calibration kernel between them shows at which speed the core ran (`harness.pace`).
+4. The mean time per call over a block's pieces at full speed is a sample. Where too few blocks have such a piece, all
+   blocks count. The median of the samples is the value, with a bootstrap interval of 95%; when that is wider than the
+   noise limit, the case is "too_noisy". The details say which blocks counted, and hold what the others took.
+5. With `Protocol.settle`, the time that is left goes to the cases whose intervals are too wide: to as many as can be
+   expected to settle in it, those first that need the least.
 
-Two cases are compared within the same rounds, beside one of them against itself (`compare_cases`).
+Two cases are compared within the same rounds, together with one of them against itself (`compare_cases`).
 The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.
 """
 
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
@@ -24,6 +28,7 @@ from harness import comparison
 from harness.comparison import Comparison, compare
 from harness.conditions import caller_pinned, conditions, pinned, torch_threads
 from harness.measurement import Measurement
+from harness.pace import Bracket, Chosen, Piece, Readings, choose
 from harness.provenance import Provenance
 
 __all__ = [
@@ -40,11 +45,21 @@ __all__ = [
 ]
 
 NOISE_LIMIT = 0.1
+SETTLED = 0.7
+"""Of the noise limit: below this width an interval is expected to stay within the limit."""
+MOST_TURNS = 10
+"""Of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
 WARM_S = 0.5
 """Where long blocks are few: after so long in its first calls a case is warm, or in its check, if it makes blocks of
 its own."""
 S = TypeVar("S")
 Clock = Callable[[], float]
+
+
+def _no_wait() -> None:
+    """What a case on the host has to wait for: nothing."""
+
+
 Progress = Callable[[int, int], None]
 
 
@@ -62,7 +77,8 @@ class Case(Generic[S]):
         close: gives back what `setup` took.
         block: where the clock is elsewhere, as in another process: makes a number of calls, each with fresh
             arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are not used then.
-        parts: of a case that is timed in parts: the seconds of each part since it was last asked.
+        parts: of a case that is timed in parts: the seconds of each part since it was last asked, or its pieces, each
+            with the share of a call that it made.
     """
 
     name: str
@@ -70,10 +86,10 @@ class Case(Generic[S]):
     check: Callable[[S], None]
     inputs: Callable[[S, np.random.Generator], Any]
     call: Callable[[S, Any], Any]
-    synchronise: Callable[[], None] = lambda: None
+    synchronise: Callable[[], None] = _no_wait
     close: Callable[[S], None] = lambda _: None
     block: Callable[[S, int], float] | None = None
-    parts: Callable[[S], dict[str, float]] | None = None
+    parts: Callable[[S], Mapping[str, float | Sequence[Piece]]] | None = None
 
 
 NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)
@@ -90,7 +106,10 @@ class Protocol:
         warm_up_s: shortest time of calls before the first sample of a case, >= 0 s.
         warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
-            The first round is always measured.
+        fewest_rounds: measured whatever the budget, at least 1.
+        settle: after `comparison.FEWEST_PAIRS` rounds, measure the cases alone whose intervals are wide, as long as
+            the budget lasts and up to `MOST_TURNS` times `rounds`; needs a budget.
+        piece_s: length of the pieces that a block is cut into, > 0 s.
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
         rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
             for milliseconds, have let go of their cores.
@@ -108,9 +127,12 @@ class Protocol:
 
     rounds: int = comparison.PAIRS
     block_s: float = 1e-3
+    piece_s: float = 0.25e-3
     warm_up_s: float = 20e-3
     warm_up_calls: int = 3
     budget_s: float | None = None
+    fewest_rounds: int = 1
+    settle: bool = False
     lead_in_calls: int = 0
     rest_s: float = 0.0
     long_block_s: float | None = None
@@ -125,6 +147,7 @@ class Protocol:
         """Raises ValueError for a value out of range."""
         for name, low in (
             ("rounds", 1),
+            ("fewest_rounds", 1),
             ("largest_block", 1),
             ("warm_up_s", 0.0),
             ("warm_up_calls", 0),
@@ -133,9 +156,11 @@ class Protocol:
         ):
             if getattr(self, name) < low:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
-        for name in ("block_s", "noise_limit"):
+        for name in ("block_s", "piece_s", "noise_limit"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: more than 0")
+        if self.settle and self.budget_s is None:
+            raise ValueError("settle: found no budget_s; allowed: with a budget_s")
 
 
 @dataclass(frozen=True)
@@ -146,11 +171,13 @@ class Timing:
         name: the case's.
         status: "ok", "too_noisy" or "failed".
         reason: why not "ok"; empty otherwise.
-        samples_s: seconds a call, a sample each round.
-        median_s: None when failed.
+        samples_s: seconds a call, of the blocks that count: those at full speed, or all where these are too few.
+        median_s: of the samples; None when failed.
         low_s, high_s: bounds of the 95% interval of the median; None with fewer than 5 samples.
         calls: calls in each block.
         rounds: number of the round of each sample, from 0.
+        fast: whether the samples are those at full speed; otherwise all.
+        all_samples_s, all_rounds: the same of every block, at whatever speed.
         details: protocol and conditions, as JSON.
     """
 
@@ -164,6 +191,9 @@ class Timing:
     calls: int = 0
     rounds: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    fast: bool = False
+    all_samples_s: tuple[float, ...] = ()
+    all_rounds: tuple[int, ...] = ()
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
         """This timing as a row of the store.
@@ -202,17 +232,48 @@ def timing_status(
     return "too_noisy", f"{width}, where {noise_limit:.0%} is the limit"
 
 
+class _Series:
+    """The blocks of a case, or of one of its parts."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[Piece]] = []
+        self.rounds: list[int] = []
+        self._judged, self._width = 0, float("inf")
+
+    def add(self, number: int, pieces: list[Piece]) -> None:
+        self.blocks.append(pieces)
+        self.rounds.append(number)
+
+    def chosen(self, readings: Readings) -> Chosen:
+        return choose(self.blocks, readings.limit_s, comparison.FEWEST_SAMPLES)
+
+    def width(self, readings: Readings) -> float:
+        """Of the interval of the median, as a fraction of it; judged again when there are a tenth more blocks."""
+        if len(self.blocks) >= 1.1 * self._judged:
+            self._judged = len(self.blocks)
+            self._width = comparison.relative_width(self.chosen(readings).samples_s)
+        return self._width
+
+
 class _Runner:
     """One case while it is measured."""
 
-    def __init__(self, case: Case[Any], protocol: Protocol, rng: np.random.Generator, clock: Clock) -> None:
+    def __init__(
+        self,
+        case: Case[Any],
+        protocol: Protocol,
+        rng: np.random.Generator,
+        clock: Clock,
+        readings: Readings,
+    ) -> None:
         self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
-        self.samples_s: list[float] = []
-        self.rounds: list[int] = []
+        self.readings = readings
+        self.whole = _Series()
+        self.parts: dict[str, _Series] = {}
         self.every = 1
+        self._bracket = Bracket(clock)
         self._checked_s = 0.0
         self._block_s = 0.0
-        self.part_samples_s: dict[str, list[float]] = {}
         self.calls = 1
         self.failure = ""
         self._open = False
@@ -228,8 +289,6 @@ class _Runner:
 
     def _fail(self, step: str, error: Exception) -> None:
         self.failure = self.failure or f"{step}: {type(error).__name__}: {error}"
-        self.samples_s.clear()
-        self.rounds.clear()
 
     def prepare(self) -> None:
         self.state = self.case.setup()
@@ -244,7 +303,7 @@ class _Runner:
         """Calls until warm, in blocks that grow until one is long enough."""
         # The first calls compile, allocate and load: how long they take says nothing about the others.
         spent_s = 0.0
-        slow = self.protocol.long_block_s is not None
+        slow = self.protocol.long_block_s is not None or self.protocol.settle
         if slow and self.case.block is not None and self._checked_s > WARM_S:
             self._block_s = self._checked_s  # warm already; a block takes no longer than the check did
             return
@@ -263,8 +322,8 @@ class _Runner:
                 larger = max(self.calls + 1, int(min(wanted, 10 * self.calls)))
                 self.calls = min(self.protocol.largest_block, larger)
 
-    def block(self) -> float:
-        """Seconds of one block of calls, each with fresh arguments."""
+    def block(self) -> list[Piece]:
+        """One block of calls, each with fresh arguments, in pieces."""
         state, call = self.state, self.case.call
         lead_in = self.protocol.lead_in_calls
         arguments = []
@@ -276,25 +335,44 @@ class _Runner:
         gc.disable()
         try:
             if self.case.block:
-                return self.case.block(state, self.calls)
+                return [Piece(self.case.block(state, self.calls), self.calls)]
             for one in arguments[:lead_in]:
                 call(state, one)
             self.case.synchronise()
             if self.case.parts:
                 self.case.parts(state)  # what the lead-in took is none of the block's
-            start_s = self.clock()
-            for one in arguments[lead_in:]:
-                call(state, one)
-            self.case.synchronise()
-            return self.clock() - start_s
+            del arguments[:lead_in]
+            return self._pieces(arguments)
         finally:
             if collects:
                 gc.enable()
 
+    def _pieces(self, arguments: list[Any]) -> list[Piece]:
+        state, call, synchronise, clock = self.state, self.case.call, self.case.synchronise, self.clock
+        found, size = [], self._piece_calls
+        self._bracket.open()
+        for first in range(0, len(arguments), size):
+            some = arguments[first : first + size]
+            start_s = clock()
+            for one in some:
+                call(state, one)
+            synchronise()
+            seconds = clock() - start_s
+            found.append(Piece(seconds, len(some), self._bracket.close()))
+        return found
+
+    @property
+    def _piece_calls(self) -> int:
+        """Calls of a piece; a device that is waited for is not made to wait within a block."""
+        if self.case.synchronise is not _no_wait:
+            return self.calls
+        return max(1, round(self.calls * self.protocol.piece_s / self.protocol.block_s))
+
     def _walled_block(self) -> float:
         """Seconds of a block, on the wall's clock where the case's own is slower: a simulation takes its time."""
         start_s = time.perf_counter()
-        told_s = self.block()
+        pieces = self.block()
+        told_s = sum(piece.seconds for piece in pieces)
         self._block_s = max(told_s, time.perf_counter() - start_s) if self.case.block else told_s
         return self._block_s
 
@@ -315,11 +393,28 @@ class _Runner:
     def sample(self, number: int) -> None:
         if number % self.every:
             return
-        self.samples_s.append(self.block() / self.calls)
-        self.rounds.append(number)
+        pieces = self.block()
+        self.readings.add(pieces)
+        self.whole.add(number, pieces)
         if self.case.parts:
-            for name, seconds in self.case.parts(self.state).items():
-                self.part_samples_s.setdefault(name, []).append(seconds / self.calls)
+            for name, told in self.case.parts(self.state).items():
+                found = [Piece(told, self.calls)] if isinstance(told, float | int) else list(told)
+                self.readings.add(found)
+                self.parts.setdefault(name, _Series()).add(number, found)
+
+    def settling_s(self) -> float:
+        """Seconds until its intervals, and those of its parts, can be expected to be narrow; 0 when they are."""
+        limit = SETTLED * self.protocol.noise_limit
+        done = len(self.whole.blocks)
+        if self.failure or done >= MOST_TURNS * self.protocol.rounds:
+            return 0.0
+        series = self.parts.values() or [self.whole]
+        width = max(one.width(self.readings) for one in series)
+        if width <= limit:
+            return 0.0
+        # An interval narrows with the square root of the number of samples.
+        more = done * ((width / limit) ** 2 - 1) if np.isfinite(width) else done
+        return float(max(1, more) * self.round_s)
 
     def close(self) -> None:
         if self._open:
@@ -332,27 +427,88 @@ class _Runner:
     def timings(self, details: dict[str, Any]) -> list[Timing]:
         """That of the case, then those of its parts, `<case>: <part>`."""
         details = {**details, "calls_per_block": self.calls}
-        parts = [
-            self._timing(f"{self.case.name}: {part}", samples_s, details)
-            for part, samples_s in self.part_samples_s.items()
-        ]
-        return [self._timing(self.case.name, self.samples_s, details), *parts]
-
-    def _timing(self, name: str, samples: list[float], details: dict[str, Any]) -> Timing:
         if self.failure:
-            return Timing(name, "failed", self.failure, details=details)
-        samples_s = tuple(samples)
+            names = [self.case.name, *(f"{self.case.name}: {part}" for part in self.parts)]
+            return [Timing(name, "failed", self.failure, details=details) for name in names]
+        parts = [
+            self._timing(f"{self.case.name}: {part}", series, details) for part, series in self.parts.items()
+        ]
+        return [self._timing(self.case.name, self.whole, details), *parts]
+
+    def _timing(self, name: str, series: _Series, details: dict[str, Any]) -> Timing:
+        chosen = series.chosen(self.readings)
+        samples_s = tuple(map(float, chosen.samples_s))
         median_s = float(np.median(samples_s))
-        rounds = tuple(self.rounds)
-        timing = Timing(name, "ok", "", samples_s, median_s, None, None, self.calls, rounds, details)
+        rounds = tuple(series.rounds[place] for place in chosen.places)
+        details = {**details, "pace": _pace_details(chosen)}
+        timing = Timing(
+            name,
+            "ok",
+            "",
+            samples_s,
+            median_s,
+            calls=self.calls,
+            rounds=rounds,
+            details=details,
+            fast=chosen.fast,
+            all_samples_s=tuple(map(float, chosen.all_s)),
+            all_rounds=tuple(series.rounds),
+        )
         fewest, limit = comparison.FEWEST_SAMPLES, self.protocol.noise_limit
         if len(samples_s) < fewest:
             reason = f"{len(samples_s)} samples in the time given, where {fewest} are the fewest"
             return replace(timing, status="too_noisy", reason=reason)
-        low_s, high_s = comparison.interval(samples_s)
+        low_s, high_s = comparison.interval(samples_s, in_order=True)
         timing = replace(timing, low_s=low_s, high_s=high_s)
         status, reason = timing_status(median_s, low_s, high_s, limit)
         return replace(timing, status=status, reason=reason)
+
+
+def _pace_details(chosen: Chosen) -> dict[str, Any]:
+    """Which blocks count, and what the others took."""
+    if not chosen.known:
+        return {"counted": "all blocks", "blocks": len(chosen.all_s)}
+    others = np.setdiff1d(np.arange(len(chosen.all_s)), chosen.places)
+    return {
+        "counted": "blocks at full speed" if chosen.fast else "all blocks",
+        "fast_share": chosen.fast_share,
+        "blocks": len(chosen.all_s),
+        "median_of_all_s": float(np.median(chosen.all_s)),
+        "other_samples_s": [float(chosen.all_s[place]) for place in others],
+    }
+
+
+def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
+    """Rounds done and to do; where rounds settle cases until the budget is spent, milliseconds."""
+    if not protocol.settle:
+        return done, protocol.rounds
+    total_s = protocol.budget_s or 0.0
+    return round(1e3 * min(spent_s, total_s)), round(1e3 * total_s)
+
+
+def _next_round(runners: Sequence[_Runner], protocol: Protocol, done: int, left_s: float) -> list[_Runner]:
+    """The cases of the next round; none at the end.
+
+    Args:
+        runners: of all cases.
+        protocol: says how many rounds.
+        done: rounds that were measured.
+        left_s: of the budget.
+    """
+    if done < protocol.fewest_rounds:
+        return list(runners)
+    if left_s < 0:
+        return []
+    if protocol.settle and done >= min(protocol.rounds, comparison.FEWEST_PAIRS):
+        needs_s = {runner.case.name: runner.settling_s() for runner in runners}
+        waiting = sorted(
+            (one for one in runners if needs_s[one.case.name]), key=lambda one: needs_s[one.case.name]
+        )
+        if waiting:
+            reach_s = np.cumsum([needs_s[one.case.name] for one in waiting])
+            return waiting[: max(1, int(np.searchsorted(reach_s, left_s, side="right")))]
+        return [one for one in runners if not one.failure and len(one.whole.blocks) < protocol.rounds]
+    return list(runners) if done < protocol.rounds else []
 
 
 def measure(
@@ -384,8 +540,9 @@ def measure(
         raise ValueError(f"cases: found {[case.name for case in chosen]}; allowed: each name once")
     begin_s = clock()
     order = np.random.default_rng((protocol.seed, 0))
+    readings = Readings()
     runners = [
-        _Runner(case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock)
+        _Runner(case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock, readings)
         for number, case in enumerate(chosen)
     ]
     with pinned(protocol.cores), torch_threads(protocol.threads):
@@ -401,13 +558,18 @@ def measure(
             for runner in runners:
                 runner.set_stride(rounds)
             with caller_pinned(protocol.caller_core):
-                for done in range(protocol.rounds):
-                    if done and protocol.budget_s is not None and clock() - begin_s > protocol.budget_s:
+                done = 0
+                while True:
+                    spent_s = clock() - begin_s
+                    left_s = np.inf if protocol.budget_s is None else protocol.budget_s - spent_s
+                    turn = _next_round(runners, protocol, done, left_s)
+                    if not turn:
                         break
-                    for number in order.permutation(len(runners)):
-                        runners[number].attempt("call", partial(runners[number].sample, done))
+                    for number in order.permutation(len(turn)):
+                        turn[number].attempt("call", partial(turn[number].sample, done))
+                    done += 1
                     if progress:
-                        progress(done + 1, protocol.rounds)
+                        progress(*_progress(protocol, done, clock() - begin_s))
         finally:
             for runner in runners:
                 runner.close()
@@ -419,6 +581,9 @@ def measure(
                 "lead_in_calls": protocol.lead_in_calls,
                 "rest_s": protocol.rest_s,
                 "budget_s": protocol.budget_s,
+                "fewest_rounds": protocol.fewest_rounds,
+                "settle": protocol.settle,
+                "piece_s": protocol.piece_s,
                 "noise_limit": protocol.noise_limit,
                 "pinned": protocol.cores is not None or protocol.caller_core is not None,
                 "caller_core": protocol.caller_core,
@@ -426,6 +591,8 @@ def measure(
                 "together_with": [case.name for case in chosen],
             },
             "conditions": conditions(),
+            "readings": {"count": len(readings.seconds)}
+            | ({"limit_s": readings.limit_s} if readings.seconds else {}),
         }
     return {timing.name: timing for runner in runners for timing in runner.timings(details)}
 
@@ -456,7 +623,25 @@ def compare_cases(
         if timing.status == "failed":
             reason = f"{timing.name}: {timing.reason}"
             return Comparison(None, None, "no verdict", reason, 0), timings
-    return compare(ours.samples_s, theirs.samples_s, again.samples_s), timings
+    return compare(*paired(ours, theirs, again)), timings
+
+
+def paired(*timings: Timing) -> list[tuple[float, ...]]:
+    """The samples of several cases in the rounds that they share.
+
+    Args:
+        timings: of one `measure`, none failed.
+
+    Returns:
+        Of each the samples at full speed in the rounds in which all have one; where these rounds are fewer than
+        `comparison.FEWEST_PAIRS`, or a case was seldom at full speed, the samples of all rounds.
+    """
+    fast = [dict(zip(timing.rounds, timing.samples_s, strict=True)) for timing in timings]
+    shared = sorted(set.intersection(*map(set, fast)))
+    if not all(timing.fast for timing in timings) or len(shared) < comparison.FEWEST_PAIRS:
+        fast = [dict(zip(timing.all_rounds, timing.all_samples_s, strict=True)) for timing in timings]
+        shared = sorted(set.intersection(*map(set, fast)))
+    return [tuple(samples_s[number] for number in shared) for samples_s in fast]
 
 
 def overhead_s(protocol: Protocol | None = None) -> float:

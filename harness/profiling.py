@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from harness import measure
+from harness import comparison, measure
 from harness.cases import all_cases, distinct
 from harness.conditions import default_core
 from harness.measurement import Measurement
@@ -13,12 +13,12 @@ THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 
 def profile(workload: Workload, batch_size: int, budget_s: float, report: Report) -> list[Measurement]:
-    """Time each primitive on each backend, all in the same interleaved rounds.
+    """Time each primitive on each backend, all in the same interleaved rounds, then those alone that are still noisy.
 
     Args:
         workload: gives the sizes.
         batch_size: items in a call of a batched primitive.
-        budget_s: begin no further round after this time, seconds.
+        budget_s: begin no further round after this time, seconds; `comparison.FEWEST_SAMPLES` rounds are always made.
         report: called with the progress.
 
     Returns:
@@ -27,7 +27,12 @@ def profile(workload: Workload, batch_size: int, budget_s: float, report: Report
     """
     cases = all_cases(workload, batch_size)
     protocol = measure.Protocol(
-        budget_s=budget_s, threads=THREADS, lead_in_calls=1, caller_core=default_core()
+        budget_s=budget_s,
+        fewest_rounds=comparison.FEWEST_SAMPLES,
+        settle=True,
+        threads=THREADS,
+        lead_in_calls=1,
+        caller_core=default_core(),
     )
     timings = measure.measure(
         distinct(cases),

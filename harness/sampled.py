@@ -16,10 +16,10 @@ def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
     """A measured row: the samples' median with its interval, "too_noisy" where that is too wide.
 
     Args:
-        samples: `comparison.FEWEST_SAMPLES` or more, in the row's unit.
+        samples: `comparison.FEWEST_SAMPLES` or more, in the row's unit, in the order in which they were taken.
         fields: the row's others: suite, primitive, quantity, unit, ...
     """
-    low, high = comparison.interval(samples)
+    low, high = comparison.interval(samples, in_order=True)
     value = float(np.median(samples))
     status, reason = timing_status(value, low, high)
     return Measurement(

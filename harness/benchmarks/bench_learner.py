@@ -32,7 +32,7 @@ from harness.benchmarks.learner.cells import CELLS, RLTOOLS, SB3, Cell
 from harness.benchmarks.learner.limits import Limits, limits
 from harness.benchmarks.learner.sides import NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
 from harness.errors import UserError
-from harness.measure import Protocol, Timing, measure
+from harness.measure import Protocol, Timing, measure, paired
 from harness.progress import Report
 from harness.store import Measurement
 from primitives import _native
@@ -80,11 +80,10 @@ class Result:
     def against(self, side: str, other: str) -> comparison.Ratio | None:
         """How many times as fast a side is as another one; None where either was not timed."""
         ours, theirs = self.timings.get(side), self.timings.get(other)
-        if not ours or not theirs or len(ours.samples_s) != len(theirs.samples_s):
+        if not ours or not theirs or "failed" in (ours.status, theirs.status):
             return None
-        if len(ours.samples_s) < comparison.FEWEST_SAMPLES:
-            return None
-        return comparison.paired_ratio(theirs.samples_s, ours.samples_s)
+        theirs_s, ours_s = paired(theirs, ours)
+        return comparison.paired_ratio(theirs_s, ours_s) if len(ours_s) >= comparison.FEWEST_SAMPLES else None
 
     def share_of_peak(self, side: str) -> float | None:
         """Arithmetic of the matrix products over what the side's cores can do at most."""

@@ -4,7 +4,8 @@ A part is timed where it stands in the loop, after the part before it and ahead 
 again, its code and its data would be warmer than a loop ever finds them. So that the number of sequences grows with
 the sum, not the product, of the targets, every learner runs beside the native replay management, and every replay
 management beside the native learner; both once more with the caches emptied before each part. Batches, indices and TD
-errors are handed on as in the loop. A part on a simulated device is timed by the device's own clock.
+errors are handed on as in the loop. Between the parts, the calibration kernel of `harness.pace` shows at which speed
+the core runs. A part on a simulated device is timed by the device's own clock.
 """
 
 from collections import defaultdict
@@ -23,6 +24,7 @@ from harness.cases.runtime_rounds import empty_training
 from harness.cases.shared_parts import SharedParts, managers
 from harness.mapping import Mapping, Problem, Target
 from harness.measure import Case
+from harness.pace import Bracket, Piece
 from harness.runtime.actor import Actor
 from harness.runtime.compose import Fusion, TimedStorage, actors_of, columns_of, fusions
 from harness.runtime.run_time import simulated_s
@@ -49,7 +51,7 @@ class Round:
         publish: hands the weights to actors elsewhere, or None.
         sweep: empties the caches before each part, or None.
         rng: source of the random numbers of sampling.
-        terms_s: seconds by part since they were last taken.
+        occurrences: of each part since they were last taken: seconds, and the kernel's reading (`Piece.reading_s`).
     """
 
     vector_steps: int
@@ -63,7 +65,9 @@ class Round:
     publish: Callable[[], None] | None = None
     sweep: Sweep | None = None
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(2))
-    terms_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    occurrences: defaultdict[str, list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def __post_init__(self) -> None:
         learner_s, replay_s = simulated_s(self.learner), simulated_s(self.replay)
@@ -73,7 +77,7 @@ class Round:
         }
         self._storage = cast(TimedStorage, self.replay.storage)  # as `storage_of` makes them
         self._storage_apart = replay_s is not None
-        self._counts: defaultdict[str, int] = defaultdict(int)  # of readings of the host's clock
+        self._bracket, self._reading_s, self._runs = Bracket(), 0.0, 0
 
     def _timed(self, part: str, work: Callable[[], Any]) -> Any:
         clock = self._clocks.get(part, perf_counter)
@@ -81,19 +85,23 @@ class Round:
             self.sweep()
         begin_s = clock()
         result = work()
-        self.terms_s[part] += clock() - begin_s
-        self._counts[part] += clock is perf_counter
+        seconds = clock() - begin_s
+        self._reading_s = self._bracket.close()
+        # A simulated device's seconds do not depend on the core.
+        self.occurrences[part].append((seconds, self._reading_s if clock is perf_counter else 0.0))
         return result
 
     def run(self) -> None:
         """One round, in parts; with it, how long one reading of the clock takes."""
         replay, learner = self.replay, self.learner
+        self._runs += 1
+        self._bracket.open()
         self._timed("reading", _nothing)
         transitions = self._timed("collect", lambda: self.actor.collect(self.vector_steps, learner.explore))
         written_s = self._storage.write_s
         self._timed("insert", lambda: replay.insert(transitions))
         if self._storage_apart:
-            self.terms_s["write"] += self._storage.write_s - written_s
+            self.occurrences["write"].append((self._storage.write_s - written_s, self._reading_s))
         if self.publish is not None:
             self._timed("publish", self.publish)
         if (steps := self.steps) is not None:
@@ -107,16 +115,26 @@ class Round:
         replay, gathered_s = self.replay, self._storage.gather_s
         sample = self._timed("sample", lambda: replay.sample(len(self.out.indices), self.rng, out=self.out))
         if self._storage_apart:
-            self.terms_s["gather"] += self._storage.gather_s - gathered_s
+            self.occurrences["gather"].append((self._storage.gather_s - gathered_s, self._reading_s))
         outcome = self._timed("learn", lambda: self.learner.step(sample.batch, sample.weights))
         self._timed("update", lambda: replay.update_priorities(sample.indices, outcome.td_errors))
 
-    def taken(self) -> dict[str, float]:
-        """Seconds by part since the last call, less what reading the clock took."""
-        found, self.terms_s = self.terms_s, defaultdict(float)
-        counts, self._counts = self._counts, defaultdict(int)
-        reading_s = found.pop("reading", 0.0) / max(1, counts["reading"])
-        return {name: seconds - reading_s * counts[name] for name, seconds in found.items()}
+    def taken(self) -> dict[str, list[Piece]]:
+        """The pieces of each part since the last call, less what reading the clock took."""
+        found, self.occurrences = self.occurrences, defaultdict(list)
+        runs, self._runs = self._runs, 0
+        readings = found.pop("reading", [(0.0, 0.0)])
+        reading_s = sum(seconds for seconds, _ in readings) / len(readings)
+        pieces = {}
+        for part, occurrences in found.items():
+            calls = runs / len(occurrences)
+            # The storage and a simulated device sum up seconds of their own.
+            less_s = reading_s if self._read_by_host(part) else 0.0
+            pieces[part] = [Piece(seconds - less_s, calls, pace_s) for seconds, pace_s in occurrences]
+        return pieces
+
+    def _read_by_host(self, part: str) -> bool:
+        return part not in ("write", "gather") and self._clocks.get(part, perf_counter) is perf_counter
 
 
 def _nothing() -> None: ...
