@@ -47,6 +47,8 @@ __all__ = [
 NOISE_LIMIT = 0.1
 SETTLED = 0.7
 """Of the noise limit: below this width an interval is expected to stay within the limit."""
+SETTLING_SHARE = 0.25
+"""Of the budget that settling may take beyond it: cheap cases need milliseconds, whatever the slow ones took."""
 MOST_TURNS = 10
 """Of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
 WARM_S = 0.5
@@ -107,8 +109,9 @@ class Protocol:
         warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
         fewest_rounds: measured whatever the budget, at least 1.
-        settle: after `comparison.FEWEST_PAIRS` rounds, measure the cases alone whose intervals are wide, as long as
-            the budget lasts and up to `MOST_TURNS` times `rounds`; needs a budget.
+        settle: after `comparison.FEWEST_PAIRS` rounds, or half of the time for rounds, measure the cases alone whose
+            intervals are wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of the budget even
+            where the fewest rounds spent it all. Needs a budget.
         piece_s: length of the pieces that a block is cut into, > 0 s.
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
         rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
@@ -265,13 +268,14 @@ class _Runner:
         rng: np.random.Generator,
         clock: Clock,
         readings: Readings,
+        bracket: Bracket,
     ) -> None:
         self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
         self.readings = readings
         self.whole = _Series()
         self.parts: dict[str, _Series] = {}
         self.every = 1
-        self._bracket = Bracket(clock)
+        self._bracket = bracket
         self._checked_s = 0.0
         self._block_s = 0.0
         self.calls = 1
@@ -486,29 +490,32 @@ def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
     return round(1e3 * min(spent_s, total_s)), round(1e3 * total_s)
 
 
-def _next_round(runners: Sequence[_Runner], protocol: Protocol, done: int, left_s: float) -> list[_Runner]:
+def _next_round(
+    runners: Sequence[_Runner], protocol: Protocol, done: int, left_s: float, rounds_s: float
+) -> list[_Runner]:
     """The cases of the next round; none at the end.
 
     Args:
         runners: of all cases.
         protocol: says how many rounds.
         done: rounds that were measured.
-        left_s: of the budget.
+        left_s: of the time for rounds.
+        rounds_s: the time for rounds, after checks and warm-up.
     """
     if done < protocol.fewest_rounds:
         return list(runners)
     if left_s < 0:
         return []
-    if protocol.settle and done >= min(protocol.rounds, comparison.FEWEST_PAIRS):
-        needs_s = {runner.case.name: runner.settling_s() for runner in runners}
-        waiting = sorted(
-            (one for one in runners if needs_s[one.case.name]), key=lambda one: needs_s[one.case.name]
-        )
-        if waiting:
-            reach_s = np.cumsum([needs_s[one.case.name] for one in waiting])
-            return waiting[: max(1, int(np.searchsorted(reach_s, left_s, side="right")))]
-        return [one for one in runners if not one.failure and len(one.whole.blocks) < protocol.rounds]
-    return list(runners) if done < protocol.rounds else []
+    alike = min(protocol.rounds, comparison.FEWEST_PAIRS)
+    if not protocol.settle or (done < alike and left_s >= rounds_s / 2):
+        return list(runners) if done < protocol.rounds else []
+    able = [one for one in runners if not one.failure and one.round_s <= left_s]
+    needs_s = {one.case.name: one.settling_s() for one in able}
+    waiting = sorted((one for one in able if needs_s[one.case.name]), key=lambda one: needs_s[one.case.name])
+    if waiting:
+        reach_s = np.cumsum([needs_s[one.case.name] for one in waiting])
+        return waiting[: max(1, int(np.searchsorted(reach_s, left_s, side="right")))]
+    return [one for one in able if len(one.whole.blocks) < protocol.rounds]
 
 
 def measure(
@@ -517,6 +524,7 @@ def measure(
     *,
     progress: Progress | None = None,
     clock: Clock = time.perf_counter,
+    bracket: Bracket | None = None,
 ) -> dict[str, Timing]:
     """Times cases in interleaved rounds.
 
@@ -525,6 +533,7 @@ def measure(
         protocol: how; the default one is meant for comparisons.
         progress: called with the rounds done and the rounds to do.
         clock: seconds from some moment, never going back.
+        bracket: reads the core's speed between pieces; by default with that clock.
 
     Returns:
         A timing for each case, by name, in the order given, and after a case those of its parts. A case that
@@ -540,9 +549,9 @@ def measure(
         raise ValueError(f"cases: found {[case.name for case in chosen]}; allowed: each name once")
     begin_s = clock()
     order = np.random.default_rng((protocol.seed, 0))
-    readings = Readings()
+    readings, bracket = Readings(), bracket or Bracket(clock)
     runners = [
-        _Runner(case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock, readings)
+        _Runner(case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock, readings, bracket)
         for number, case in enumerate(chosen)
     ]
     with pinned(protocol.cores), torch_threads(protocol.threads):
@@ -558,11 +567,13 @@ def measure(
             for runner in runners:
                 runner.set_stride(rounds)
             with caller_pinned(protocol.caller_core):
-                done = 0
+                done, start_s = 0, clock()
+                end_s = np.inf if protocol.budget_s is None else begin_s + protocol.budget_s
                 while True:
-                    spent_s = clock() - begin_s
-                    left_s = np.inf if protocol.budget_s is None else protocol.budget_s - spent_s
-                    turn = _next_round(runners, protocol, done, left_s)
+                    now_s = clock()
+                    if protocol.settle and protocol.budget_s and done == protocol.fewest_rounds:
+                        end_s = max(end_s, now_s + SETTLING_SHARE * protocol.budget_s)
+                    turn = _next_round(runners, protocol, done, end_s - now_s, end_s - start_s)
                     if not turn:
                         break
                     for number in order.permutation(len(turn)):
@@ -604,20 +615,21 @@ def compare_cases(
     *,
     progress: Progress | None = None,
     clock: Clock = time.perf_counter,
+    bracket: Bracket | None = None,
 ) -> tuple[Comparison, dict[str, Timing]]:
-    """Whether A is faster than B, measured in the same rounds beside a second A.
+    """Whether A is faster than B, measured in the same rounds together with a second A.
 
     Args:
         a: one case.
         b: the other.
-        protocol, progress, clock: as `measure` takes them.
+        protocol, progress, clock, bracket: as `measure` takes them.
 
     Returns:
         The comparison, and the timings of A, B and `<A> (null)`. When one failed there is no verdict, and the
         reason is its.
     """
     null = replace(a, name=f"{a.name} (null)")
-    timings = measure([a, b, null], protocol, progress=progress, clock=clock)
+    timings = measure([a, b, null], protocol, progress=progress, clock=clock, bracket=bracket)
     ours, theirs, again = (timings[case.name] for case in (a, b, null))
     for timing in (ours, theirs, again):
         if timing.status == "failed":

@@ -48,34 +48,36 @@ class Bracket:
 
     Args:
         clock: seconds.
+        kernel: the same work at every call.
+        switches: how often the scheduler has taken the core away from this thread.
     """
 
-    def __init__(self, clock: Clock = time.perf_counter) -> None:
-        self._clock = clock
-        self._reading_s, self._switches = 0.0, 0
+    def __init__(
+        self,
+        clock: Clock = time.perf_counter,
+        kernel: Callable[[], object] = lambda: sum(_KERNEL),
+        switches: Callable[[], int] = lambda: resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw,
+    ) -> None:
+        self._clock, self._kernel, self._switches = clock, kernel, switches
+        self._reading_s, self._before = 0.0, 0
 
     def open(self) -> None:
         """Read the kernel before the first piece."""
-        self._reading_s, self._switches = self._read(), _switches()
+        self._reading_s, self._before = self._read(), self._switches()
 
     def close(self) -> float:
         """`Piece.reading_s` of the piece since the last reading; this one also stands before the next piece."""
-        switches = _switches()
+        interrupted = self._switches() != self._before
         after_s = self._read()
-        slower_s = max(self._reading_s, after_s) if switches == self._switches else float("inf")
-        self._reading_s, self._switches = after_s, _switches()
+        slower_s = float("inf") if interrupted else max(self._reading_s, after_s)
+        self._reading_s, self._before = after_s, self._switches()
         return slower_s
 
     def _read(self) -> float:
         sum(_LEAD_IN)  # the code of the kernel may have left the caches
         start_s = self._clock()
-        sum(_KERNEL)
+        self._kernel()
         return self._clock() - start_s
-
-
-def _switches() -> int:
-    """How often the scheduler took the core away from this thread."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 @dataclass

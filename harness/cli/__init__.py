@@ -27,6 +27,7 @@ COMMANDS = (
     "report",
     "export",
     "diff",
+    "calibrate",
     "merge",
     "rtl",
 )

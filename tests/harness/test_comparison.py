@@ -7,9 +7,11 @@ from harness.comparison import (
     PAIRS,
     compare,
     evenly_spread,
+    faster_half,
     interval,
     paired_ratio,
     ratio_interval,
+    relative_width,
 )
 
 
@@ -135,3 +137,79 @@ def test_bad_pairs_are_refused():
         paired_ratio([1.0] * 5, [1.0] * 6)
     with pytest.raises(ValueError, match="a, b"):
         compare([1.0] * 15, [0.0] * 15)
+
+
+def test_the_faster_half_holds_the_middle_sample():
+    assert faster_half([5.0, 1.0, 2.0]) == 1.5
+    assert faster_half([4.0, 1.0, 2.0, 9.0]) == 1.5
+    np.testing.assert_allclose(faster_half([[5.0, 1.0, 2.0], [9.0, 9.0, 3.0]]), [1.5, 6.0])
+
+
+def test_intervals_of_a_ratio_cover_it_over_several_kinds_of_noise():
+    """Of 200 intervals that hold with a chance of 95%, fewer than 179 or more than 198 do in 1 of 1,000 tries."""
+    rng = np.random.default_rng(8)
+    kinds = [
+        lambda: rng.normal(1, 0.02, PAIRS),
+        lambda: np.exp(np.abs(rng.normal(0, 0.03, PAIRS))),
+        lambda: rng.choice([1, 1.067], PAIRS) * rng.normal(1, 0.005, PAIRS),
+        lambda: 1 + rng.exponential(0.05, PAIRS),
+    ]
+    held = sum(not paired_ratio(make(), make()).differs for make in kinds for _ in range(50))
+    assert 179 <= held <= 198
+
+
+def correlated(rng, count, share):
+    """Normal noise of which each sample takes over a share from the one before."""
+    series = rng.normal(0, 1, count)
+    for place in range(1, count):
+        series[place] = share * series[place - 1] + np.sqrt(1 - share**2) * series[place]
+    return 1 + 0.02 * series
+
+
+def test_what_neighbours_share_widens_an_interval():
+    rng = np.random.default_rng(9)
+    widths, held = {True: 0.0, False: 0.0}, {True: 0, False: 0}
+    for _ in range(100):
+        samples = correlated(rng, 60, 0.7)
+        for in_order in (True, False):
+            low, high = interval(samples, in_order=in_order)
+            widths[in_order] += high - low
+            held[in_order] += low <= 1 <= high
+    assert widths[True] > 1.4 * widths[False]
+    assert held[True] >= 80 > held[False]
+
+
+def test_independent_samples_are_seldom_widened():
+    rng = np.random.default_rng(10)
+    series = rng.normal(1, 0.02, (100, 40))
+    widened = sum(interval(one, in_order=True) != interval(one) for one in series)
+    assert widened <= 14  # of 100 with a chance of 5%, more in 1 of 1,000 tries
+
+
+def test_a_wider_interval_stays_within_the_samples():
+    samples = np.linspace(1, 2, 30)
+    assert interval(samples, in_order=True) == (1.0, 2.0)
+
+
+def test_the_relative_width_is_about_that_of_the_interval():
+    rng = np.random.default_rng(11)
+    assert relative_width([1.0] * 4) == float("inf")
+    assert relative_width([2.0] * 5) == 0.0
+    for count in (10, 45, 300):
+        samples = rng.lognormal(0, 0.2, count)
+        low, high = interval(samples)
+        assert relative_width(samples) == pytest.approx((high - low) / np.median(samples), rel=0.5)
+
+
+def test_a_second_a_has_to_confirm_a_difference():
+    rng = np.random.default_rng(12)
+    a, b, again = rng.normal(1, 0.005, (3, PAIRS))
+    found = compare(a * 0.99, b, again * 0.995)
+    assert found.verdict == "faster"
+    assert found.second.value == pytest.approx(0.995, abs=0.005)
+    # A differs from neither its second nor, clearly, from B.
+    unsure = compare(a * 0.997, b, again * 0.999)
+    assert unsure.ratio.differs
+    assert not unsure.null.differs
+    assert unsure.verdict == "no verdict"
+    assert "does not confirm" in unsure.reason

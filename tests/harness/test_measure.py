@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from harness.measure import NULL, Case, Protocol, compare_cases, measure, overhead_s
+from harness.pace import Piece
 
 
 class World:
@@ -273,3 +274,106 @@ def test_the_harness_costs_little_beside_a_microsecond():
     (timing,) = measure([replace(NULL, name="n")], Protocol(rounds=5)).values()
     assert timing.status in ("ok", "too_noisy")
     assert overhead_s(Protocol(rounds=5)) > 0
+
+
+def test_fewest_rounds_are_made_whatever_the_budget(world):
+    (timing,) = world.measure(world.case("a", 100.0), rounds=1000, budget_s=10.0, fewest_rounds=5).values()
+    assert len(timing.samples_s) == 5
+
+
+def test_what_is_left_of_the_budget_goes_to_the_noisy_cases(world):
+    rng = np.random.default_rng(5)
+    timings = world.measure(
+        world.case("quiet", 2e-3),
+        world.case("loud", lambda: 2e-3 * rng.lognormal(0, 0.25)),
+        rounds=20,
+        budget_s=2.0,
+        settle=True,
+    )
+    assert len(timings["loud"].samples_s) > 60
+    assert len(timings["quiet"].samples_s) == 20
+    assert timings["loud"].status == "ok"
+
+
+def test_a_case_that_cannot_settle_does_not_starve_one_that_can(world):
+    rng = np.random.default_rng(6)
+    timings = world.measure(
+        world.case("hopeless", lambda: 0.1 * rng.lognormal(0, 1.5)),
+        world.case("loud", lambda: 2e-3 * rng.lognormal(0, 0.25)),
+        rounds=20,
+        budget_s=10.0,
+        settle=True,
+    )
+    assert timings["loud"].status == "ok"
+    assert timings["hopeless"].status == "too_noisy"
+    assert world.now_s < 15.0
+
+
+def test_cheap_cases_settle_where_slow_ones_spend_the_budget(world):
+    rng = np.random.default_rng(8)
+    timings = world.measure(
+        world.case("slow", 10.0),
+        world.case("loud", lambda: 2e-3 * rng.lognormal(0, 0.2)),
+        rounds=20,
+        budget_s=10.0,
+        fewest_rounds=5,
+        settle=True,
+    )
+    assert len(timings["slow"].samples_s) == 5
+    assert timings["loud"].status == "ok"
+
+
+def test_settling_ends_when_all_cases_have_their_rounds(world):
+    world.measure(world.case("a", 2e-3), rounds=20, budget_s=100.0, settle=True)
+    assert world.log.count("a") < 40
+
+
+def test_settling_ends_for_a_case_that_has_enough_samples(world):
+    rng = np.random.default_rng(7)
+    case = world.case("hopeless", lambda: 2e-3 * rng.lognormal(0, 3))
+    (timing,) = world.measure(case, rounds=5, budget_s=1e6, settle=True).values()
+    assert len(timing.samples_s) == 10 * 5
+
+
+def test_settling_ends_when_every_case_failed(world):
+    calls = []
+
+    def fail(state, arguments):
+        calls.append(1)
+        if len(calls) > 8:
+            raise MemoryError("no room")
+        world.now_s += 2e-3
+
+    (timing,) = world.measure(world.case("a", call=fail), rounds=20, budget_s=1e6, settle=True).values()
+    assert timing.status == "failed"
+
+
+def test_settling_needs_a_budget():
+    with pytest.raises(ValueError, match="settle"):
+        Protocol(settle=True)
+
+
+def test_slow_first_calls_are_warm_up_enough_where_cases_settle(world):
+    world.measure(world.case("a", 1.0), rounds=5, budget_s=3.0, settle=True, fewest_rounds=5)
+    assert world.log.count("a") == 2 + 5
+
+
+def test_a_block_is_cut_into_pieces_unless_a_device_is_waited_for(world):
+    waits = []
+    world.measure(world.case("host", 1e-4), block_s=1e-3, piece_s=0.25e-3, rounds=1)
+    world.measure(
+        world.case("device", 1e-4, synchronise=lambda: waits.append(1)),
+        block_s=1e-3,
+        rounds=1,
+        warm_up_calls=0,
+    )
+    calls = world.log.count("device")
+    assert len(waits) < calls
+
+
+def test_parts_are_told_in_seconds_or_in_pieces(world):
+    told = {"sum": 3e-4, "pieces": [Piece(1e-4, 0.5), Piece(3e-4, 0.5)]}
+    timings = world.measure(world.case("a", 2e-3, parts=lambda state: told))
+    assert timings["a: sum"].median_s == pytest.approx(3e-4)
+    assert timings["a: pieces"].median_s == pytest.approx(4e-4)
+    assert len(timings["a: pieces"].samples_s) == 7
