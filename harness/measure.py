@@ -49,6 +49,8 @@ SETTLED = 0.7
 """Of the noise limit: below this width an interval is expected to stay within the limit."""
 SETTLING_SHARE = 0.25
 """Of the budget that settling may take beyond it: cheap cases need milliseconds, whatever the slow ones took."""
+MOST_TOGETHER = 5
+"""Of a comparison's rounds, in multiples of `Protocol.rounds`, until so many were at full speed."""
 MOST_TURNS = 10
 """Of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
 WARM_S = 0.5
@@ -112,6 +114,8 @@ class Protocol:
         settle: after `comparison.FEWEST_PAIRS` rounds, or half of the time for rounds, measure the cases alone whose
             intervals are wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of the budget even
             where the fewest rounds spent it all. Needs a budget.
+        together: count only those of the `rounds` in which every case had a piece at full speed, and make up to
+            `MOST_TOGETHER` times as many; where pieces are too long for their speed to be read, count all.
         piece_s: length of the pieces that a block is cut into, > 0 s.
         lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
         rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
@@ -136,6 +140,7 @@ class Protocol:
     budget_s: float | None = None
     fewest_rounds: int = 1
     settle: bool = False
+    together: bool = False
     lead_in_calls: int = 0
     rest_s: float = 0.0
     long_block_s: float | None = None
@@ -485,9 +490,25 @@ def _pace_details(chosen: Chosen) -> dict[str, Any]:
 def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
     """Rounds done and to do; where rounds settle cases until the budget is spent, milliseconds."""
     if not protocol.settle:
-        return done, protocol.rounds
+        return min(done, protocol.rounds), protocol.rounds
     total_s = protocol.budget_s or 0.0
     return round(1e3 * min(spent_s, total_s)), round(1e3 * total_s)
+
+
+def _rounds_together(runners: Sequence[_Runner]) -> int:
+    """In how many rounds every case had a piece at full speed; all, where that cannot be read."""
+    if not runners:
+        return 0
+    limit_s, shared = min(runners[0].readings.limit_s, 1e300), []
+    for runner in runners:
+        chosen = runner.whole.chosen(runner.readings)
+        if not chosen.readable:
+            return len(runner.whole.blocks)
+        rounds = zip(runner.whole.rounds, runner.whole.blocks, strict=True)
+        shared.append(
+            {number for number, pieces in rounds if any(piece.reading_s <= limit_s for piece in pieces)}
+        )
+    return len(set.intersection(*shared))
 
 
 def _next_round(
@@ -508,7 +529,10 @@ def _next_round(
         return []
     alike = min(protocol.rounds, comparison.FEWEST_PAIRS)
     if not protocol.settle or (done < alike and left_s >= rounds_s / 2):
-        return list(runners) if done < protocol.rounds else []
+        counted = done
+        if protocol.together and protocol.rounds <= done < MOST_TOGETHER * protocol.rounds:
+            counted = _rounds_together([one for one in runners if not one.failure])
+        return list(runners) if counted < protocol.rounds else []
     able = [one for one in runners if not one.failure and one.round_s <= left_s]
     needs_s = {one.case.name: one.settling_s() for one in able}
     waiting = sorted((one for one in able if needs_s[one.case.name]), key=lambda one: needs_s[one.case.name])
@@ -595,6 +619,7 @@ def measure(
                 "fewest_rounds": protocol.fewest_rounds,
                 "settle": protocol.settle,
                 "piece_s": protocol.piece_s,
+                "together": protocol.together,
                 "noise_limit": protocol.noise_limit,
                 "pinned": protocol.cores is not None or protocol.caller_core is not None,
                 "caller_core": protocol.caller_core,
@@ -629,6 +654,7 @@ def compare_cases(
         reason is its.
     """
     null = replace(a, name=f"{a.name} (null)")
+    protocol = replace(protocol or Protocol(), together=True)
     timings = measure([a, b, null], protocol, progress=progress, clock=clock, bracket=bracket)
     ours, theirs, again = (timings[case.name] for case in (a, b, null))
     for timing in (ours, theirs, again):

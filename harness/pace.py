@@ -113,6 +113,7 @@ class Chosen(NamedTuple):
         places: of those blocks, in order.
         fast: whether they are those at full speed; otherwise all.
         known: whether the speed was read at all.
+        readable: whether it was, and pieces are no longer than `LONGEST_PIECE_S`.
         fast_share: of the blocks, 0 to 1.
         all_s: seconds a call of every block, all of its pieces included.
     """
@@ -121,6 +122,7 @@ class Chosen(NamedTuple):
     places: npt.NDArray[np.int64]
     fast: bool
     known: bool
+    readable: bool
     fast_share: float
     all_s: npt.NDArray[np.float64]
 
@@ -148,4 +150,12 @@ def choose(blocks: Sequence[Sequence[Piece]], limit_s: float, fewest: int) -> Ch
     enough = known and bool(fast.sum() >= needed)
     places = np.flatnonzero(fast) if enough else np.arange(len(blocks))
     share = float(fast.mean()) if len(blocks) else 0.0
-    return Chosen((fast_s if enough else all_s)[places], places, enough, known, share, all_s)
+    return Chosen(
+        (fast_s if enough else all_s)[places],
+        places,
+        enough,
+        known,
+        known and longest_s <= LONGEST_PIECE_S,
+        share,
+        all_s,
+    )

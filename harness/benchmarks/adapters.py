@@ -22,7 +22,7 @@ def table(rows: Sequence[Measurement]) -> str:
     lines = [
         "# Training with this project's replay in other libraries",
         "",
-        "Gradient steps per second, median [95% interval]; the gain is a ratio of lower quartiles of the times, from "
+        "Gradient steps per second, median [95% interval]; the gain is a ratio of the faster halves' means, from "
         "pairs of the same interleaved rounds; ~: too noisy. Provenance: measured.",
         "",
         "| library, algorithm | own replay | this project's | gain | ours over itself (A/A) | verdict |",

@@ -136,5 +136,5 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
         # The comparison is of times; a gain is the inverse.
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
     provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
-    source = f"ratio of lower quartiles of {pairs} pairs"
+    source = f"ratio of the faster halves' means of {pairs} pairs"
     return Paired(Number(quantity, value, "ratio", provenance, source, low, high, labels), outcome)

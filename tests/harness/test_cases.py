@@ -113,7 +113,8 @@ def test_the_parts_of_a_round_are_timed_apart_and_leave_little_of_it(
     made.run()
     parts = made.taken()
     assert set(parts) == {"collect", "insert", "sample", "learn", "update", "runtime"}
-    assert all(seconds > 0 for seconds in parts.values())
+    assert all(piece.seconds > 0 for pieces in parts.values() for piece in pieces)
+    assert all(sum(piece.calls for piece in pieces) == pytest.approx(1) for pieces in parts.values())
     assert made.taken() == {}
     timings = measure([chosen.case], Protocol(rounds=1, block_s=1e-5, warm_up_s=0))
     assert chosen.timing(timings).median_s > 0

@@ -377,3 +377,18 @@ def test_parts_are_told_in_seconds_or_in_pieces(world):
     assert timings["a: sum"].median_s == pytest.approx(3e-4)
     assert timings["a: pieces"].median_s == pytest.approx(4e-4)
     assert len(timings["a: pieces"].samples_s) == 7
+
+
+def test_a_comparison_ends_when_its_cases_fail(world):
+    calls = []
+
+    def fail(state, arguments):
+        calls.append(1)
+        if len(calls) > 30:
+            raise MemoryError("no room")
+        world.now_s += 2e-3
+
+    found, _ = compare_cases(
+        world.case("a", 2e-3), world.case("b", call=fail), Protocol(rounds=40), clock=world.clock
+    )
+    assert found.reason.startswith("b: call: MemoryError")

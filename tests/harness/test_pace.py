@@ -134,3 +134,16 @@ def test_a_slowdown_of_3_percent_is_found():
     found = [compared(1.03, 100 + seed) for seed in range(30)]
     assert sum(one.verdict == "slower" for one in found) >= 24
     assert np.median([one.ratio.value for one in found]) == pytest.approx(1.03, rel=0.005)
+
+
+def test_a_comparison_makes_more_rounds_until_enough_were_at_full_speed():
+    core = SharedCore(fast_s=4e-3, slow_s=8e-3, seed=1)
+    a, b = core.case("a", 50e-6), core.case("b", 50e-6)
+    _, timings = compare_cases(a, b, Protocol(rounds=30), clock=core.clock, bracket=core.bracket())
+    rounds = len(timings["a"].all_samples_s)
+    assert 30 < rounds <= 150
+    assert len(paired(*timings.values())[0]) == 30
+    quiet = SharedCore(fast_s=1e9, slow_s=1e-9, seed=1)
+    a, b = quiet.case("a", 50e-6), quiet.case("b", 50e-6)
+    _, timings = compare_cases(a, b, Protocol(rounds=30), clock=quiet.clock, bracket=quiet.bracket())
+    assert len(timings["a"].all_samples_s) == 30

@@ -150,7 +150,9 @@ def test_a_peer_without_its_environment_says_what_to_do(tmp_path, monkeypatch):
 
 
 def timing(name, seconds, rounds=20):
-    return Timing(name, "ok", "", (seconds,) * rounds, seconds, seconds, seconds)
+    samples_s, numbers = (seconds,) * rounds, tuple(range(rounds))
+    every = {"rounds": numbers, "all_samples_s": samples_s, "all_rounds": numbers}
+    return Timing(name, "ok", "", samples_s, seconds, seconds, seconds, **every)
 
 
 @pytest.fixture
