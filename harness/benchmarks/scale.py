@@ -25,7 +25,7 @@ from harness.provenance import Provenance
 SUITE = "scale"
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 SHARDS = (1, 4, 16)
-CELL_S = 25.0  # of the quick tier's plan: a profile takes 10 s, a training 25 s, a comparison 45 s
+CELL_S = 25.0  # of the quick tier's plan: a profile takes 10 s, a training 20 s, a comparison 42 s
 MAPPING = "native-native-cpu"
 BROADCASTS = {"direct": False, "tree": True}
 
