@@ -195,9 +195,10 @@ def table(rows: Sequence[Measurement]) -> str:
         f"# Gradient steps in fixed point: {WORKLOAD}, B={first.batch_size}, one thread",
         "",
         "Time: median. Faster than floats: ratio of the faster halves' means with its 95% interval. Products at the "
-        "peak: the step's multiply-accumulates, of 16 bits one for each pair of digits, at what one core was measured to do of "
-        "them at most; beside it how much faster than floats' that is, which no implementation can exceed where "
-        "floats reach their peak. Share: that time over the step's. Provenance: measured.",
+        "peak: the step's multiply-accumulates, of 16 bits one for each pair of digits, at what one core was "
+        "measured to do of them at most; beside it how much faster than "
+        "floats' that is, which no implementation can "
+        "exceed where floats reach their peak. Share: that time over the step's. Provenance: measured.",
         "",
         "| side | time of a step | faster than floats | target | products at the peak | share |",
         "|---|---|---|---|---|---|",

@@ -40,9 +40,9 @@ def speedup_target(operation: str, batch_size: int) -> float:
 def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
     """Rows of what `native` reached in one cell: over the fastest peer, over the memory floor, over itself.
 
-    Each is a ratio of the faster halves' means with its 95% interval, from pairs of the same rounds. `details["verdict"]`
-    is "met" or "missed" where the whole interval is, beyond what the native tree differs from itself by (A/A), else "no
-    verdict".
+    Each is a ratio of the faster halves' means with its 95% interval, from pairs of the same rounds.
+    `details["verdict"]` is "met" or "missed" where the whole interval is, beyond what the native tree differs from
+    itself by (A/A), else "no verdict".
 
     Args:
         cell: the trees' rows of one operation, capacity and batch size.
@@ -112,9 +112,9 @@ def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
     lines = [
         "# Sum trees: time per call from Python",
         "",
-        "Microseconds a call, median over the rounds [95% interval]; ~: too noisy. Ratios are of the faster halves' means, "
-        "from pairs of the same interleaved rounds. A target is met or missed where the whole interval is, widened by what "
-        "the native tree differs from itself by. Provenance: measured.",
+        "Microseconds a call, median over the rounds [95% interval]; ~: too noisy. Ratios are of the faster halves' "
+        "means, from pairs of the same interleaved rounds. A target is met or missed where the whole interval is, "
+        "widened by what the native tree differs from itself by. Provenance: measured.",
         "",
     ]
     capacities = dict.fromkeys(m.details["capacity"] for m in measured)

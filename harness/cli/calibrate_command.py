@@ -16,14 +16,15 @@ from harness.progress import bar
 @app.command(epilog="Example: `placerl calibrate --repeats 50 --no-tables`")
 def calibrate(
     tier_name: TierOption = "quick",
-    repeats: Annotated[int, typer.Option(min=1, help="Comparisons of each primitive with itself.")] = 200,
+    repeats: Annotated[int, typer.Option(min=1, help="Comparisons of each primitive with itself.")] = 100,
     tries: Annotated[int, typer.Option(min=1, help="Comparisons with a slowdown of 3%.")] = 40,
     tables: Annotated[bool, typer.Option(help="Also count the noisy rows of the primitive tables.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Check on this machine that intervals hold, that a slowdown of 3% is found, and how many rows are too noisy.
 
-    Takes about ten minutes on two cores, three without the tables. Exit status 1 when a goal is missed.
+    Takes about eight minutes on two quiet cores, four without the tables, and longer where cores are shared:
+    comparisons then make up to five times their rounds. Exit status 1 when a goal is missed.
     """
     tier = tiers.tier(tier_name)
     with bar("calibrate") as report:
