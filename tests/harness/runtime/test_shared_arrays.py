@@ -1,5 +1,6 @@
 """Arrays in shared memory: nothing overlaps, and a second mapping sees the same elements."""
 
+import gc
 import os
 
 import numpy as np
@@ -86,3 +87,12 @@ def test_closing_closes_the_file_once_and_arrays_stay():
 
 def test_a_child_does_not_inherit_the_file_unless_it_is_handed_to_it():
     assert not os.get_inheritable(SharedArrays(FIELDS).descriptor)
+
+
+def test_arrays_that_could_not_be_made_close_nothing(monkeypatch):
+    closed = []
+    monkeypatch.setattr(os, "close", closed.append)
+    with pytest.raises(AttributeError):
+        SharedArrays({"no field": None})
+    gc.collect()
+    assert closed == []
