@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -10,7 +11,9 @@ import pytest
 import torch
 
 from harness.errors import UserError
+from harness.runtime import program
 from harness.runtime.program import compose
+from tests.majority import majority
 
 README = Path(__file__).parents[3] / "README.md"
 EXAMPLE = Path(__file__).parents[3] / "harness" / "examples" / "q_learning.py"
@@ -182,12 +185,23 @@ def test_the_readme_program_has_at_most_20_lines():
 
 
 @pytest.mark.slow
-def test_the_readme_program_learns_to_balance():
-    torch.manual_seed(0)
-    training = runpy.run_path(str(EXAMPLE))["training"]  # after its 30,000 gradient steps
-    returns = [episode.episode_return for episode in training.advance(5_000).episodes]
-    training.close()
-    assert np.mean(returns) > 60  # at random 22; two seeds had about 300 here
+def test_the_readme_program_learns_to_balance(monkeypatch):
+    """Judged by most of 13 seeds: more than 40 on average in 5,000 steps after the program's own 30,000.
+
+    Measured over 32 seeds with AVX-512: 53 to 460, half of them below 175. None is below 40, which was chosen with
+    these in sight, between them and the 22 of random actions: at most one such test in 10,000 fails (95% confidence;
+    see `tests.majority`). With the sign of the step turned, 30 seeds returned 9.7 to 10.1.
+    """
+
+    def learns(seed):
+        monkeypatch.setattr(program, "compose", partial(compose, seed=seed))
+        torch.manual_seed(seed)
+        training = runpy.run_path(str(EXAMPLE))["training"]
+        returns = [episode.episode_return for episode in training.advance(5_000).episodes]
+        training.close()
+        return np.mean(returns) > 40
+
+    assert majority(map(learns, range(13)), 13)
 
 
 FIRST = {"slope": torch.zeros(1, 2), "bias": torch.zeros(2)}

@@ -3,6 +3,7 @@
 import time
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,8 @@ from harness.runtime.compose import Fusion
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
 from harness.runtime.unit import UnitError
 from primitives.replay import FieldSpec, Storage
+from tests.majority import majority
+from tests.primitives.algorithms.rail import RailEnvironment
 
 MAPPING = Mapping.parse("torch-native-cpu")
 NATIVE = Mapping.parse("native-native-cpu")
@@ -310,6 +313,23 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training.close()
 
 
+def dqn_on_a_rail():
+    """The task of `tests.primitives.algorithms.trainings`, with prioritised replay and a single rail."""
+    if "Rail-v0" not in gymnasium.registry:
+        gymnasium.register("Rail-v0", RailEnvironment)
+    tables = workload.load("cartpole-dqn").tables()
+    tables["environment"] |= {"id": "Rail-v0", "observation_shape": (2,), "action_size": 2}
+    tables["algorithm"] |= {
+        "gamma": 0.9, "learning_rate": 2e-3, "target_interval": 20, "exploration_steps": 2_000,
+    }  # fmt: skip
+    tables["network"]["hidden"] = [32, 32]
+    tables["replay"]["capacity"] = 10_000
+    tables["training"] |= {
+        "batch_size": 64, "batch_sizes": [64], "learning_starts": 800, "update_interval": 8,
+    }  # fmt: skip
+    return workload.from_tables(tables, "test")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mapping", "arguments"),
@@ -320,15 +340,22 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
         (NATIVE, {"overlap": 8}),
     ],
 )
-def test_dqn_learns_to_balance(mapping, arguments):
-    training = Training(workload.load("cartpole-dqn"), mapping, seed=0, **arguments)
-    training.warm_up()
-    random = [episode.episode_return for episode in training.advance(500).episodes]
-    # After 12,500 steps eight runs of four seeds stood between 78 and 228: too early to tell them by these bounds.
-    learnt = [episode.episode_return for episode in training.advance(40_000).episodes[-20:]]
-    training.close()
-    assert np.mean(learnt) > 5 * np.mean(random)
-    assert np.mean(learnt) > 120  # of 500; an agent that pushes at random gets about 22
+def test_dqn_learns_to_hold_the_middle(mapping, arguments):
+    """Judged by most of nine seeds, by the last 20 of about 130 episodes, each of at most 40.
+
+    Measured over 56 seeds of each case (32 with AVX-512, 8 each with ATEN_CPU_CAPABILITY=avx2, with =default, and with
+    oneDNN and MKL held to AVX2): 35.7 to 38.3, no error. With the wrong sign 56 seeds of each native case returned 2.8
+    to 4.7. At most one such test in 10,000 errs either way (95% confidence; see `tests.majority`).
+    """
+
+    def learns(seed):
+        training = Training(dqn_on_a_rail(), mapping, seed=seed, **arguments)
+        training.warm_up()
+        returns = [episode.episode_return for episode in training.advance(600).episodes]
+        training.close()
+        return np.mean(returns[-20:]) > 25
+
+    assert majority(map(learns, range(9)))
 
 
 @pytest.mark.parametrize("mapping", [MAPPING, NATIVE])
