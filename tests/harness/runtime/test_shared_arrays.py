@@ -96,3 +96,15 @@ def test_arrays_that_could_not_be_made_close_nothing(monkeypatch):
         SharedArrays({"no field": None})
     gc.collect()
     assert closed == []
+
+
+def test_0_is_a_descriptor_as_any_other(monkeypatch):
+    """Where standard input was closed, the memory may get its number."""
+    closed = []
+    arrays = SharedArrays(FIELDS)
+    descriptor, arrays.descriptor = arrays.descriptor, 0
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closed.append)
+        arrays.close()
+    os.close(descriptor)
+    assert closed == [0]
