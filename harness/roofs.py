@@ -9,10 +9,10 @@ Rows of suite `roofs`, one for each roof of a device, in interleaved rounds:
 
 The CPU's are those of one core, as the primitive table is of one thread; OpenCL's and CUDA's of the whole device. The
 smaller footprints are served by a cache, the largest by DRAM alone: each of its two buffers is `CACHES` times the last
-level's size, as STREAM's rules ask. A virtual machine often sees the cache of the whole socket, whatever its share of
-it is: the size that the system states is the most that can help, and a footprint beyond it is beyond any share. Where
-the memory for it is not there, that row is "not run" and says so. A simulated FPGA's roofs are modelled
-(`harness.simulated_profile`).
+level's size, four as STREAM's rules ask, or fewer where memory is short. A virtual machine often sees the cache of the
+whole socket, whatever its share of it is: the size that the system states is the most that can help, and a footprint
+beyond it is beyond any share. Where the memory for it is not there, that row is "not run" and says so. A simulated
+FPGA's roofs are modelled (`harness.simulated_profile`).
 """
 
 import warnings
@@ -32,7 +32,9 @@ from harness.provenance import Provenance
 from primitives import opencl_runtime
 
 SUITE = "roofs"
-CACHES = 4
+CACHES = (4, 3, 2, 1.5)
+"""How many times the last cache each of two buffers is in DRAM: STREAM's rule, or less where memory is short. A copy of
+three times the cache in all still finds nothing there that it wrote before."""
 SMALLEST_LAST_BYTES = 2**27  # of a buffer in DRAM, also where no cache is known
 PATTERN_BYTES = 2**20 - 3
 GIGA = 10**9
@@ -121,7 +123,7 @@ def _copies(
     All buffers of a device are there at once: the sizes that would take more than `allowed_bytes` together are not run.
     """
     total_bytes = 0
-    for size in buffer_sizes(cache_bytes):
+    for size in buffer_sizes(cache_bytes, allowed_bytes):
         total_bytes += 2 * size
         refused = available_memory.refusal(total_bytes, allowed_bytes)
         why = f"copies within up to {2 * size / 2**20:,.0f} MiB: {refused}" if refused else ""
@@ -129,14 +131,20 @@ def _copies(
         yield Roof(device, "copy_bandwidth", "B/s", 2.0 * size, case(size), row, why)
 
 
-def buffer_sizes(cache_bytes: list[int]) -> list[int]:
-    """Return the bytes of a buffer of which two fill half of each cache, and of one that is `CACHES` times the last.
+def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
+    """Return the bytes of a buffer of which two fill half of each cache, and of one beyond all of them.
+
+    The last one is as many times the largest cache as memory allows, of `CACHES`; the fewest of these where none fits.
 
     Args:
         cache_bytes: sizes of the caches, rising; what is smaller than 128 KiB is left out, as a call takes longer.
+        allowed_bytes: memory that all buffers may take together, two of each size.
     """
     large = [size for size in cache_bytes if size >= 2**17]
-    return [size // 4 for size in large] + [max(SMALLEST_LAST_BYTES, CACHES * max(large, default=0))]
+    within = [size // 4 for size in large]
+    beyond = [max(SMALLEST_LAST_BYTES, int(times * max(large, default=0))) for times in CACHES]
+    fits = [size for size in beyond if 2 * (sum(within) + size) <= allowed_bytes]
+    return [*within, max(fits, default=min(beyond))]
 
 
 # The processor

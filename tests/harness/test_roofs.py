@@ -48,8 +48,18 @@ def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
 
 
 def test_buffers_fit_their_cache_and_the_last_fits_none():
-    assert roofs.buffer_sizes([48 * 2**10, 2**20, 64 * 2**20]) == [2**18, 2**24, 256 * 2**20]
-    assert roofs.buffer_sizes([]) == [2**27]
+    assert roofs.buffer_sizes([48 * 2**10, 2**20, 64 * 2**20], 2**31) == [2**18, 2**24, 256 * 2**20]
+    assert roofs.buffer_sizes([], 2**31) == [2**27]
+
+
+@pytest.mark.parametrize(
+    ("allowed_mib", "times"),
+    # Two buffers of a quarter of the cache, and two of so many times it.
+    [(240 + 960 * 4, 4), (240 + 960 * 4 - 1, 3), (240 + 960 * 2, 2), (240 + 960 * 2 - 1, 1.5), (100, 1.5)],
+)
+def test_where_memory_is_short_the_last_buffer_is_fewer_times_the_cache(allowed_mib, times):
+    sizes = roofs.buffer_sizes([480 * 2**20], allowed_mib * 2**20)
+    assert sizes == [120 * 2**20, int(times * 480) * 2**20]
 
 
 def cache(kind, level, size_bytes):
@@ -77,15 +87,15 @@ def test_where_the_memory_for_dram_is_not_there_its_row_says_so(cpu_of):
     cpu_of(480 * 2**20, 64 * 2**20)
     rows = roofs.profile(0.0, silent)
     found = {row.details["footprint_bytes"]: row for row in rows if row.quantity == "copy_bandwidth"}
-    assert list(found) == [2**17, 240 * 2**20, 3840 * 2**20]
+    assert list(found) == [2**17, 240 * 2**20, 1440 * 2**20]
     assert [row.status == "not_run" for row in found.values()] == [False, True, True]
     for row in list(found.values())[1:]:
         assert row.value is None
         assert row.reason.endswith(
             "(a quarter of what is available, and at most 2.5 GB in the whole process)"
         )
-    assert found[3840 * 2**20].reason.startswith(
-        "copies within up to 3,840 MiB: needs 4.28 GB of memory; allowed: 0.07 GB"
+    assert found[1440 * 2**20].reason.startswith(
+        "copies within up to 1,440 MiB: needs 1.76 GB of memory; allowed: 0.07 GB"
     )
 
 
