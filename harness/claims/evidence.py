@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from harness import comparison
-from harness.claims.number import Number, merge_rows
+from harness.claims.number import Number, bounded_speedup, merge_rows
 from harness.provenance import Provenance, weakest
 
 USABLE = ("ok", "too_noisy")
@@ -119,13 +119,14 @@ class Paired:
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
 
 
-def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
+def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:
     """How many times as fast ours is as theirs, judged as `harness.comparison.compare` does.
 
     Args:
         quantity: what to call it.
         ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`, or None;
             their samples, times, are paired by position.
+        at_most: how many times the resources ours had over theirs, as `harness.claims.number.ratio` takes it.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)
@@ -137,4 +138,5 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
     provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
     source = f"ratio of lower quartiles of {pairs} pairs"
-    return Paired(Number(quantity, value, "ratio", provenance, source, low, high, labels), outcome)
+    gain = Number(quantity, value, "ratio", provenance, source, low, high, labels)
+    return Paired(gain if at_most is None else bounded_speedup(gain, at_most), outcome)
