@@ -399,7 +399,7 @@ def test_a_finding_cannot_contradict_itself() -> None:
     with pytest.raises(ValueError, match="ours"):
         Finding(Outcome.REPRODUCED)
     for outcome in (Outcome.REPRODUCED, Outcome.IN_KIND):
-        with pytest.raises(ValueError, match="the paper's numbers alone"):
+        with pytest.raises(ValueError, match="found published numbers"):
             Finding(outcome, from_text("MAP.optimum_gap"))
 
 
