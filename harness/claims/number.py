@@ -83,15 +83,21 @@ def from_text(*keys: str) -> tuple[Number, ...]:
 
 
 def from_cell(table: str, row: str, column: str) -> Number:
-    """The number in a cell of a published table; raises as `published.Table.value` does."""
+    """Return the number in a cell of a published table or figure.
+
+    A value that was read off a figure has its reading error as interval. Raises as `published.Table.value` does.
+    """
     found = published.table(table)
-    cell = found.cell(row, column)
+    cell, value = found.cell(row, column), found.value(row, column)
+    error = cell.reading_error
     return Number(
         f"{row}: {column}",
-        found.value(row, column),
+        value,
         cell.unit,
         Provenance.PUBLISHED,
-        cell.place,
+        f"{cell.place}, read off the figure" if error else cell.place,
+        value - error if error else None,
+        value + error if error else None,
         digits=_PRINTED_DIGITS,
     )
 
