@@ -75,11 +75,9 @@ def unless_suspect(finding: Finding) -> Finding:
 
 
 def among_themselves(
-    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = ""
+    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = "", could_be: str = ""
 ) -> Finding:
     """Return what a paper's own numbers say of one another: they can contradict a statement, and reproduce nothing.
-
-    Use it only where no lost figure or table could explain a contradiction; elsewhere that is `no verdict`.
 
     Args:
         agree: whether they bear the statement out.
@@ -87,11 +85,29 @@ def among_themselves(
         said: how.
         needs: what a measurement of the statement would need.
         apart: said instead where they do not agree.
+        could_be: what could explain numbers that do not agree: a lost figure or table, rounding, a convention that the
+            paper does not state. There is no verdict then; empty where nothing could explain them.
     """
     if agree:
         text = f"The paper's own numbers agree. {said}".strip()
         return Finding(Outcome.CONSISTENT, ours, f"{text} A measurement would need {needs}.")
+    if could_be:
+        return Finding(Outcome.NO_VERDICT, ours, f"{apart or said} {could_be}".strip())
     return Finding(Outcome.INCONSISTENT, ours, apart or said)
+
+
+def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: str) -> Finding:
+    """Return what counting or a formula says of a statement: it can agree, and neither reproduce nor refute.
+
+    Args:
+        agrees: whether the modelled numbers bear the statement out.
+        ours: the modelled numbers.
+        said: how they compare with the paper's.
+        unknown: what the model does not know, a sentence; added where they do not agree.
+    """
+    if agrees:
+        return Finding(Outcome.CONSISTENT, ours, said)
+    return Finding(Outcome.NO_VERDICT, ours, f"{said} {unknown}".strip())
 
 
 Check = Callable[[pd.DataFrame], Finding]

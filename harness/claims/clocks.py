@@ -5,6 +5,7 @@ project placed small blocks on an ECP5, which is two generations of process behi
 are therefore far apart: a verdict that is the same at both does not depend on the assumption.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -136,9 +137,15 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
     if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
         said += " The order turns with the clock."
-    if slower.explanation != assumed.explanation:
-        said += f" At {_mhz(placed.mhz)}: {slower.explanation}"
+    if news := _sentences_of_its_own(slower.explanation, assumed.explanation):
+        said += f" At {_mhz(placed.mhz)}: {news}"
     return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
+
+
+def _sentences_of_its_own(text: str, other: str) -> str:
+    """Return the sentences of a text that are not in the other: nobody reads them twice."""
+    known = set(re.split(r"(?<=[.:]) ", other))
+    return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
 
 
 def _both(one: Outcome, other: Outcome) -> Outcome:

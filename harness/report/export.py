@@ -7,7 +7,7 @@
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps`, `machine`, `noise`, `runs` | a row of the page |
 | `baseline_versions` | a system beside others, with its versions and settings |
 | `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
-| `portability` | PRL's harmonic mean of experiences a second, of a system over mappings or over machines |
+| `portability` | PRL's harmonic mean of experiences a second, of a system over device assignments or over machines |
 | `roofs`, `roofline` | what a device does at most, and a primitive beside it |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |

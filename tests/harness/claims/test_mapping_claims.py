@@ -137,31 +137,6 @@ def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: 
     assert "CartPole, batch size 256: F-F-F over F-G-F, second best" in found.finding.explanation
 
 
-def portable(backend: str, eps: float | None) -> Measurement:
-    state: dict[str, Any] = {} if eps is not None else {"status": "not_run", "reason": "needs: a run"}
-    return Measurement(
-        suite="validation",
-        workload="cartpole-dqn",
-        primitive="training",
-        backend=backend,
-        batch_size=32,
-        quantity="portability",
-        unit="1/s",
-        provenance=Provenance.MEASURED,
-        value=eps,
-        details={"devices": "here"},
-        **state,
-    )
-
-
-def test_portability_of_a_library_that_was_not_run_is_no_0(tmp_path: Path) -> None:
-    key = "PRL-T3-device-portability"
-    found = verdict(key, tmp_path / "a", portable("placerl", 500.0), portable("sb3", None))
-    assert found.finding.outcome is Outcome.NOT_RUN
-    found = verdict(key, tmp_path / "b", portable("placerl", 500.0), portable("sb3", 0.0))
-    assert found.finding.outcome is Outcome.REPRODUCED
-
-
 def test_over_platforms_each_counts_with_its_best_mapping_that_was_there(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.sqlite") as store:
         for name, gps in (("one", 100.0), ("other", 300.0)):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.claims import Outcome
+from harness.claims.clocks import placed_clock
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from tests.harness.claims.rows import compared, measurement, trained
@@ -29,6 +30,11 @@ def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more
         (150.0, {}, Outcome.IN_KIND),
         (101.0, {}, Outcome.NO_VERDICT),
         (125.0, NOISY, Outcome.NO_VERDICT),
+        (
+            310.0,
+            {},
+            Outcome.NO_VERDICT,
+        ),  # suspect: a learner and two trainers train three times as much at most
         (90.0, {}, Outcome.NOT_REPRODUCED),
         (90.0, NOISY, Outcome.NO_VERDICT),
     ],
@@ -82,11 +88,17 @@ def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measureme
 @pytest.mark.parametrize(
     ("gps", "made", "more", "outcome"),
     [
-        (300.0, peaks(), {}, Outcome.IN_KIND),  # 9,600 experiences a second, over 7,100
+        (
+            1100.0,
+            peaks(),
+            {},
+            Outcome.IN_KIND,
+        ),  # 35,200 experiences a second, at least 7,966 at the placed clock
+        (300.0, peaks(), {}, Outcome.NO_VERDICT),  # 9,600, over 7,100 at the assumed clock alone
         (100.0, peaks(), {}, Outcome.NOT_REPRODUCED),
         (222.0, peaks(), {}, Outcome.NO_VERDICT),
-        (300.0, peaks(), NOISY, Outcome.NO_VERDICT),
-        (300.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
+        (1100.0, peaks(), NOISY, Outcome.NO_VERDICT),
+        (1100.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
     ],
 )
 def test_the_simulated_fpga_beside_the_earlier_work(
@@ -95,8 +107,10 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     rows = board(gps, **more), board(9e9, "native-native-cpu", provenance=Provenance.MEASURED), *made
     found = verdict(EARLIER, tmp_path, *rows)
     assert found.finding.outcome is outcome
-    eps, peak = found.finding.ours
+    eps, slower, peak = found.finding.ours
     assert (eps.value, eps.unit, eps.provenance) == (32 * gps, "EPS", Provenance.SIMULATED)
+    assert slower.value == pytest.approx(eps.value * placed_clock().mhz / 285)
+    assert "the clock that PPO states" in found.finding.explanation
     assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
 
 
