@@ -124,6 +124,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
                 head
                 | {"side": side, "quantity": quantity, "source": source}
                 | number_columns("value", number)
+                | {"suspect": "" if number is None else number.suspect}
             )
     return pd.DataFrame(rows)
 
