@@ -110,3 +110,9 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
     assert len(finding.ours) == 4
     assert {details["threads"] for details in frame["details"]} == {1, 2}
+    blocks = {
+        (details["calls_per_block"], details["protocol"]["lead_in_calls"]) for details in frame["details"]
+    }
+    assert blocks == {(tree_threads.BLOCK_CALLS, tree_threads.LEAD_IN_CALLS)}, (
+        "as many cold calls on either side"
+    )
