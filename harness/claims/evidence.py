@@ -11,6 +11,13 @@ from harness.claims.number import Number, bounded_speedup, merge_rows
 from harness.provenance import Provenance, weakest
 
 USABLE = ("ok", "too_noisy")
+NEAR = 0.2
+"""A factor counts as the published one within this share of it."""
+
+
+def near(value: float, published: float) -> bool:
+    """Whether a factor is the published one, within `NEAR` of it."""
+    return abs(value / published - 1) <= NEAR
 
 
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:

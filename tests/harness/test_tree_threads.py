@@ -72,6 +72,7 @@ def rows(times_us: dict[tuple[str, int], float]) -> list[Measurement]:
         (5, 6, Outcome.NOT_REPRODUCED),  # updates gain too
         (12, 10, Outcome.NOT_REPRODUCED),
         (10, 10, Outcome.NO_VERDICT),
+        (4, 10, Outcome.NO_VERDICT),  # 2 threads 2.5 times as fast: suspect
     ],
 )
 def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Path) -> None:
