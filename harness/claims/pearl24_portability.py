@@ -138,9 +138,11 @@ def same_hardware(frame: pd.DataFrame) -> Finding:
     ours = tuple(gain.ratio for gain in found)
     faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
     said = f"Faster in {faster} of {len(ours)} comparisons on a CUDA device, slower in {slower}."
-    low = 1 + from_text("PRL.same_hardware_gain_low")[0].value / 100
+    low, high = (
+        1 + n.value / 100 for n in from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
+    )
     if faster == len(ours):
-        as_published = all((n.low or n.value) >= low for n in ours)
+        as_published = all(low <= interval(n)[0] and interval(n)[1] <= high for n in ours)
         return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, ours, said)
     return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
 

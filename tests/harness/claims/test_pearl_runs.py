@@ -1,5 +1,6 @@
 """PRL 6.4 over runs: re-allocation, and the simulated FPGA beside earlier work; gains over RLlib on a GPU."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from harness.claims import Outcome
 from harness.claims.clocks import placed_clock
 from harness.measurement import Measurement
 from harness.provenance import Provenance
-from tests.harness.claims.rows import compared, measurement, trained
+from tests.harness.claims.rows import compared, measurement, profiled, trained
 from tests.harness.claims.test_verdicts import verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
@@ -147,3 +148,32 @@ def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp
     assert alone.outcome is Outcome.NOT_RUN
     assert "CUDA" in alone.needs
     assert [n.value for n in alone.ours] == [200.0]
+
+
+def primitive_times(primitive: str, noisy: bool = False) -> list[Measurement]:
+    """Of CartPole's DQN on three kinds of device at two batch sizes: the accelerators scale, and each wins once."""
+    times_s = {("cpu", 32): 2e-4, ("cpu", 2048): 2e-2, ("cuda", 32): 1e-4, ("cuda", 2048): 2e-4}
+    times_s |= {("fpga", 32): 3e-5, ("fpga", 2048): 9e-4}
+    state = NOISY if noisy else {}
+    return [
+        profiled(primitive, time_s, size, workload="cartpole-dqn", device=device, **state)
+        for (device, size), time_s in times_s.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "primitives"), [("PRL-F6", ("sum_tree.sample", "sum_tree.update")), ("PRL-F7", ("learner.step",))]
+)
+def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path: Path) -> None:
+    def found(folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False) -> Outcome:
+        rows = [row for primitive in primitives for row in primitive_times(primitive, noisy)]
+        names = {"cpu": "cuda", "cuda": "cpu"} if swap else {}
+        chosen = [
+            replace(row, device=names.get(row.device, row.device)) for row in rows if row.device in kinds
+        ]
+        return verdict(key, tmp_path / folder, *chosen).finding.outcome
+
+    assert found("holds") is Outcome.IN_KIND
+    assert found("noisy", noisy=True) is Outcome.NO_VERDICT
+    assert found("swapped", swap=True) is Outcome.NOT_REPRODUCED
+    assert found("cpu", kinds="cpu fpga") is Outcome.NOT_RUN

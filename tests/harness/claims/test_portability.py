@@ -193,14 +193,30 @@ def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     assert page.count('data-label="Batch size"') == 4
 
 
-def test_gains_on_the_same_gpu(tmp_path: Path) -> None:
-    on_gpu = compared(
-        1.3, "faster", details={"baseline": "sb3", "verdict": "faster", "mapping": "torch:cuda-native-cpu"}
-    )
-    assert verdict("PRL-T3-same-hardware", tmp_path, on_gpu).finding.outcome is Outcome.REPRODUCED
-    assert (
-        verdict("PRL-T3-same-hardware", tmp_path, compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
-    )
+@pytest.mark.parametrize(
+    ("gain", "word", "outcome"),
+    [
+        (1.3, "faster", Outcome.REPRODUCED),  # 21% to 55% are published
+        (1.21, "faster", Outcome.IN_KIND),  # its interval reaches below
+        (300.0, "faster", Outcome.IN_KIND),
+        (0.8, "slower", Outcome.NOT_REPRODUCED),
+        (1.3, "no verdict", Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_path: Path) -> None:
+    key = "PRL-T3-same-hardware"
+    details = {"baseline": "sb3", "verdict": word, "mapping": "torch:cuda-native-cpu"}
+    on_gpu = compared(gain, word, details=details)
+    assert verdict(key, tmp_path, on_gpu).finding.outcome is outcome
+    assert verdict(key, tmp_path / "cpu", compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
+
+
+def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
+    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+    second = [replace(row, **noisy) for row in rates(400, 100)]
+    frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
+    (found,) = claims.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.NO_VERDICT
 
 
 def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: Path) -> None:

@@ -170,6 +170,17 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
     assert all(number.rows for number in found.ours)
 
 
+def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.1, 0.5, s) for item, s in ((SMALL, 3.0), (LARGE, 2.0))]
+    key = "PPO-T2-CPU"
+    assert finding(key, tmp_path / "parts", *made).outcome is Outcome.NOT_REPRODUCED
+    made[1][0] = replace(made[1][0], samples=tuple(1.4 * sample for sample in made[1][0].samples))
+    found = finding(key, tmp_path / "far", *made)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "Suspect" in found.explanation
+    assert finding(key, tmp_path / "none").outcome is Outcome.NOT_RUN
+
+
 @pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
 def test_bounds_that_only_the_slower_clock_refutes_give_no_verdict(key: str, tmp_path: Path) -> None:
     made = [rows("Hopper", item, 0.1, 4.0, s) for item, s in ((SMALL, 9.0), (LARGE, 5.0))]

@@ -66,6 +66,7 @@ def cycles(rows: list[Measurement], change: Callable[[Measurement, Any], Any]) -
     [
         ((23.5, 21.2, 11.2), Outcome.IN_KIND),  # the published ones at PPO's clock, more at the placed one
         ((9.0, 5.0, 1.0), Outcome.IN_KIND),  # the order is enough, at either clock
+        ((30.0, 30.0, 30.0), Outcome.NO_VERDICT),  # no order, and none too small
         ((1.0, 5.0, 9.0), Outcome.NOT_REPRODUCED),
         ((9.0, 5.0, -1.0), Outcome.NOT_REPRODUCED),
     ],
@@ -124,6 +125,19 @@ def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path
     found = verdict("PPO-F15", tmp_path, rows).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert "with 2 times the resources" in found.explanation
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp_path: Path) -> None:
+    def change(row: Measurement, found: Any) -> Any:
+        if row.details["side"] == 32:
+            return found
+        return dict.fromkeys(found, found["NS"])  # no dataflow gains on the array of 38 x 38
+
+    rows = cycles(EXPERIMENTS["PPO-F13"][1](lambda *_: None), change)
+    found = verdict("PPO-F13", tmp_path, rows).finding
+    assert found.outcome is Outcome.NOT_REPRODUCED
+    assert "mean gain at 38 x 38 0.0%" in found.explanation
 
 
 @pytest.mark.usefixtures("closed_forms")
