@@ -99,6 +99,8 @@ def test_each_workload_has_its_own_crossover(tmp_path: Path) -> None:
     ]
     assert verdict("MAP-F11-Pong", tmp_path, *rows).finding.outcome is Outcome.IN_KIND
     assert verdict("MAP-F11", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
+    fast = [replace(row, value=1e-6, low=1e-6, high=1e-6) if row.device == "cpu" else row for row in rows]
+    assert verdict("MAP-F11-Pong", tmp_path / "cpu", *fast).finding.outcome is Outcome.NOT_REPRODUCED
 
 
 @pytest.mark.parametrize(("cpu_s", "outcome"), [(4e-6, Outcome.IN_KIND), (1e-9, Outcome.NOT_REPRODUCED)])

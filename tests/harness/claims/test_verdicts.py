@@ -184,6 +184,7 @@ def test_k_ary_tree_against_binary(
         ((64, 16, 16), 1.0001, 1.0, Outcome.NO_VERDICT),
         ((16, 64, 256), 2.0, 1.0, Outcome.NOT_REPRODUCED),
         ((16, 16, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),
+        ((64, 128, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),  # falls in the end, having risen
     ],
 )
 def test_best_fanout(
