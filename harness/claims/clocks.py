@@ -5,6 +5,7 @@ project placed small blocks on an ECP5, which is two generations of process behi
 are therefore far apart: a verdict that is the same at both does not depend on the assumption.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ from harness.claims.number import Number, format_value
 from primitives.fpga import placement
 
 CLOCK = "clock_mhz"
+ROUNDING = 1e-9
+"""Numbers that differ by no more than this share are the same at both clocks."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +131,15 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     ours: list[Number] = []
     for number in assumed.ours:
         other = at_placed.pop(number.quantity, None)
-        if other is None or other.value == number.value:
+        if other is None or math.isclose(other.value, number.value, rel_tol=ROUNDING):
             ours.append(number)
         else:
             ours.append(_at(number, assumed_words))
             ours.append(_at(other, _mhz(placed.mhz)))
     ours += [_at(number, _mhz(placed.mhz)) for number in at_placed.values()]
+    if len(ours) == len(assumed.ours) and outcome is assumed.outcome:
+        said = f"Ratios of cycles: the same at the assumed {assumed_words} and at {placed.words}."
+        return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
     if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
         said += " The order turns with the clock."
