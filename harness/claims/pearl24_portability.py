@@ -112,11 +112,14 @@ def composition(frame: pd.DataFrame) -> Finding:
         f"size {small:g}, the learner in {decides['large'].count(True)} of {len(decides['large'])} from {large:g} on, "
         "each device with the fastest of its backends."
     )
-    if any(n.provenance is Provenance.SIMULATED for n in ours):
+    if any(n.provenance is not Provenance.MEASURED for n in ours):
         said += f" The FPGA is simulated at {CLOCKS_HZ['u200'] / 1e6:g} MHz; at another clock it has to be run again."
     if noisy(frame.loc[list(merge_rows(ours))]):
         return Finding(Outcome.NO_VERDICT, tuple(ours), f"{said} Some rows are too noisy.")
     judged = [each for found in decides.values() for each in found]
+    if all(n.provenance is Provenance.MODELLED for n in ours):
+        unknown = "The formula does not know what else the accelerator's units wait for."
+        return by_a_model(all(judged), tuple(ours), said, unknown=unknown)
     if False in judged:
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
     return Finding(Outcome.NO_VERDICT if None in judged else Outcome.IN_KIND, tuple(ours), said)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims.base import Finding, Outcome
+from harness.claims.base import Finding, Outcome, by_a_model
 from harness.claims.clocks import merged, placed_clock
 from harness.claims.evidence import detail, mapping_of, noisy, number, records, select
 from harness.claims.number import Number, from_text, merge_rows, ratio
@@ -133,8 +133,16 @@ def earlier_work(frame: pd.DataFrame) -> Finding:
     least = _scaled(reached, placed.mhz / assumed_mhz)
     # The least that could be reached shows a rate that is high enough, and refutes none.
     sure = outcome is not Outcome.IN_KIND or least.above(other_eps.value)
-    slower = Finding(outcome if sure else Outcome.NO_VERDICT, (least, here), said)
-    return merged(Finding(outcome, (reached, here), said), slower, f"{assumed_mhz:g} MHz", placed)
+    slower = _shown(outcome if sure else Outcome.NO_VERDICT, (least, here), said)
+    return merged(_shown(outcome, (reached, here), said), slower, f"{assumed_mhz:g} MHz", placed)
+
+
+def _shown(outcome: Outcome, ours: tuple[Number, ...], said: str) -> Finding:
+    """The finding; of a rate that a formula gives, what a formula can say."""
+    if ours[0].provenance in (Provenance.MEASURED, Provenance.SIMULATED):
+        return Finding(outcome, ours, said)
+    unknown = "The formula does not know what else the accelerator's units wait for."
+    return by_a_model(outcome is Outcome.IN_KIND, ours, said, unknown=unknown)
 
 
 def _scaled(number: Number, factor: float) -> Number:

@@ -115,6 +115,12 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
 
 
+@pytest.mark.parametrize(("gps", "outcome"), [(1100.0, Outcome.CONSISTENT), (100.0, Outcome.NO_VERDICT)])
+def test_a_rate_that_a_formula_gives_reproduces_nothing(gps: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = board(gps, provenance=Provenance.MODELLED), *peaks()
+    assert verdict(EARLIER, tmp_path, *rows).finding.outcome is outcome
+
+
 def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path) -> None:
     found = verdict(EARLIER, tmp_path, *peaks()).finding
     assert found.outcome is Outcome.NOT_RUN

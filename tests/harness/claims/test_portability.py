@@ -56,6 +56,17 @@ def test_what_decides_at_small_and_at_large_batches(
     assert verdict("PRL-F8", tmp_path / "noisy", *rows).finding.outcome is Outcome.NO_VERDICT
 
 
+@pytest.mark.parametrize(
+    ("large", "outcome"), [((3.0, 1.2), Outcome.CONSISTENT), ((1.2, 3.0), Outcome.NO_VERDICT)]
+)
+def test_devices_whose_rates_a_formula_gives_reproduce_nothing(
+    large: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*grid(32, 1.2, 3.0), *grid(2048, *large)]
+    modelled = [replace(row, provenance=Provenance.MODELLED) for row in rows]
+    assert verdict("PRL-F8", tmp_path, *modelled).finding.outcome is outcome
+
+
 def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:
     backends = [
         mapped(f"{a}-{b}-cpu", gps, size)
