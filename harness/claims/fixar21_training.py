@@ -189,9 +189,8 @@ def sweep(frame: pd.DataFrame) -> Finding:
         of_sweep = detail(row, "experiment") == training.SWEEP
         if detail(row, "steps") == task.steps and (of_sweep or row.backend in (FIXED_32, FIXED_16)):
             tried[row.backend][int(detail(row, "seed"))] = row
-    base, from_the_start = tried.get(FIXED_32, {}), tried.get(FIXED_16, {})
     delays = [name for name in tried if name.startswith(DYNAMIC)]
-    seeds = set(base).intersection(from_the_start, *(tried[name] for name in delays))
+    seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
     if not delays or not seeds:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
     runs = {
@@ -205,12 +204,14 @@ def sweep(frame: pd.DataFrame) -> Finding:
     gain = finals[FIXED_32] - start
     count = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     words = f"{task.workload}, {task.steps:,} steps, {count}."
-    nothing_lost = "16 bits from the start do not fail here, so that the delay has nothing to make up for."
     if gain > 0:
         gained = {name: (final - start) / gain for name, final in finals.items()}
         others = {name.removeprefix(f"{FIXED_32}, "): gained[name] for name in gained if name != FIXED_32}
         words += f" Of what {FIXED_32} gains, {_listed(others)}."
-        words += f" {nothing_lost}" if gained[FIXED_16] >= FAILS else ""
+        if gained.get(FIXED_16, 0) >= FAILS:
+            words += " 16 bits from the start do not fail here, so that the delay has nothing to make up for."
+    if FIXED_16 not in finals:
+        words += " 16 bits from the start were not trained beside them."
     if len(seeds) < FEWEST_SAMPLES:
         said = f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds."
         return Finding(Outcome.NO_VERDICT, tuple(ours), said)
@@ -219,11 +220,8 @@ def sweep(frame: pd.DataFrame) -> Finding:
         said = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
         return Finding(Outcome.NO_VERDICT, tuple(ours), said)
     ours += share.values()
-    if not share[FIXED_16].below(FAILS):
-        said = (
-            f"{words} 16 bits from the start do not fail here, so that the delay has nothing to make up for."
-        )
-        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+    if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), words)
     if any(share[name].below(FAILS) for name in delays):
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
     trains = all(share[name].above(TRAINS) for name in delays)

@@ -1,17 +1,17 @@
 """Checks of FIX's statements about sizes: of environments, networks and the memory that holds them.
 
 Sizes are counted, of networks by formula and of environments as Gymnasium states them: nothing runs, so that a size
-that agrees is consistent and reproduces nothing. Where a memory or a network has another size, the paper may have
-counted otherwise, and there is no verdict. An environment has one number of states and actions, whatever a figure
-showed.
+that agrees is consistent and reproduces nothing. Where one does not agree, the paper may have counted otherwise, or
+used another version of an environment, and there is no verdict.
 """
 
 import pandas as pd
 
-from harness.claims.base import Finding, Outcome
+from harness.claims.base import Finding, Outcome, by_a_model
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
 
+_VERSION = "not name the version of its environments, nor whether it changed them."
 ARRAY_SIDE = 16  # FIX III
 """Activations come in vectors of so many."""
 
@@ -47,10 +47,10 @@ def hopper_actions(_: pd.DataFrame) -> Finding:
     if size.value == from_text("FIX.hopper_action")[0].value:
         return Finding(Outcome.CONSISTENT, (size,))
     said = (
-        "The environment that the paper names has another number of actions; the printed one is HalfCheetah's. No "
-        "figure shows it, and nothing else in the text follows from it."
+        "Gymnasium's environment of that name has another number of actions; the printed one is HalfCheetah's. The "
+        f"paper does {_VERSION} Nothing else in it follows from this number."
     )
-    return Finding(Outcome.INCONSISTENT, (size,), said)
+    return Finding(Outcome.NO_VERDICT, (size,), said)
 
 
 def environment_sizes(_: pd.DataFrame) -> Finding:
@@ -64,12 +64,8 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
     )
     ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
     agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
-    said = (
-        "As the environments state them."
-        if agree
-        else "An environment that the paper names has another size."
-    )
-    return Finding(Outcome.CONSISTENT if agree else Outcome.INCONSISTENT, ours, said)
+    unknown = f"The paper does {_VERSION}"
+    return by_a_model(agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown)
 
 
 def network_size(_: pd.DataFrame) -> Finding:
