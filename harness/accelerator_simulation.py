@@ -1,7 +1,9 @@
 """PPO's accelerator simulated, as rows of suite "claim": what its Fig. 12 to 15 compare.
 
 Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm_timer`, `unit_pair`),
-which the tests hold against the whole units with their data. Beside each row stand PPO's own formulas, modelled.
+which the tests hold against the whole units with their data. The timers hold the compute unit's own controller and
+plain layout, which decide in every cycle what enters: no formula hands them a result. Beside each row stand PPO's own
+formulas, modelled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,9 +1,10 @@
 """The conditions of a measurement: where it was pinned, how many threads, what else ran, which versions."""
 
+import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any
@@ -97,6 +98,40 @@ def torch_threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _open_blas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
+    """Reads and sets the threads of the OpenBLAS that NumPy loaded; None where it has another library."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split()[-1] for line in maps if "openblas" in line}
+    for library in map(ctypes.CDLL, sorted(paths)):
+        for name in (
+            "scipy_openblas_{}_num_threads64_",
+            "openblas_{}_num_threads64_",
+            "openblas_{}_num_threads",
+        ):
+            with suppress(AttributeError):
+                return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
+
+
+def blas_threads() -> int | None:
+    """Return how many threads NumPy's matrix products may use; None where its library cannot be asked."""
+    found = _open_blas()
+    return found[0]() if found else None
+
+
+def set_blas_threads(threads: int) -> None:
+    """Let NumPy's matrix products use so many threads from now on, where its library is OpenBLAS.
+
+    It starts a thread for every core. Where the process may use one core alone they wait for one another's time slice,
+    and a product of microseconds takes milliseconds.
+
+    Args:
+        threads: 1 or more.
+    """
+    if found := _open_blas():
+        found[1](threads)
+
+
 def versions() -> dict[str, str]:
     """Versions of Python and of those packages that measurements depend on, where they are installed."""
     found = {"python": sys.version.split()[0]}
@@ -110,13 +145,15 @@ def conditions() -> dict[str, Any]:
     """What may bear on a measurement made now, as JSON.
 
     Returns:
-        `cores` this process may use, `torch_threads` (None while PyTorch is not loaded), `thread_variables` of
-        the environment, `load_average` over 1, 5 and 15 minutes, `time` (UTC) and `versions`.
+        `cores` this process may use, `torch_threads` (None while PyTorch is not loaded), `blas_threads` (None where
+        NumPy's library cannot be asked), `thread_variables` of the environment, `load_average` over 1, 5 and 15
+        minutes, `time` (UTC) and `versions`.
     """
     torch = sys.modules.get("torch")
     return {
         "cores": sorted(os.sched_getaffinity(0)),
         "torch_threads": torch.get_num_threads() if torch else None,
+        "blas_threads": blas_threads(),
         "thread_variables": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
         "load_average": list(os.getloadavg()),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -16,11 +16,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from harness import comparison, workload
 from harness.cases.shared_parts import fill
 from harness.cases.storage import fitted
-from harness.conditions import conditions, pinned
+from harness.conditions import conditions, pinned, set_blas_threads
 from harness.mapping import Mapping
 from harness.mapping.actors_learners import allocate
 from harness.measurement import Measurement
@@ -85,6 +86,9 @@ def measure(
     usable = len(os.sched_getaffinity(0))
     cores = [count for count in CORES if count <= usable]
     rows: list[Measurement] = []
+    # Cores are processes here: a second thread of a library would take the core of another, or half of its own.
+    torch.set_num_threads(1)
+    set_blas_threads(1)
     with ExitStack() as stack:
         curves = [_collection(item, count, stack) for count in cores]
         curves += [_consumption(item, count, stack) for count in cores]

@@ -117,7 +117,7 @@ def simulated_array_cell() -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated_array.measure(report)
 
-    return Cell(f"claim/{simulated_array.EXPERIMENT}", 2, measure, provenance=Provenance.SIMULATED)
+    return Cell(f"claim/{simulated_array.EXPERIMENT}", 2, measure, provenance=Provenance.MODELLED)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:

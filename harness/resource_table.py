@@ -48,6 +48,7 @@ class Counterpart:
         columns: the published column of each resource; "sram_mb" is all memory.
         shares: the blocks that make it up.
         differs: what else the paper's has, or has not.
+        unknown: what the paper leaves out that decides the resources; no verdict rests on such a row.
     """
 
     claim: str
@@ -56,6 +57,7 @@ class Counterpart:
     columns: dict[str, str]
     shares: tuple[Share, ...]
     differs: str
+    unknown: str = ""
 
     @property
     def name(self) -> str:
@@ -130,9 +132,9 @@ COUNTERPARTS = (
         "fix_table_1",
         "PEs",
         {"luts": "LUT", "flip_flops": "FF", "dsps": "DSP"},
-        (Share("adaptive-array cores=2 side=16"),),
-        "two cores of 16 x 16 elements of the same datapath, with both weights of every element, the adders of the "
-        "columns and the accumulators",
+        (Share("processing-element width=32 configurable=true", 512),),
+        "the elements of two cores of 16 x 16 alone, with the same datapath; their row has 247 DSPs more than four for "
+        "every element, and FIX does not say whether it holds the adders of the columns and the accumulators",
     ),
     Counterpart(
         "FIX-T1-adam",
@@ -140,8 +142,8 @@ COUNTERPARTS = (
         "Adam optimizer",
         {"luts": "LUT", "flip_flops": "FF", "dsps": "DSP"},
         (Share("adam-unit"),),
-        "one weight a cycle in float32, seven products of two DSPs each; FIX names neither its numbers nor how many "
-        "weights a cycle it updates",
+        "one weight a cycle in float32, seven products of two DSPs each",
+        unknown="FIX names neither the format of its optimiser's numbers nor how many weights a cycle it updates",
     ),
 )
 

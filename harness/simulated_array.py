@@ -1,8 +1,12 @@
-"""FIX's accelerator over batch size: samples a second of a DDPG update, cycles counted by simulation (FIX Fig. 10).
+"""FIX's accelerator over batch size: samples a second of a DDPG update, from a formula for its cycles (FIX Fig. 10).
 
 The products of an update run one after the other on the adaptive array: two cores of 16 x 16 elements. Adam follows,
 on the 16 weights that the memory gives a cycle (FIX does not say how many its optimiser takes). Activations work on
 what leaves the array. The clock is the paper's, and an assumption: this design was never placed on the device.
+
+The rows are modelled. `AdaptiveTimer` and `StreamSequencer` are hardware and are simulated, but they only count passes,
+words and latencies that Python's formulas give them (`layer_passes`, `layer_words`, `adam_latency`). The array itself,
+with its data, is simulated by the tests alone, at 2 and 3 elements a side, where its cycles are those of the formula.
 """
 
 from dataclasses import replace
@@ -48,7 +52,7 @@ def _row(batch_size: int, bits: int) -> Measurement:
         batch_size=batch_size,
         quantity=QUANTITY,
         unit="IPS",
-        provenance=Provenance.SIMULATED,
+        provenance=Provenance.MODELLED,
         status="not_run",
         reason="not counted yet",
         details={

@@ -5,8 +5,9 @@ chooses a device that is not there unless it is asked to. A row's details have t
 them (`formula_cycles`, modelled), the difference by reason, and the clock, which is assumed: the papers' designs ran at
 it, this one was never placed on the device.
 
-The learner stands there twice: `learner.step` runs on one systolic core (PPO), which executes any step graph;
-`learner.pipeline_step` is MAP's own design, for the algorithms that MAP has it for.
+The learner stands there twice: `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
+`modelled`, since its stream and reduction units count the words that a formula hands them. `learner.pipeline_step` is
+MAP's own design, for the algorithms that MAP has it for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from primitives import learner, sum_tree
 from primitives.fpga import cache, devices
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.learner import fpga_backend, fpga_pipeline
-from primitives.learner.fpga_backend import DEFAULT_SIDE, LANES, FpgaExecutable
+from primitives.learner.fpga_backend import DEFAULT_SIDE, LANES, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
 
@@ -274,7 +275,9 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
         for unit in ("core", "stream", "reduction", "layout")
     }
     work, cycles = step_work(workload, batch_size), sum(units.values())
-    return _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})
+    row = _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})
+    by_formula = any(units.get(unit) for unit in MODELLED_UNITS)
+    return replace(row, provenance=Provenance.MODELLED) if by_formula else row
 
 
 def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measurement:

@@ -9,7 +9,7 @@ A cell is one workload at one batch size. Its rows, all of suite `validation`:
 | `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` in the details |
 | `regret` | a strategy | 1 - throughput(chosen) / throughput(best), with its verdict |
 | `runtime_overhead` | placerl | time beyond that of the slowest unit alone, actors beside the rest |
-| `portability` | placerl or a baseline | PRL's, over the mappings |
+| `portability` | placerl or a baseline | PRL's, over device assignments |
 
 Errors are signed: predicted / achieved - 1 of a throughput, and of a term's time likewise. The FPGA is simulated: the
 mappings that it is part of run in virtual time, their rows are `simulated`, and a strategy chooses once without and

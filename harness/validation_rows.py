@@ -15,6 +15,7 @@ import numpy as np
 from harness import comparison
 from harness.cases.training import Run, case_name
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
+from harness.mapping.assignments import Assignment, baseline_supports
 from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import Timing
 from harness.measurement import Measurement
@@ -23,8 +24,9 @@ from harness.runtime.compose import Fusion
 from harness.starting import RLLIB, trains
 
 SUITE = "validation"
-BASELINE_LEARNERS = dict.fromkeys(("sb3", *RLLIB), ("torch",))
-"""By baseline: the learners of this machine's mappings that it has; all keep their replay in Python on the CPU."""
+BASELINES = ("sb3", *RLLIB)
+OVER_DEVICES = "device assignments"
+"""What a portability is over: a choice is a device for the learner and one for the replay management."""
 
 HERE, WITH_SIMULATED = "here", "here and simulated"
 """Among which devices a strategy chose."""
@@ -101,6 +103,7 @@ def achieved(
             "loop": str(loop),
             "gradient_steps_per_call": steps,
             "fusion": str(run.training.fusion) if run else "",
+            "assignment": str(Assignment.of(mapping)),
             "terms_s": terms_s,
         },
         **fields,
@@ -263,35 +266,39 @@ def portabilities(
     algorithm: str,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
-    """PRL's portability over the mappings, in experiences a second: this project's and the baselines'.
+    """PRL's portability over device assignments, in experiences a second: this project's and the baselines'.
+
+    A system counts under an assignment with the best of its mappings there; backends of one device are no choices.
 
     Args:
         fields: of the rows: workload, batch_size.
         ran: of one loop.
-        baselines: gradient steps a second of those that were run on this workload and batch size. A baseline lacks
-            some of the mappings, so that its portability is 0 whatever it reaches on the others; one that was not run
-            has none.
+        baselines: gradient steps a second of those that were run on this workload and batch size. One that lacks an
+            assignment has a portability of 0, whatever it reaches on the others; one that was not run has none.
         algorithm: which the workload trains; baselines that do not have it are left out.
-        unsupported: mappings of this machine that this project cannot run: lacking as a baseline's are.
+        unsupported: mappings of this machine that this project cannot run: an assignment that has no others is lacking.
     """
     rows, batch_size = [], fields["batch_size"]
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
         if devices == WITH_SIMULATED and all(one.measured for one in ran):
             continue
-        reached = {str(one.mapping): one.row.value for one in mine} | {str(one): None for one in unsupported}
-        if not reached:
+        best = _best_of_each(mine, unsupported)
+        if not best:
             continue
-        mappings = list(reached)
-        details = {"mappings": mappings, "over": "mappings", "devices": devices}
-        eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached.values()]
-        mine_lacks = [mapping for mapping, gps in reached.items() if gps is None]
+        details = {
+            "mappings": [str(one.mapping) for one in best.values() if one],
+            "choices": [str(choice) for choice in best],
+            "over": OVER_DEVICES,
+            "devices": devices,
+        }
+        reached = [None if one is None else one.row.value for one in best.values()]
+        eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached]
+        lacks = {"lacking": [str(choice) for choice, gps in zip(best, reached, strict=True) if gps is None]}
         provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
-        lacks = details | {"lacking": mine_lacks}
-        rows.append(_portability(fields, "placerl", lacks, provenance, value=portability(eps)))
-        for baseline, learners in BASELINE_LEARNERS.items():
+        rows.append(_portability(fields, "placerl", details | lacks, provenance, value=portability(eps)))
+        for baseline in BASELINES:
             if not trains(baseline, algorithm):
                 continue
-            lacking = [mapping for mapping in mappings if not mapping.startswith(learners)]
             theirs = baselines.get(baseline)
             if theirs is None:
                 asked = f"{fields['workload']} --baselines {baseline} --batch-size {batch_size}"
@@ -299,12 +306,25 @@ def portabilities(
                 rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
                 continue
             has = experiences_per_s(theirs, batch_size)
-            values = [None if mapping in lacking else has for mapping in mappings]
-            made = portability(values)
+            values = [has if baseline_supports(choice) else None for choice in best]
+            lacks = {"lacking": [str(choice) for choice in best if not baseline_supports(choice)]}
             rows.append(
-                _portability(fields, baseline, details | {"lacking": lacking}, provenance, value=made)
+                _portability(fields, baseline, details | lacks, provenance, value=portability(values))
             )
     return rows
+
+
+def _best_of_each(
+    ran: Sequence[Achieved], unsupported: Sequence[Mapping]
+) -> dict[Assignment, Achieved | None]:
+    """The fastest of what ran under each assignment; None where nothing of it ran."""
+    best: dict[Assignment, Achieved | None] = {}
+    for one in ran:
+        choice = Assignment.of(one.mapping)
+        known = best.setdefault(choice, None)
+        if one.row.value is not None and (known is None or one.row.value > (known.row.value or 0)):
+            best[choice] = one
+    return best | {choice: None for choice in map(Assignment.of, unsupported) if choice not in best}
 
 
 def _portability(

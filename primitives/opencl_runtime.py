@@ -103,3 +103,21 @@ def choose(device: str | int) -> Any:
                 return candidate
     names = ", ".join(f"{position}: {candidate.name}" for position, candidate in enumerate(found))
     raise ValueError(f"device: found {device!r}; allowed: {names}")
+
+
+def choose_for_learner(device: str | int = "cpu") -> Any:
+    """The device of a position or a part of a name; the first CPU for "cpu", whatever its name.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if device == "cpu":
+        for candidate in devices():
+            if is_cpu(candidate):
+                return candidate
+    return choose(device)
+
+
+def is_cpu(device: Any) -> bool:
+    """Whether an OpenCL device is a CPU: this machine's own."""
+    return bool(device.type & load().device_type.CPU)

@@ -6,7 +6,7 @@ missing.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -18,14 +18,19 @@ from harness.provenance import Provenance, weakest
 
 
 class Outcome(StrEnum):
-    """What became of a claim."""
+    """What became of a claim; `docs/verdicts.md` says what each outcome requires."""
 
     REPRODUCED = "reproduced"
-    IN_KIND = "reproduced in kind"  # the ordering or crossover holds, the factor differs
+    IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
+    CONSISTENT = "consistent"  # follows from the paper's own numbers, from counting or from a formula
     NOT_REPRODUCED = "not reproduced"
     INCONSISTENT = "inconsistent in the paper"
     NOT_RUN = "not run"
-    NO_VERDICT = "no verdict"  # the noise exceeds the difference
+    NO_VERDICT = "no verdict"  # the noise exceeds the difference, or a lost figure could explain it
+
+
+SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
+"""Outcomes that need a number which this project measured or simulated, and which could have come out otherwise."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +54,60 @@ class Finding:
             raise ValueError(f"needs: found {self.needs!r}; allowed: set exactly for {Outcome.NOT_RUN}")
         if self.outcome not in (Outcome.NOT_RUN, Outcome.NO_VERDICT) and not self.ours:
             raise ValueError(f"ours: found none; allowed for {self.outcome}: at least one number")
-        published = all(number.provenance is Provenance.PUBLISHED for number in self.ours)
-        if self.outcome in (Outcome.REPRODUCED, Outcome.IN_KIND) and published:
+        shown = any(n.provenance in (Provenance.MEASURED, Provenance.SIMULATED) for n in self.ours)
+        if self.outcome in SHOWN_HERE and not shown:
+            found = ", ".join(sorted({str(number.provenance) for number in self.ours}))
             raise ValueError(
-                f"ours: found the paper's numbers alone; allowed for {self.outcome}: one of ours"
+                f"ours: found {found} numbers; allowed for {self.outcome}: at least one measured or simulated"
             )
 
 
+def unless_suspect(finding: Finding) -> Finding:
+    """Return the finding, or no verdict when it rests on a number that cannot be (`Number.suspect`)."""
+    reasons = [f"{n.quantity}: {n.suspect}" for n in finding.ours if n.suspect]
+    if not reasons or finding.outcome is Outcome.NOT_RUN:
+        return finding
+    return replace(
+        finding,
+        outcome=Outcome.NO_VERDICT,
+        explanation=f"{finding.explanation} Suspect: {'; '.join(reasons)}.".strip(),
+    )
+
+
 def among_themselves(
-    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = ""
+    agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = "", could_be: str = ""
 ) -> Finding:
-    """What a paper's own numbers say of one another: they can contradict a statement, and reproduce nothing.
+    """Return what a paper's own numbers say of one another: they can contradict a statement, and reproduce nothing.
 
     Args:
         agree: whether they bear the statement out.
         ours: what follows from them.
         said: how.
-        needs: what a run would need.
+        needs: what a measurement of the statement would need.
         apart: said instead where they do not agree.
+        could_be: what could explain numbers that do not agree: a lost figure or table, rounding, a convention that the
+            paper does not state. There is no verdict then; empty where nothing could explain them.
     """
     if agree:
-        return Finding(Outcome.NOT_RUN, ours, f"The paper's own numbers agree. {said}".strip(), needs=needs)
+        text = f"The paper's own numbers agree. {said}".strip()
+        return Finding(Outcome.CONSISTENT, ours, f"{text} A measurement would need {needs}.")
+    if could_be:
+        return Finding(Outcome.NO_VERDICT, ours, f"{apart or said} {could_be}".strip())
     return Finding(Outcome.INCONSISTENT, ours, apart or said)
+
+
+def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: str) -> Finding:
+    """Return what counting or a formula says of a statement: it can agree, and neither reproduce nor refute.
+
+    Args:
+        agrees: whether the modelled numbers bear the statement out.
+        ours: the modelled numbers.
+        said: how they compare with the paper's.
+        unknown: what the model does not know, a sentence; added where they do not agree.
+    """
+    if agrees:
+        return Finding(Outcome.CONSISTENT, ours, said)
+    return Finding(Outcome.NO_VERDICT, ours, f"{said} {unknown}".strip())
 
 
 Check = Callable[[pd.DataFrame], Finding]
@@ -115,7 +152,7 @@ class Claim:
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
         """The verdict from the rows of a run (the columns of `Store.frame()`)."""
         check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
-        return Verdict(self, check(frame))
+        return Verdict(self, unless_suspect(check(frame)))
 
 
 @dataclass(frozen=True)

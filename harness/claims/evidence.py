@@ -7,10 +7,17 @@ from typing import Any
 import pandas as pd
 
 from harness import comparison
-from harness.claims.number import Number, merge_rows
+from harness.claims.number import Number, bounded_speedup, merge_rows
 from harness.provenance import Provenance, weakest
 
 USABLE = ("ok", "too_noisy")
+NEAR = 0.2
+"""A factor counts as the published one within this share of it."""
+
+
+def near(value: float, published: float) -> bool:
+    """Whether a factor is the published one, within `NEAR` of it."""
+    return abs(value / published - 1) <= NEAR
 
 
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
@@ -119,13 +126,14 @@ class Paired:
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
 
 
-def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
+def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:
     """How many times as fast ours is as theirs, judged as `harness.comparison.compare` does.
 
     Args:
         quantity: what to call it.
         ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`, or None;
             their samples, times, are paired by position.
+        at_most: how many times the resources ours had over theirs, as `harness.claims.number.ratio` takes it.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)
@@ -137,4 +145,5 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any) -> Paired:
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
     provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
     source = f"ratio of the faster halves' means of {pairs} pairs"
-    return Paired(Number(quantity, value, "ratio", provenance, source, low, high, labels), outcome)
+    gain = Number(quantity, value, "ratio", provenance, source, low, high, labels)
+    return Paired(gain if at_most is None else bounded_speedup(gain, at_most), outcome)

@@ -1,21 +1,26 @@
-"""Checks of FIX Fig. 10 over its adaptive array: simulated where a run has the rows, modelled beside them."""
+"""Checks of FIX V-C and Fig. 10 over its adaptive array, whose cycles are modelled (`harness.simulated_array`)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from harness import simulated_array
 from harness.claims.base import Finding, Outcome
+from harness.claims.clocks import CLOCK, placed_clock, times_as_fast
 from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number, from_cell, from_text, ratio
 from harness.provenance import Provenance
 from primitives.fpga.cycles import fixar, networks
 
 TWICE = 2.0
+ROOM = 1.25
+"""The model leaves out activations and control: it may be this many times as fast as what is published."""
+NEEDS_ROWS = "the array's modelled rates (claim/FIX-F10)"
 
 
-def simulated_rates(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
-    """Rows of FIX's array by width of activations and batch size (`harness.simulated_array`)."""
+def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
+    """Return the rows of FIX's array by width of activations and batch size (`harness.simulated_array`)."""
     found: dict[str, dict[int, Any]] = {name: {} for name in simulated_array.BACKENDS.values()}
     for row in records(select(frame, suite="claim", quantity=simulated_array.QUANTITY)):
         if detail(row, "experiment") == simulated_array.EXPERIMENT:
@@ -23,80 +28,89 @@ def simulated_rates(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
     return found
 
 
+def modelled_rate(row: Any, quantity: str) -> Number:
+    """Return a row of `array_rows` as a number: modelled, also where an earlier run called it simulated."""
+    return replace(number(row, quantity), provenance=Provenance.MODELLED)
+
+
+def array_rates(frame: pd.DataFrame) -> list[Number]:
+    """Return the rates of the array for each width of activations and batch size."""
+    return [
+        modelled_rate(row, f"{name}, batch size {size}")
+        for name, rows in array_rows(frame).items()
+        for size, row in sorted(rows.items())
+    ]
+
+
 def fixar_throughput(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 10: inferences a second of the array, at every batch size, and how full its blocks are."""
+    """FIX Fig. 10: inferences a second of the array, the same at every batch size, and how full its blocks are."""
+    full = array_rows(frame)[simulated_array.BACKENDS[32]]
+    if len(full) < 2:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
+    numbers = array_rates(frame)
+    rates = [float(row.value) for row in full.values()]
+    clock_mhz = float(detail(full[min(full)], CLOCK))
+    slowest = min((number for number in numbers if number.value in rates), key=lambda each: each.value)
+    numbers += times_as_fast(replace(slowest, quantity="32-bit activations, slowest batch size"), clock_mhz)[
+        1:
+    ]
     state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
-    numbers, bounds = [], []
-    for batch in (64, 512):
-        for bits, halves in ((32, False), (16, True)):
-            rate = fixar.ddpg_samples_per_s(state, action, batch, fixar.ArrayModel(halves=halves))
-            bounds += [] if halves else [rate]
-            title = f"HalfCheetah, batch {batch}, {bits}-bit activations: samples a second"
-            numbers.append(
-                Number(
-                    title, rate, "IPS", Provenance.MODELLED, "products alone, 2 cores of 16 x 16 at 164 MHz"
-                )
-            )
-    rates = list(bounds)
-    for bits, name in simulated_array.BACKENDS.items():
-        rows = simulated_rates(frame)[name]
-        if bits == 32 and rows:
-            rates = [float(row.value) for row in rows.values()]
-        numbers += [number(row, f"{name}, batch size {size}") for size, row in sorted(rows.items())]
-    full = 100 * fixar.block_utilisation(networks.mlp(state, *networks.FIX_HIDDEN, action), 16)
-    title = "HalfCheetah's actor: weights over places in blocks of 16 x 16"
-    numbers.append(Number(title, full, "%", Provenance.MODELLED, "FIX V-A"))
-    published, published_full = from_text("FIX.accelerator_ips", "FIX.utilisation")
-    constant = max(rates) / min(rates) < 1.1
-    near = published.value <= min(rates) <= 1.25 * published.value
-    simulated = rates != bounds
-    spread = f"within {max(rates) / min(rates) - 1:.0%} of each other" if simulated else "the same"
-    explanation = (
-        f"Throughput at every batch size is {spread}, and the published figure closely below it: activations and "
-        "control, of which the paper gives no cycles, come on top"
-        f"{' of products and Adam, which are simulated' if simulated else ' of products, and Adam'}. "
-        f"The published utilisation, {published_full}, is the share of places in blocks that hold a weight. "
-        "With 16-bit activations the rate is twice as high; the paper does not say which it measured."
+    products = fixar.ddpg_samples_per_s(state, action, min(full), fixar.FIXAR)
+    title, source = (
+        "products alone, at every batch size",
+        "passes x words, 2 cores of 16 x 16 at 164 MHz (FIX V)",
     )
-    outcome = Outcome.IN_KIND if constant and near else Outcome.NOT_REPRODUCED
+    numbers.append(Number(title, products, "IPS", Provenance.MODELLED, source))
+    occupied = 100 * fixar.block_utilisation(networks.mlp(state, *networks.FIX_HIDDEN, action), 16)
+    title = "HalfCheetah's actor: weights over places in blocks of 16 x 16"
+    numbers.append(Number(title, occupied, "%", Provenance.MODELLED, "FIX V-A"))
+
+    published, published_full = from_text("FIX.accelerator_ips", "FIX.utilisation")
+    bars = [_bar(size) for size in sorted(full)]
+    read = max(bar.high or 0 for bar in bars) / min(bar.low or 0 for bar in bars) - 1
+    spread = max(rates) / min(rates) - 1
+    near = published.value <= min(rates) <= ROOM * published.value
+    explanation = (
+        f"With Adam on top of its products the modelled array's rates differ by {spread:.1%} over batch sizes, the "
+        f"bars of Fig. 10 by {read:.1%} at most, reading error included. Products alone give the same rate at every "
+        f"batch size, {products / published.value - 1:.0%} above the published one. The model does not know what "
+        "activations and control take, nor how many weights a cycle FIX's Adam updates, nor whether it runs while "
+        f"products do. The published utilisation is {published_full}; the share of places in blocks that hold a weight "
+        f"is {occupied:.1f}%. With 16-bit activations the rate is about twice as high; the paper does not say which it "
+        "measured. Rates are in proportion to the clock, which the paper gives; the slowest is also shown at "
+        f"{placed_clock().words}."
+    )
+    outcome = Outcome.CONSISTENT if spread <= read and near else Outcome.NO_VERDICT
     return Finding(outcome, tuple(numbers), explanation)
 
 
-def normalised_peaks(frame: pd.DataFrame) -> Finding:
-    """FIX Table II: the array's peak on FIX's network beside earlier accelerators' published ones, scaled to it."""
-    rows = simulated_rates(frame)[simulated_array.BACKENDS[32]]
-    if not rows:
-        return Finding(Outcome.NOT_RUN, needs="the array's simulated rates (claim/FIX-F10)")
-    best = max(rows.values(), key=lambda row: float(row.value))
-    ours = number(best, f"the array simulated, batch size {int(best.batch_size)}")
-    row = "peak performance normalised to FIXAR"
-    earlier = {name: from_cell("fix_table_2", row, name).value for name in ("ASPLOS'19 [19]", "FCCM'20 [20]")}
-    stated = from_cell("fix_table_2", row, "FIXAR").value
-    gains = ", ".join(
-        f"{ours.value / value:.1f}x that of {name}, published {stated / value:.1f}x"
-        for name, value in earlier.items()
-    )
-    explanation = f"The array's peak is {gains}. Efficiency is not judged: nothing here has its watts."
-    leads = all(ours.value > value for value in earlier.values())
-    return Finding(Outcome.IN_KIND if leads else Outcome.NOT_REPRODUCED, (ours,), explanation)
+def _bar(size: int) -> Number:
+    return from_cell("fix_figure_10", f"HalfCheetah, B = {size}", "accelerator, throughput")
 
 
 def half_precision(frame: pd.DataFrame) -> Finding:
-    """FIX V-C: the array's rate with 16-bit activations over that with 32-bit ones, at every batch size."""
-    rates = simulated_rates(frame)
-    full, half = (rates[simulated_array.BACKENDS[bits]] for bits in (32, 16))
-    ours = tuple(
-        ratio(
-            f"batch size {size}: rate of 16-bit activations over that of 32-bit ones",
-            number(half[size], "16 bits"),
-            number(full[size], "32 bits"),
-        )
-        for size in sorted(full.keys() & half.keys())
+    """FIX V-C: what 16-bit activations do to the cycles of the array's products, at every batch size."""
+    rows = array_rows(frame)
+    full, half = (rows[simulated_array.BACKENDS[bits]] for bits in (32, 16))
+    arrays, updates = [], []
+    for size in sorted(full.keys() & half.keys()):
+        title = f"batch size {size}: 32-bit activations over 16-bit ones"
+        cycles = [_array_cycles(rows[size]) for rows in (full, half)]
+        arrays.append(ratio(f"{title}, cycles of the products", *cycles))
+        rates = [modelled_rate(rows[size], "rate") for rows in (half, full)]
+        updates.append(ratio(f"{title}, time of the whole update", *rates))
+    if not arrays:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
+    said = (
+        "By the formula of the array's cycles, which the simulated array of 2 and 3 elements a side confirms, two "
+        "halves of a word stream at once. The whole update gains less: Adam, whose weights stay at 32 bits, takes as "
+        "long. Ratios of cycles do not depend on the clock. A simulation of the whole array is left to be done."
     )
-    if not ours:
-        return Finding(Outcome.NOT_RUN, needs="the array's simulated rates (claim/FIX-F10)")
-    said = "The products take half the passes; Adam, whose weights stay at 32 bits, takes as long."
-    if all(gain.value >= 0.95 * TWICE for gain in ours):
-        return Finding(Outcome.REPRODUCED, ours, said)
-    gains = all(gain.value > 1 for gain in ours)
-    return Finding(Outcome.IN_KIND if gains else Outcome.NOT_REPRODUCED, ours, said)
+    doubles = all(abs(gain.value / TWICE - 1) <= 0.05 for gain in arrays)
+    outcome = Outcome.CONSISTENT if doubles else Outcome.NO_VERDICT
+    return Finding(outcome, (*arrays, *updates), said)
+
+
+def _array_cycles(row: Any) -> Number:
+    cycles = float(detail(row, "unit_cycles")["array"])
+    return Number("products", cycles, "cycles", Provenance.MODELLED, "", rows=(int(row.Index),))

@@ -1,11 +1,17 @@
-"""Checks of FIX's statements about sizes: of environments, networks and the memory that holds them."""
+"""Checks of FIX's statements about sizes: of environments, networks and the memory that holds them.
+
+Sizes are counted, of networks by formula and of environments as Gymnasium states them: nothing runs, so that a size
+that agrees is consistent and reproduces nothing. Where one does not agree, the paper may have counted otherwise, or
+used another version of an environment, and there is no verdict.
+"""
 
 import pandas as pd
 
-from harness.claims.base import Finding, Outcome
+from harness.claims.base import Finding, Outcome, by_a_model
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
 
+_VERSION = "not name the version of its environments, nor whether it changed them."
 ARRAY_SIDE = 16  # FIX III
 """Activations come in vectors of so many."""
 
@@ -39,8 +45,12 @@ def hopper_actions(_: pd.DataFrame) -> Finding:
     """FIX VI-B: the action size of Hopper against the environment's."""
     size = _spaces("Hopper-v5")[1]
     if size.value == from_text("FIX.hopper_action")[0].value:
-        return Finding(Outcome.REPRODUCED, (size,))
-    return Finding(Outcome.INCONSISTENT, (size,), "The environment has another number of actions.")
+        return Finding(Outcome.CONSISTENT, (size,))
+    said = (
+        "Gymnasium's environment of that name has another number of actions; the printed one is HalfCheetah's. The "
+        f"paper does {_VERSION} Nothing else in it follows from this number."
+    )
+    return Finding(Outcome.NO_VERDICT, (size,), said)
 
 
 def environment_sizes(_: pd.DataFrame) -> Finding:
@@ -54,7 +64,8 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
     )
     ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
     agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
-    return Finding(Outcome.REPRODUCED if agree else Outcome.INCONSISTENT, ours)
+    unknown = f"The paper does {_VERSION}"
+    return by_a_model(agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown)
 
 
 def network_size(_: pd.DataFrame) -> Finding:
@@ -83,11 +94,12 @@ def network_size(_: pd.DataFrame) -> Finding:
         ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
         agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
     if not agree:
-        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), "The counts are others.")
+        said = "The counts are others: the paper does not say what its sizes include."
+        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
     explanation = (
         "Each size is that of one policy network: the critic, which trains beside it, is not counted."
     )
-    return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
+    return Finding(Outcome.CONSISTENT, tuple(ours), explanation)
 
 
 def weight_memory(_: pd.DataFrame) -> Finding:
@@ -104,8 +116,12 @@ def weight_memory(_: pd.DataFrame) -> Finding:
     source = "weights and biases x 4 bytes, primitives.algorithms.networks"
     ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
     holds = 0.95 * stated.value <= size <= stated.value
-    said = "They fit, and fill it." if holds else "They do not fit, or leave it half empty."
-    return Finding(Outcome.REPRODUCED if holds else Outcome.NOT_REPRODUCED, (ours,), said)
+    said = (
+        "They fit, and fill it."
+        if holds
+        else "They do not fit, or do not fill it: the paper does not say what else the memory holds."
+    )
+    return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, (ours,), said)
 
 
 def activation_memory(_: pd.DataFrame) -> Finding:
@@ -123,11 +139,13 @@ def activation_memory(_: pd.DataFrame) -> Finding:
         ours.append(Number(title, 4 * ARRAY_SIDE * vectors / 1000, "KB", Provenance.MODELLED, source))
     outputs, inputs = (abs(number.value - stated.value) < 0.005 for number in ours)
     if outputs:
-        return Finding(Outcome.REPRODUCED, tuple(ours))
+        return Finding(
+            Outcome.CONSISTENT, tuple(ours), "The printed size is that of what comes out of the layers."
+        )
     said = (
         "The text sets the memory by what comes out of all 3 layers, which is less; the printed size is that of what "
         "goes into them, and the same section has the memory hold the host's inputs too."
         if inputs
         else "Neither what comes out of the layers nor what goes into them is of the printed size."
     )
-    return Finding(Outcome.IN_KIND if inputs else Outcome.NOT_REPRODUCED, tuple(ours), said)
+    return Finding(Outcome.CONSISTENT if inputs else Outcome.NO_VERDICT, tuple(ours), said)

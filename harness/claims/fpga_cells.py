@@ -27,7 +27,7 @@ def check(claim: str) -> Check:
 
     def compare(_: pd.DataFrame) -> Finding:
         ours: list[Number] = []
-        said, alike = [], True
+        said, alike, unknown = [], True, False
         for item in COUNTERPARTS:
             if item.claim != claim:
                 continue
@@ -39,6 +39,10 @@ def check(claim: str) -> Check:
             alike &= all(1 / FACTOR <= ratio <= FACTOR for ratio in ratios.values())
             words = ", ".join(f"{_WORDS[name][0]} {ratio:.2g}x" for name, ratio in ratios.items())
             said.append(f"Over {item.name}: {words}. Ours: {item.differs}.")
+            unknown |= bool(item.unknown)
+            said += [f"{item.unknown}: two designs, not two counts of one."] if item.unknown else []
+        if unknown:
+            return Finding(Outcome.NO_VERDICT, tuple(ours), " ".join(said))
         return Finding(Outcome.IN_KIND if alike else Outcome.NOT_REPRODUCED, tuple(ours), " ".join(said))
 
     return compare

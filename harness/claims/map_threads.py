@@ -23,6 +23,7 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
             rows[most, False],
             rows[most, True],
             rows[one, False],
+            at_most=most / one,
         )
         for size, rows in sorted(found.items())
         if {(one, False), (most, False), (most, True)} <= rows.keys()

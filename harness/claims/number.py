@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.claims import published
 from harness.provenance import Provenance, weakest
@@ -42,6 +42,7 @@ class Number:
         low, high: bounds of the 95% interval; None where there is none.
         rows: index labels of the rows of the frame that it was computed from.
         digits: significant digits for a reader.
+        suspect: why the number cannot be; empty where nothing speaks against it. No verdict rests on a suspect one.
     """
 
     quantity: str
@@ -53,6 +54,7 @@ class Number:
     high: float | None = None
     rows: tuple[int, ...] = ()
     digits: int = SIGNIFICANT_DIGITS
+    suspect: str = ""
 
     def above(self, limit: float) -> bool:
         """Whether its whole interval is above a limit; False without an interval."""
@@ -67,7 +69,8 @@ class Number:
         interval = ""
         if self.low is not None and self.high is not None:
             interval = f" [{format_value(self.low)}, {format_value(self.high)}]"
-        return f"{format_value(self.value, self.digits)}{unit}{interval}"
+        mark = " (suspect)" if self.suspect else ""
+        return f"{format_value(self.value, self.digits)}{unit}{interval}{mark}"
 
 
 def from_text(*keys: str) -> tuple[Number, ...]:
@@ -80,21 +83,33 @@ def from_text(*keys: str) -> tuple[Number, ...]:
 
 
 def from_cell(table: str, row: str, column: str) -> Number:
-    """The number in a cell of a published table; raises as `published.Table.value` does."""
+    """Return the number in a cell of a published table or figure.
+
+    A value that was read off a figure has its reading error as interval. Raises as `published.Table.value` does.
+    """
     found = published.table(table)
-    cell = found.cell(row, column)
+    cell, value = found.cell(row, column), found.value(row, column)
+    error = cell.reading_error
     return Number(
         f"{row}: {column}",
-        found.value(row, column),
+        value,
         cell.unit,
         Provenance.PUBLISHED,
-        cell.place,
+        f"{cell.place}, read off the figure" if error else cell.place,
+        value - error if error else None,
+        value + error if error else None,
         digits=_PRINTED_DIGITS,
     )
 
 
-def ratio(quantity: str, a: Number, b: Number) -> Number:
-    """a / b, with the widest interval that theirs allow, the weakest provenance and the rows of both.
+def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) -> Number:
+    """Return a / b, with the widest interval that theirs allow, the weakest provenance and the rows of both.
+
+    Args:
+        quantity: what to call it.
+        a, b: in one unit; b above 0.
+        at_most: of a speedup, how many times the resources (cores, threads, learners) a had over b. A speedup whose
+            whole interval lies above that is suspect. None where a is not b with more resources.
 
     Raises:
         ValueError: b, or a bound of it, is not above 0.
@@ -105,7 +120,7 @@ def ratio(quantity: str, a: Number, b: Number) -> Number:
     low = high = None
     if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
         low, high = a.low / b.high, a.high / b.low
-    return Number(
+    made = Number(
         quantity,
         a.value / b.value,
         "ratio",
@@ -114,6 +129,45 @@ def ratio(quantity: str, a: Number, b: Number) -> Number:
         low,
         high,
         merge_rows((a, b)),
+        suspect=a.suspect or b.suspect,
+    )
+    return made if at_most is None else bounded_speedup(made, at_most)
+
+
+def bounded_speedup(speedup: Number, at_most: float) -> Number:
+    """Return the speedup, marked suspect when its whole interval is above the resources added.
+
+    Args:
+        speedup: a ratio of rates, with an interval or without.
+        at_most: how many times the resources the faster side had, 1 or more.
+    """
+    low = speedup.value if speedup.low is None else speedup.low
+    if speedup.suspect or low <= at_most:
+        return speedup
+    return replace(
+        speedup,
+        suspect=f"{format_value(low)} times or more as fast with {format_value(at_most)} times the resources",
+    )
+
+
+LEAST_OF_PARTS = 0.8
+"""A baseline below this share of the rate that its own parts add up to is suspect."""
+
+
+def checked_baseline(baseline: Number, parts_s: float) -> Number:
+    """Return a baseline's rate, marked suspect when its own parts, one after the other, imply a much higher one.
+
+    Args:
+        baseline: a rate, in 1/s.
+        parts_s: seconds that its parts take for one of what the rate counts, above 0.
+    """
+    reached = baseline.value if baseline.high is None else baseline.high
+    if baseline.suspect or reached >= LEAST_OF_PARTS / parts_s:
+        return baseline
+    return replace(
+        baseline,
+        suspect=f"{format_value(100 * reached * parts_s)}% of the {format_value(1 / parts_s)} per second that its own "
+        "parts add up to",
     )
 
 
@@ -122,7 +176,17 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
     kept = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
     source = f"1 - {kept.source}"
-    return Number(quantity, 100 * (1 - kept.value), "%", kept.provenance, source, low, high, kept.rows)
+    return Number(
+        quantity,
+        100 * (1 - kept.value),
+        "%",
+        kept.provenance,
+        source,
+        low,
+        high,
+        kept.rows,
+        suspect=kept.suspect,
+    )
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from harness import core_scaling
 from harness.claims.base import Finding, Outcome
 from harness.claims.comparisons import gains
 from harness.claims.evidence import detail, noisy, number, records, select
-from harness.claims.number import Number, from_text, merge_rows, ratio, shortfall
+from harness.claims.number import Number, checked_baseline, from_text, merge_rows, ratio, shortfall
 from harness.core_scaling import COLLECTION, CONSUMPTION, TRAINING
 from harness.mapping.actors_learners import Allocation, allocate
 from harness.provenance import Provenance
@@ -47,6 +47,19 @@ def _found(frame: pd.DataFrame, workload: str, cores: int) -> Allocation:
     return allocate(curves[0], curves[1], cores, interval)
 
 
+def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
+    """The training in turns on one core, suspect where collection and consumption on one core imply a much higher rate.
+
+    A gradient step in turns takes what its environment steps and itself take, one after the other.
+    """
+    rows = [row for kind in (COLLECTION, CONSUMPTION) for row in _rows(frame, workload, kind)]
+    on_one = {row.backend: row.value for row in rows if sum(_cores(row)) == 1}
+    if set(on_one) != {COLLECTION, CONSUMPTION}:
+        return alone
+    interval = int(detail(rows[0], "update_interval"))
+    return checked_baseline(alone, interval / on_one[COLLECTION] + 1 / on_one[CONSUMPTION])
+
+
 def convergence(frame: pd.DataFrame) -> Finding:
     """PAL Fig. 8: of faster convergence than RLlib, the throughput beside it."""
     ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
@@ -59,35 +72,50 @@ def scaling(frame: pd.DataFrame) -> Finding:
         int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
     )
     ours: list[Number] = []
-    holds: list[bool] = []
+    linear: list[Number] = []  # each against the share of proportion that counts as linear
+    last: list[Number] = []  # of the most cores over those at which PAL's saturate
     most = 0
     for name in _workloads(frame):
         rows = {_cores(row): row for row in _rows(frame, name, TRAINING)}
-        alone = number(rows[0, 1], f"{name}, 1 core")
-        gains = {1: 1.0}
+        alone = _checked_alone(frame, name, number(rows[0, 1], f"{name}, 1 core"))
+        rates = {1: alone}
         for cores in sorted({sum(split) for split in rows} - {1}):
             split = _found(frame, name, cores)
             row = rows.get((split.actor_cores, split.learner_cores))
             if row is None:
                 continue
             words = f"{name}, {cores} cores ({split.actor_cores} for actors): throughput over 1 core"
-            gain = ratio(words, number(row, words), alone)
+            rates[cores] = number(row, words)
+            gain = ratio(words, rates[cores], alone, at_most=cores)
             ours.append(gain)
-            gains[cores] = gain.value
-        most = max(gains)
-        holds += [gain >= LINEAR * cores for cores, gain in gains.items() if cores < linear_below]
-        if most > saturated_above:
-            before = gains[max(cores for cores in gains if cores <= saturated_above)]
-            holds.append(gains[most] < SATURATED * before)
+            if cores < linear_below:
+                linear.append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
+        most = max(most, *rates)
+        if max(rates) > saturated_above:
+            before = max(cores for cores in rates if cores <= saturated_above)
+            words = f"{name}: throughput on {max(rates)} cores over {before}"
+            last.append(ratio(words, rates[max(rates)], rates[before], at_most=max(rates) / before))
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
     if most <= saturated_above:
         needs = f"more than {saturated_above} cores, where this machine has {most}"
         return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
-    explanation = "The learners are this machine's cores, where PAL's gradients came from one GPU."
+    ours += last
+    explanation = (
+        f"Linear: below {linear_below} cores at least {LINEAR:.0%} of proportion; saturated: above {saturated_above} "
+        f"cores less than {SATURATED:g} times as fast. The learners are this machine's cores, where PAL's gradients "
+        "came from one GPU."
+    )
     if noisy(select(frame, suite="claim").loc[[label for n in ours for label in n.rows]]):
         return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
-    return Finding(Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    if any(n.below(1) for n in linear) or any(n.above(SATURATED) for n in last):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    holds = all(n.above(1) for n in linear) and all(n.below(SATURATED) for n in last)
+    return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def _exactly(value: float) -> Number:
+    return Number("limit", value, "ratio", Provenance.MEASURED, low=value, high=value)
 
 
 def split_of_cores(frame: pd.DataFrame) -> Finding:

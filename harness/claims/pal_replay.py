@@ -56,18 +56,15 @@ def two_locks(frame: pd.DataFrame) -> Finding:
         f"Measured on {' and '.join(map(str, cores))} cores, which bound what {most} threads can gain."
     )
     faster = _count(over_one, "faster") == len(turns)
+    scales = _count(two_scale, "faster") == len(turns)
     as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
-    if (
-        faster
-        and as_published
-        and _count(two_scale, "faster") == len(turns)
-        and not _count(one_scales, "faster")
-    ):
-        return Finding(Outcome.REPRODUCED, tuple(ours), explanation)
-    if faster:
-        return Finding(Outcome.IN_KIND, tuple(ours), explanation)
-    slower = _count(over_one, "slower")
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
+    if faster and scales and not _count(one_scales, "faster"):
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
+    if _count(over_one, "slower") or _count(one_scales, "faster") == len(turns):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    if _count(two_scale, "slower") and min(cores) >= most:
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
 
 
 def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
@@ -78,12 +75,13 @@ def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
 
 def _scaling(size: int, rows: Turns, sharing: str, threads: int) -> Paired:
     name = f"batch size {size}: {threads} threads over 1, {sharing}"
-    return paired(name, rows[sharing, threads, False], None, rows[sharing, 1, False])
+    many, one = rows[sharing, threads, False], rows[sharing, 1, False]
+    return paired(name, many, None, one, at_most=min(threads, int(detail(many, "cores"))))
 
 
 def plugged_in(frame: pd.DataFrame) -> Finding:
     """PAL Fig. 11: training in other libraries with this project's replay in the place of their own."""
-    at_least, _ = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+    at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
     rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
     last = {row.workload: row for row in rows}
     ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
@@ -105,7 +103,9 @@ def plugged_in(frame: pd.DataFrame) -> Finding:
     if missing:
         explanation += f" Not measured: {', '.join(missing)}."
     if faster == len(counted):
-        as_published = all(row.low >= at_least.value for row in counted.values())
+        as_published = all(
+            at_least.value <= row.low and row.high <= at_most.value for row in counted.values()
+        )
         return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
     return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
 

@@ -5,6 +5,7 @@ import pandas as pd
 from harness.claims import devices, pearl24_runs, relaxed_reward
 from harness.claims import pearl24_portability as checks
 from harness.claims.base import Claim, Finding, Outcome
+from harness.claims.clocks import at_both_clocks
 from harness.claims.comparisons import beside, gains
 from harness.claims.number import from_text
 from harness.starting import RLLIB
@@ -36,7 +37,7 @@ CLAIMS = (
         "Replay operations scale better with the batch on GPU and FPGA than on the CPU",
         (),
         "a CUDA device and FPGA primitives (simulated)",
-        devices.growth,
+        at_both_clocks(devices.growth),
         devices.reads("cartpole-dqn"),
     ),
     Claim(
@@ -45,7 +46,7 @@ CLAIMS = (
         "A gradient step is faster on the GPU than on the CPU, and fastest on the FPGA when it is small",
         (),
         "a CUDA device and an FPGA learner (simulated)",
-        devices.gpu_over_cpu,
+        at_both_clocks(devices.gpu_over_cpu),
         devices.reads("cartpole-dqn"),
     ),
     Claim(

@@ -1,7 +1,8 @@
 """What the five papers say, as numbers with their source: the files of `results/papers/`.
 
-`<paper>_table_<number>.csv` holds a table cell by cell; `text.csv` the numbers of the running text. A cell
-that the text lost has no value and says so in its note; what only a lost figure showed is not here.
+`<paper>_table_<number>.csv` holds a table cell by cell; `<paper>_figure_<number>.csv` what was read off a figure, with
+its reading error; `text.csv` the numbers of the running text. A cell that the text lost has no value and says so in its
+note; what only a lost figure showed is not here.
 """
 
 import csv
@@ -21,7 +22,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "results" / "papers"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a published table.
+    """One cell of a published table, or one value of a figure.
 
     Attributes:
         source: paper and table, such as "MAP Table VII".
@@ -31,6 +32,7 @@ class Cell:
         value: the number in it, in `unit`; None for words and for a cell that the text lost.
         unit: unit of the value.
         note: how the cell was read, where that needs saying.
+        reading_error: how far a value that was measured in a figure can be off, in `unit`; 0 where it is printed.
     """
 
     source: str
@@ -40,6 +42,7 @@ class Cell:
     value: float | None
     unit: str
     note: str
+    reading_error: float = 0.0
 
     @property
     def place(self) -> str:
@@ -113,9 +116,14 @@ def table_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*_table_*.csv"))
 
 
+def figure_names() -> list[str]:
+    """Return the names of the figures whose values were transcribed, such as "fix_figure_8"."""
+    return sorted(path.stem for path in FOLDER.glob("*_figure_*.csv"))
+
+
 @cache
 def table(name: str) -> Table:
-    """The table of that name; FileNotFoundError if there is none."""
+    """The table, or the figure, of that name; FileNotFoundError if there is none."""
     return Table(
         tuple(
             Cell(
@@ -126,6 +134,7 @@ def table(name: str) -> Table:
                 value=float(row["value"]) if row["value"] else None,
                 unit=row["unit"],
                 note=row["note"],
+                reading_error=float(row.get("reading_error") or 0.0),
             )
             for row in _rows(f"{name}.csv")
         )

@@ -133,7 +133,9 @@ def presampled(frame: pd.DataFrame) -> Finding:
             Number(f"{name}, D=0: final return", float(_mean(found)), "1", Provenance.MEASURED, "strict loop")
             for name, found in scores.items()
         ]
-    return Finding(_outcome(holds, set(workloads) >= PUBLISHED), tuple(ours), " ".join(words))
+    if missing := sorted(PUBLISHED - set(workloads)):
+        words.append(f"Not trained: {', '.join(missing)}.")
+    return Finding(_outcome(holds, set(workloads)), tuple(ours), " ".join(words))
 
 
 def reallocated(frame: pd.DataFrame) -> Finding:
@@ -154,9 +156,10 @@ def _said(kept: bool | None) -> str:
     return "no loss that shows" if kept else "a loss that shows"
 
 
-def _outcome(holds: list[bool | None], all_published: bool) -> Outcome:
+def _outcome(holds: list[bool | None], trained: set[str]) -> Outcome:
+    """What the curves show; the statement is also of Hopper's loss, without which it is only half looked at."""
     if False in holds:
         return Outcome.NOT_REPRODUCED
-    if None in holds:
+    if None in holds or VISIBLE_AT not in trained:
         return Outcome.NO_VERDICT
-    return Outcome.REPRODUCED if all_published else Outcome.IN_KIND
+    return Outcome.REPRODUCED if trained >= PUBLISHED else Outcome.IN_KIND

@@ -89,7 +89,7 @@ def _show_line(row: Measurement) -> None:
         case "portability":
             said = row.reason if row.value is None else f"{row.value:,.1f} experiences/s"
             state = "not run: " if row.status == "not_run" else ""
-            what = f"portability over {len(row.details['mappings'])} mappings"
+            what = f"portability over {len(row.details['choices'])} device assignments"
             out.print(f"{what}, {row.details['devices']}, {row.backend}: {state}{said}", markup=False)
         case "runtime_overhead":
             out.print(

@@ -31,8 +31,8 @@ def portability(throughputs_per_s: Sequence[float | None]) -> float:
     """PRL's performance portability (6.4): the harmonic mean over choices, 0 if one is not supported.
 
     Args:
-        throughputs_per_s: at least one: of each device assignment of a platform, or the best of each platform;
-            None, or 0, where the system does not support it.
+        throughputs_per_s: at least one: of each device assignment of a platform (`assignments.Assignment`; backends of
+            one device are no choices), or the best of each platform; None, or 0, where the system does not support it.
 
     Raises:
         ValueError: no choice at all, or a throughput below 0.
@@ -49,6 +49,9 @@ def portability(throughputs_per_s: Sequence[float | None]) -> float:
 
 def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
     """PRL's code divergence of two platforms' user code (6.5): 1 - |shared lines| / |all lines|.
+
+    The platforms differ in their devices, such as a CPU and a CPU with an FPGA; code for two backends of one device
+    says nothing of it.
 
     Lines are compared as sets, without the spaces around them; empty ones do not count.
 

@@ -169,8 +169,8 @@ class Portability:
 
     Attributes:
         system: "placerl" or a baseline.
-        over: "mappings" of one machine, or "machines".
-        among: which of them: the devices of the mappings, or what the machines ran.
+        over: "device assignments" of one machine, or "machines"; "mappings" in rows of earlier versions.
+        among: which of them: with simulated devices or without, or what the machines ran.
         choices: how many; None where its row does not say.
         unsupported: how many of them it cannot run; None where it was not run.
         value: None where it was not run.

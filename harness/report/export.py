@@ -8,7 +8,7 @@
 | `machine`, `noise`, `memory`, `runs` | the same |
 | `baseline_versions` | a system beside others, with its versions and settings |
 | `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
-| `portability` | PRL's harmonic mean of experiences a second, of a system over mappings or over machines |
+| `portability` | PRL's harmonic mean of experiences a second, of a system over device assignments or over machines |
 | `roofs`, `roofline` | what a device does at most, and a primitive beside it |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
@@ -125,6 +125,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
                 head
                 | {"side": side, "quantity": quantity, "source": source}
                 | number_columns("value", number)
+                | {"suspect": "" if number is None else number.suspect}
             )
     return pd.DataFrame(rows)
 

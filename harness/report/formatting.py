@@ -32,7 +32,7 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
 
 
 def show(number: Number) -> Markup:
-    """The number with unit, interval and provenance mark; `<data>` elements hold the exact values.
+    """The number with unit, interval, provenance and suspect marks; `<data>` elements hold the exact values.
 
     Args:
         number: any; its interval is shown when it has one.
@@ -50,7 +50,10 @@ def show(number: Number) -> Markup:
     mark = Markup('<abbr class="mark" title="{}">{}</abbr>').format(
         str(number.provenance), MARKS[number.provenance]
     )
-    return Markup('<span class="number">{}&nbsp;{}</span>').format(text, mark)
+    found = Markup('<span class="number">{}&nbsp;{}</span>').format(text, mark)
+    if number.suspect:
+        found += Markup(' <span class="badge suspect" title="{}">suspect</span>').format(number.suspect)
+    return found
 
 
 def whole(value: int | None) -> Markup:

@@ -80,6 +80,7 @@ def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
         size = optional_size(row.batch_size)
         mappings, lacking = (_names(row, name) for name in ("mappings", "lacking"))
+        choices = _names(row, "choices") or mappings
         rates = (mappings or ()) if row.backend == OURS else (row.backend,)
         status, reason = row.status, row.reason
         if status == "ok" and row.value and any((row.workload, size, rate) in unsure for rate in rates):
@@ -88,12 +89,12 @@ def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
             row.workload,
             size,
             row.backend,
-            "mappings",
+            str(detail(row, "over") or "mappings"),
             str(detail(row, "devices") or ""),
-            None if mappings is None else len(mappings),
+            None if choices is None else len(choices),
             None if lacking is None else len(lacking),
             EXPERIENCES,
-            None if pd.isna(row.value) else number(row, "portability over mappings"),
+            None if pd.isna(row.value) else number(row, "portability"),
             status,
             reason,
         )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from harness import platform_model
+from harness.conditions import set_blas_threads
 from harness.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import PRIORITY_BYTES, Platform
@@ -146,7 +147,7 @@ class Training:
         mapping: what runs where.
         batch_size: transitions in a gradient step; the workload's by default.
         seed: of everything random.
-        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
+        threads: that the learner may compute with: PyTorch's and NumPy's in this process, or the native learner's.
         presampled_batches: D; the workload's by default.
         fusion: which neighbours run as one call; by default as many as the mapping allows.
         overlap: gradient steps of an iteration, at least, that the actors work beside; 0: they take turns
@@ -199,6 +200,7 @@ class Training:
         check_processes(workload, processes)
         check_learners(mapping, learners, processes, overlap, reallocate)
         torch.set_num_threads(threads)
+        set_blas_threads(threads)  # actors in turns with the learner choose their actions with NumPy
         settings = workload.training
         self._batch_size = settings.batch_size if batch_size is None else batch_size
         ahead = settings.presampled_batches if presampled_batches is None else presampled_batches

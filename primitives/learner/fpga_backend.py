@@ -39,6 +39,10 @@ def unavailable_reason() -> str:
     return toolchain.unavailable_reason()
 
 
+MODELLED_UNITS = ("stream", "reduction")
+"""Units whose cycles are `modelled`: their sequencer counts the words and the latency that a formula hands it."""
+
+
 @dataclass(frozen=True)
 class NodeCycles:
     """A node of a step with its clock cycles.

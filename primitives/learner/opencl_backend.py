@@ -19,20 +19,6 @@ def unavailable_reason() -> str:
     return opencl_runtime.unavailable_reason()
 
 
-def _chosen(device: str | int) -> Any:
-    """The device of a position or a part of a name; the first CPU for "cpu", whatever its name.
-
-    Raises:
-        ValueError: there is no such device.
-    """
-    if device == "cpu":
-        kind = opencl_runtime.load().device_type.CPU
-        for candidate in opencl_runtime.devices():
-            if candidate.type & kind:
-                return candidate
-    return opencl_runtime.choose(device)
-
-
 class OpenclExecutable(Executable):
     """The variants' kernels on one arena, whose first part is the state that they share."""
 
@@ -48,7 +34,7 @@ class OpenclExecutable(Executable):
             ValueError: there is no such device.
         """
         super().__init__(graphs)
-        self.device = _chosen(device)
+        self.device = opencl_runtime.choose_for_learner(device)
         self._opencl = opencl_runtime.load()
         has_double = bool(self.device.double_fp_config)
         dtypes = tuple(dtype for dtype in opencl_source.TYPES if has_double or dtype != "float64")
@@ -169,7 +155,7 @@ def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, 
     """
     from primitives.learner.graph_learner import GraphLearner
 
-    _chosen(device)  # before the step is traced
+    opencl_runtime.choose_for_learner(device)  # before the step is traced
     return GraphLearner(
         algorithm,
         lambda graphs: OpenclExecutable(graphs, device=device),

@@ -84,6 +84,7 @@ def rows_of(
     [
         (0.01, 0.01, Outcome.REPRODUCED),
         (0.01, 0.019, Outcome.IN_KIND),
+        (0.01, 0.004, Outcome.IN_KIND),  # 5 times as fast, where PAL gains 2.1 times at most
         (0.01, 0.03, Outcome.NOT_REPRODUCED),
         (0.01, 0.02, Outcome.NO_VERDICT),
     ],

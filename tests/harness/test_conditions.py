@@ -4,7 +4,15 @@ import threading
 
 import pytest
 
-from harness.conditions import caller_pinned, conditions, default_core, pinned, torch_threads
+from harness.conditions import (
+    blas_threads,
+    caller_pinned,
+    conditions,
+    default_core,
+    pinned,
+    set_blas_threads,
+    torch_threads,
+)
 
 
 def test_pinning_holds_for_every_thread_and_ends():
@@ -90,3 +98,21 @@ def test_a_core_that_is_not_there_is_refused() -> None:
 def test_the_default_core_is_one_of_several() -> None:
     core = default_core()
     assert core is None or core in os.sched_getaffinity(0)
+
+
+def test_numpy_s_threads_are_set_and_asked():
+    before = blas_threads()
+    if before is None:
+        pytest.skip("NumPy's library is not OpenBLAS")
+    try:
+        set_blas_threads(1)
+        assert blas_threads() == conditions()["blas_threads"] == 1
+    finally:
+        set_blas_threads(before)
+    assert blas_threads() == before
+
+
+def test_another_library_of_numpy_s_is_left_alone(monkeypatch):
+    monkeypatch.setattr("harness.conditions._open_blas", lambda: None)
+    set_blas_threads(1)
+    assert conditions()["blas_threads"] is None

@@ -24,6 +24,7 @@ def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fpga_backend, "unavailable_reason", lambda: "not installed: verilator")
     rows = simulated_array.measure(silent)
     assert len(rows) == 2 * len(simulated_array.BATCH_SIZES)
+    assert {row.provenance for row in rows} == {Provenance.MODELLED}
     assert {(row.status, row.reason, row.value) for row in rows} == {
         ("not_run", "needs not installed: verilator", None)
     }
@@ -32,11 +33,11 @@ def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
 @pytest.mark.skipif(bool(fpga_backend.unavailable_reason()), reason=fpga_backend.unavailable_reason())
-def test_rows_are_simulated_at_an_assumed_clock() -> None:
+def test_rows_are_modelled_at_an_assumed_clock() -> None:
     rows = simulated_array.measure(silent)
     assert {row.batch_size for row in rows} == set(simulated_array.BATCH_SIZES)
     for row in rows:
-        assert row.provenance is Provenance.SIMULATED
+        assert row.provenance is Provenance.MODELLED
         assert row.details["clock_assumed"]
         assert row.value == pytest.approx(row.batch_size * 164e6 / row.details["cycles"])
         assert row.details["cycles"] == sum(row.details["unit_cycles"].values())

@@ -22,6 +22,7 @@ from primitives import learner
 from primitives.fpga import devices
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.learner import fpga_backend, fpga_pipeline
+from primitives.learner.graph_learner import GraphLearner
 from tests.harness.claims.rows import frame_of
 
 FPGA = next(status for status in learner.backends() if status.name == "fpga")
@@ -115,7 +116,8 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
         simulated_profile.PIPELINE,
     ]
     for found in rows:
-        assert found.provenance == Provenance.SIMULATED
+        by_formula = found.primitive == "learner.step"
+        assert found.provenance == (Provenance.MODELLED if by_formula else Provenance.SIMULATED)
         assert found.details["clock_assumed"]
         assert found.value == pytest.approx(found.details["cycles"] / 285e6)
         assert found.details["work"]["flops"] > 0
@@ -283,6 +285,26 @@ def test_without_the_tools_the_replay_alone_says_so_too(monkeypatch: pytest.Monk
 
 def test_the_key_of_a_cell_names_workload_size_and_device() -> None:
     assert simulated_profile.cell_key("hopper-ddpg", 32, "fpga:u50") == "simulated/hopper-ddpg/32/fpga:u50"
+
+
+@pytest.mark.parametrize(
+    ("units", "provenance"),
+    [
+        (("core", "stream"), Provenance.MODELLED),
+        (("core", "reduction"), Provenance.MODELLED),
+        (("core", "layout"), Provenance.SIMULATED),
+    ],
+)
+def test_cycles_that_a_formula_hands_on_are_modelled(
+    units: tuple[str, ...], provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [fpga_backend.NodeCycles(unit, "kind", ((1,),), 10) for unit in units]
+    monkeypatch.setattr(fpga_backend.FpgaExecutable, "node_cycles", lambda *_: nodes)
+    for name in ("random_batch", "expected_td_errors", "expect_td_errors"):
+        monkeypatch.setattr(simulated_profile, name, lambda *_: None)
+    monkeypatch.setattr(GraphLearner, "step", lambda *_: SimpleNamespace(td_errors=None))
+    found = simulated_profile._learner_row(workload.load("cartpole-ddpg"), 32, "fpga:u200")
+    assert (found.details["cycles"], found.provenance) == (20, provenance)
 
 
 def test_without_the_tools_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Threads on one replay: every side is checked, then measured, and the table and the claim read what was stored."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,10 @@ ONE_THREAD = {(TWO_LOCKS, 1): 10, (ONE_LOCK, 1): 10, (BINARY, 1): 30, (OWNER, 1)
     [
         (5, 11, 30, Outcome.REPRODUCED),
         (5, 11, 15, Outcome.IN_KIND),  # not as much faster as the paper says
-        (9, 9.5, 40, Outcome.IN_KIND),  # one lock lets threads go on at once, too
+        (8, 9, 40, Outcome.NOT_REPRODUCED),  # one lock lets threads go on at once, too
+        (10, 11, 40, Outcome.NO_VERDICT),  # two locks do not let them
+        (12, 13, 40, Outcome.NO_VERDICT),  # fewer cores than threads: slower refutes nothing
+        (4, 11, 30, Outcome.NO_VERDICT),  # 2.5 times as fast on 2 cores
         (11, 9, 30, Outcome.NOT_REPRODUCED),
         (10, 10, 30, Outcome.NO_VERDICT),
     ],
@@ -88,6 +92,7 @@ def test_the_verdict_on_two_locks(
 ) -> None:
     four_threads = {(TWO_LOCKS, 4): two, (ONE_LOCK, 4): one, (BINARY, 4): binary, (OWNER, 4): 20}
     rows = turns(ONE_THREAD | four_threads)
+    rows = [replace(row, details={**row.details, "cores": 2}) for row in rows]
     (claim,) = (claim for claim in claims() if claim.key == "PAL-F9-locks")
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
@@ -96,5 +101,16 @@ def test_the_verdict_on_two_locks(
     found = claim.evaluate(frame)
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(one / two, rel=0.01)
-    assert f"Measured on {rows[0].details['cores']} cores" in found.finding.explanation
+    assert "Measured on 2 cores" in found.finding.explanation
+    assert ("Suspect: " in found.finding.explanation) == (two < 5)
     assert claim.evaluate(frame[frame["backend"] != "binary"]).finding.outcome is Outcome.NOT_RUN
+
+
+def test_on_cores_enough_threads_that_are_slower_refute_two_locks(tmp_path: Path) -> None:
+    four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
+    rows = [replace(row, details={**row.details, "cores": 4}) for row in turns(ONE_THREAD | four_threads)]
+    (claim,) = (claim for claim in claims() if claim.key == "PAL-F9-locks")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
+        run.finish("locks", rows)
+        assert claim.evaluate(store.frame()).finding.outcome is Outcome.NOT_REPRODUCED

@@ -72,6 +72,7 @@ def rows(times_us: dict[tuple[str, int], float]) -> list[Measurement]:
         (5, 6, Outcome.NOT_REPRODUCED),  # updates gain too
         (12, 10, Outcome.NOT_REPRODUCED),
         (10, 10, Outcome.NO_VERDICT),
+        (4, 10, Outcome.NO_VERDICT),  # 2 threads 2.5 times as fast: suspect
     ],
 )
 def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Path) -> None:
@@ -110,3 +111,9 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     assert finding.outcome is Outcome.NO_VERDICT, "one round is too few"
     assert len(finding.ours) == 4
     assert {details["threads"] for details in frame["details"]} == {1, 2}
+    blocks = {
+        (details["calls_per_block"], details["protocol"]["lead_in_calls"]) for details in frame["details"]
+    }
+    assert blocks == {(tree_threads.BLOCK_CALLS, tree_threads.LEAD_IN_CALLS)}, (
+        "as many cold calls on either side"
+    )

@@ -1,12 +1,12 @@
-"""Verdicts on FIX VI-C from made-up rows."""
+"""Verdicts on the reward of fixed-point training (FIX Fig. 7, Algorithm 1) from made-up rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.claims import Finding, Outcome, fixar21_training
-from harness.fixed_point_throughput import TERMS
 from harness.fixed_point_training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
 from harness.measurement import Measurement
 from harness.provenance import Provenance
@@ -129,70 +129,109 @@ def test_floats_that_learn_nothing_leave_it_open(verdict: Verdict) -> None:
     assert verdict(rows).outcome is Outcome.NO_VERDICT
 
 
-def test_only_the_papers_own_run_reproduces_it(verdict: Verdict) -> None:
-    rows = curves(DIPS, FLAT, name="halfcheetah-ddpg", steps=1_000_000)
-    assert verdict(rows).outcome is Outcome.REPRODUCED
+def gaining(shares: dict[str, float]) -> list[Measurement]:
+    """The paper's own run, whose curves gain these shares of what floats gain, which is 800."""
+    return [
+        run(curve, [-1000.0, *[-1000.0 + 800 * share] * 8], seed, "halfcheetah-ddpg", 1_000_000)
+        for curve, share in ({FLOAT: 1.0} | shares).items()
+        for seed in range(5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shares", "outcome"),
+    [
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.2}, Outcome.REPRODUCED),  # as in Fig. 7
+        ({FIXED_32: 1.0, DYNAMIC: 1.0, FIXED_16: -0.2}, Outcome.IN_KIND),  # more than in Fig. 7
+        ({FIXED_32: 0.84, DYNAMIC: 0.7, FIXED_16: -0.2}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.3, FIXED_16: -0.2}, Outcome.NOT_REPRODUCED),
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.7}, Outcome.NO_VERDICT),
+    ],
+)
+def test_only_the_papers_own_run_with_its_shares_reproduces_it(
+    verdict: Verdict, shares: dict[str, float], outcome: Outcome
+) -> None:
+    finding = verdict(gaining(shares))
+    assert finding.outcome is outcome
+    assert "In Fig. 7, fixed 32 84%, fixed 16 -17%, dynamic 86%." in finding.explanation
+
+
+def test_another_workload_beside_the_papers_own_is_in_kind(verdict: Verdict) -> None:
+    rows = gaining({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.2})
     assert verdict(rows + curves(DIPS, FLAT)).outcome is Outcome.IN_KIND
+    shorter = [replace(row, details={**row.details, "steps": 999_999}) for row in rows]
+    assert verdict(shorter).outcome is Outcome.IN_KIND
 
 
-def steps(learner_s: dict[int, float], environment_s: float = 1e-3) -> list[Measurement]:
-    rows = []
-    for size, seconds in learner_s.items():
-        for term in TERMS:
-            value = {"learner": seconds, "environment": environment_s}.get(term, 1e-5)
-            rows.append(
-                Measurement(
-                    suite="claim", workload="halfcheetah-ddpg", primitive="training", backend=DYNAMIC, device="cpu",
-                    batch_size=size, quantity=f"{term}_time", unit="s", provenance=Provenance.MEASURED, value=value,
-                    details={"experiment": "FIX-F8"},
-                )
-            )  # fmt: skip
+def test_the_shares_of_figure_7_carry_its_reading_errors() -> None:
+    shares = fixar21_training.published_shares()
+    assert list(shares) == [FIXED_32, FIXED_16, DYNAMIC]
+    share = shares[DYNAMIC]
+    assert share.provenance is Provenance.PUBLISHED
+    assert share.value == pytest.approx((1730 + 200) / (2050 + 200))
+    assert share.low == pytest.approx((1690 - 0) / (2080 - 0))
+    assert share.high == pytest.approx((1770 + 400) / (2020 + 400))
+
+
+EARLY, LATE = f"{DYNAMIC}, d = 5% of the run", f"{DYNAMIC}, d = 75% of the run"
+
+
+def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.steps) -> list[Measurement]:
+    rows = [
+        run(name, returns, seed, steps=steps) for name, returns in curves.items() for seed in range(seeds)
+    ]
+    for row in rows:
+        row.details["experiment"] = "FIX-F7" if row.backend in (FIXED_32, FIXED_16) else SWEEP
     return rows
 
 
 @pytest.mark.parametrize(
-    ("learner_s", "outcome"),
+    ("late", "fixed_16", "outcome"),
     [
-        ({64: 5e-4, 128: 1e-3, 512: 4e-3}, Outcome.IN_KIND),
-        ({64: 5e-4, 512: 6e-4}, Outcome.NOT_REPRODUCED),
-        ({64: 5e-4}, Outcome.NOT_RUN),
+        (LEARNS, FLAT, Outcome.IN_KIND),
+        (FLAT, FLAT, Outcome.NOT_REPRODUCED),
+        ([*LEARNS[:-1], -450.0], FLAT, Outcome.NO_VERDICT),  # 69%: neither trains nor fails
+        (LEARNS, LEARNS, Outcome.NO_VERDICT),  # nothing to make up for
+        (FLAT, LEARNS, Outcome.NO_VERDICT),
     ],
 )
-def test_the_bottleneck_moves_to_the_learner_or_not(
-    tmp_path: Path, learner_s: dict[int, float], outcome: Outcome
+def test_the_delay_makes_up_for_16_bits_only_where_these_fail(
+    tmp_path: Path, late: list[float], fixed_16: list[float], outcome: Outcome
 ) -> None:
-    finding = fixar21_training.breakdown(frame_of(tmp_path, *steps(learner_s)))
-    assert finding.outcome is outcome
-    if outcome is Outcome.IN_KIND:
-        assert "environment at 64" in finding.explanation
-        assert "learner at 512" in finding.explanation
-
-
-def swept(sweep: dict[str, list[float]], steps: int = SWEPT.steps) -> list[Measurement]:
-    rows = [run(name, returns, steps=steps) for name, returns in sweep.items()]
-    for row in rows:
-        row.details["experiment"] = SWEEP if row.backend != FIXED_32 else "FIX-F7"
-    return rows
-
-
-@pytest.mark.parametrize(("late", "outcome"), [(LEARNS, Outcome.IN_KIND), (FLAT, Outcome.NOT_REPRODUCED)])
-def test_the_sweep_over_the_delay_and_the_formats(
-    tmp_path: Path, late: list[float], outcome: Outcome
-) -> None:
-    early, split = f"{DYNAMIC}, d = 5% of the run", f"{FIXED_32}, weights Q(32, 16)"
-    rows = swept({FIXED_32: LEARNS, early: late, split: FLAT})
+    rows = swept({FIXED_32: LEARNS, FIXED_16: fixed_16, EARLY: LEARNS, LATE: late})
     finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
+    assert ("nothing to make up for" in finding.explanation) == (fixed_16 is LEARNS)
+
+
+def test_one_seed_of_the_sweep_carries_no_verdict(tmp_path: Path) -> None:
+    split = f"{FIXED_32}, weights Q(32, 16)"
+    rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: FLAT, split: FLAT}, seeds=1)
+    finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
+    assert finding.outcome is Outcome.NO_VERDICT
+    assert "one seed" in finding.explanation
     assert "weights Q(32, 16) 0%" in finding.explanation
-    assert len(finding.ours) == 3
+    assert len(finding.ours) == 4
+
+
+def test_a_sweep_whose_base_learns_nothing_tells_nothing(tmp_path: Path) -> None:
+    rows = swept({FIXED_32: FLAT, FIXED_16: FLAT, EARLY: LEARNS})
+    finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
+    assert finding.outcome is Outcome.NO_VERDICT
+    assert "gains too little" in finding.explanation
+
+
+def test_a_sweep_without_16_bits_from_the_start_carries_no_verdict(tmp_path: Path) -> None:
+    finding = fixar21_training.sweep(frame_of(tmp_path, *swept({FIXED_32: LEARNS, EARLY: FLAT})))
+    assert finding.outcome is Outcome.NO_VERDICT
+    assert "16 bits from the start were not trained" in finding.explanation
 
 
 def test_a_sweep_without_its_base_or_of_another_length_is_none(tmp_path: Path) -> None:
-    early = f"{DYNAMIC}, d = 5% of the run"
     for rows in (
-        swept({early: LEARNS}),
-        swept({FIXED_32: LEARNS}),
-        swept({FIXED_32: LEARNS, early: LEARNS}, 80),
+        swept({EARLY: LEARNS, FIXED_16: FLAT}),
+        swept({FIXED_32: LEARNS, FIXED_16: FLAT}),
+        swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: LEARNS}, steps=80),
     ):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.claims import Outcome, pal_cores
+from harness.claims.base import unless_suspect
 from harness.core_scaling import COLLECTION, CONSUMPTION, EXPERIMENT, TRAINING
 from harness.measurement import Measurement
 from tests.harness.claims.rows import compared, frame_of, measurement
@@ -52,7 +53,12 @@ def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("at_six", "at_eight", "outcome"),
-    [(400, 410, Outcome.IN_KIND), (400, 700, Outcome.NOT_REPRODUCED)],
+    [
+        (400, 410, Outcome.IN_KIND),
+        (400, 700, Outcome.NO_VERDICT),  # 1.75 times as fast with 1.33 times the cores: suspect
+        (400, 500, Outcome.NOT_REPRODUCED),  # does not saturate
+        (400, 460, Outcome.NO_VERDICT),  # 1.15 times as fast, the limit
+    ],
 )
 def test_throughput_that_grows_and_then_does_not_is_pals(
     tmp_path: Path, at_six: float, at_eight: float, outcome: Outcome
@@ -61,8 +67,24 @@ def test_throughput_that_grows_and_then_does_not_is_pals(
     runs = [(0, 1, 80.0), (1, 1, 150.0), (1, 3, 280.0), (2, 4, at_six), (2, 6, at_eight)]
     frame = frame_of(tmp_path, *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
     found = pal_cores.scaling(frame)
-    assert found.outcome is outcome
-    assert len(found.ours) == 4
+    assert unless_suspect(found).outcome is outcome
+    assert [number.value for number in found.ours[:4]] == pytest.approx(
+        [150 / 80, 280 / 80, at_six / 80, at_eight / 80]
+    )
+    assert found.ours[4].value == pytest.approx(at_eight / at_six)
+    refuted = [row(TRAINING, a, b, 90.0 if a + b == 2 else rate) for a, b, rate in runs]
+    at_two = pal_cores.scaling(frame_of(tmp_path / "two", *curves(8), *refuted))
+    assert at_two.outcome is Outcome.NOT_REPRODUCED, "1.1 times as fast on two cores is not linear"
+
+
+def test_a_baseline_that_takes_a_third_of_what_its_parts_imply_is_suspect(tmp_path: Path) -> None:
+    """On one core an environment step takes 1/300 s and a gradient step 1/100 s: 75 of both a second."""
+    frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 60))
+    (gain,) = pal_cores.scaling(frame).ours
+    assert gain.suspect.startswith("33.67% of the 75 per second")
+    runs = [(0, 1, 25.0), (1, 1, 45.0), (1, 3, 90.0), (2, 4, 130.0), (2, 6, 135.0)]
+    frame = frame_of(tmp_path / "eight", *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    assert unless_suspect(pal_cores.scaling(frame)).outcome is Outcome.NO_VERDICT
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """PRL 6.4 over runs: re-allocation, and the simulated FPGA beside earlier work; gains over RLlib on a GPU."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.claims import Outcome
+from harness.claims.clocks import placed_clock
 from harness.measurement import Measurement
 from harness.provenance import Provenance
-from tests.harness.claims.rows import compared, measurement, trained
+from tests.harness.claims.rows import compared, measurement, profiled, trained
 from tests.harness.claims.test_verdicts import verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
@@ -29,6 +31,11 @@ def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more
         (150.0, {}, Outcome.IN_KIND),
         (101.0, {}, Outcome.NO_VERDICT),
         (125.0, NOISY, Outcome.NO_VERDICT),
+        (
+            310.0,
+            {},
+            Outcome.NO_VERDICT,
+        ),  # suspect: a learner and two trainers train three times as much at most
         (90.0, {}, Outcome.NOT_REPRODUCED),
         (90.0, NOISY, Outcome.NO_VERDICT),
     ],
@@ -82,11 +89,17 @@ def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measureme
 @pytest.mark.parametrize(
     ("gps", "made", "more", "outcome"),
     [
-        (300.0, peaks(), {}, Outcome.IN_KIND),  # 9,600 experiences a second, over 7,100
+        (
+            1100.0,
+            peaks(),
+            {},
+            Outcome.IN_KIND,
+        ),  # 35,200 experiences a second, at least 7,966 at the placed clock
+        (300.0, peaks(), {}, Outcome.NO_VERDICT),  # 9,600, over 7,100 at the assumed clock alone
         (100.0, peaks(), {}, Outcome.NOT_REPRODUCED),
         (222.0, peaks(), {}, Outcome.NO_VERDICT),
-        (300.0, peaks(), NOISY, Outcome.NO_VERDICT),
-        (300.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
+        (1100.0, peaks(), NOISY, Outcome.NO_VERDICT),
+        (1100.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
     ],
 )
 def test_the_simulated_fpga_beside_the_earlier_work(
@@ -95,9 +108,17 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     rows = board(gps, **more), board(9e9, "native-native-cpu", provenance=Provenance.MEASURED), *made
     found = verdict(EARLIER, tmp_path, *rows)
     assert found.finding.outcome is outcome
-    eps, peak = found.finding.ours
+    eps, slower, peak = found.finding.ours
     assert (eps.value, eps.unit, eps.provenance) == (32 * gps, "EPS", Provenance.SIMULATED)
+    assert slower.value == pytest.approx(eps.value * placed_clock().mhz / 285)
+    assert "the clock that PPO states" in found.finding.explanation
     assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
+
+
+@pytest.mark.parametrize(("gps", "outcome"), [(1100.0, Outcome.CONSISTENT), (100.0, Outcome.NO_VERDICT)])
+def test_a_rate_that_a_formula_gives_reproduces_nothing(gps: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = board(gps, provenance=Provenance.MODELLED), *peaks()
+    assert verdict(EARLIER, tmp_path, *rows).finding.outcome is outcome
 
 
 def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path) -> None:
@@ -133,3 +154,32 @@ def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp
     assert alone.outcome is Outcome.NOT_RUN
     assert "CUDA" in alone.needs
     assert [n.value for n in alone.ours] == [200.0]
+
+
+def primitive_times(primitive: str, noisy: bool = False) -> list[Measurement]:
+    """Of CartPole's DQN on three kinds of device at two batch sizes: the accelerators scale, and each wins once."""
+    times_s = {("cpu", 32): 2e-4, ("cpu", 2048): 2e-2, ("cuda", 32): 1e-4, ("cuda", 2048): 2e-4}
+    times_s |= {("fpga", 32): 3e-5, ("fpga", 2048): 9e-4}
+    state = NOISY if noisy else {}
+    return [
+        profiled(primitive, time_s, size, workload="cartpole-dqn", device=device, **state)
+        for (device, size), time_s in times_s.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "primitives"), [("PRL-F6", ("sum_tree.sample", "sum_tree.update")), ("PRL-F7", ("learner.step",))]
+)
+def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path: Path) -> None:
+    def found(folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False) -> Outcome:
+        rows = [row for primitive in primitives for row in primitive_times(primitive, noisy)]
+        names = {"cpu": "cuda", "cuda": "cpu"} if swap else {}
+        chosen = [
+            replace(row, device=names.get(row.device, row.device)) for row in rows if row.device in kinds
+        ]
+        return verdict(key, tmp_path / folder, *chosen).finding.outcome
+
+    assert found("holds") is Outcome.IN_KIND
+    assert found("noisy", noisy=True) is Outcome.NO_VERDICT
+    assert found("swapped", swap=True) is Outcome.NOT_REPRODUCED
+    assert found("cpu", kinds="cpu fpga") is Outcome.NOT_RUN

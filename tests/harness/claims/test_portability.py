@@ -1,6 +1,8 @@
 """PRL's composition, portability and user code: verdicts from rows that should and should not carry them."""
 
 import shutil
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,37 +12,70 @@ import pytest
 from harness import claims
 from harness.claims import Outcome, pearl24_portability
 from harness.measurement import Measurement
+from harness.provenance import Provenance
 from harness.report import site
 from harness.store import Store
 from tests.harness.claims.rows import compared, trained
 from tests.harness.claims.test_verdicts import verdict
 
 
-def mapped(mapping: str, gps: float, size: int, **fields: Any) -> Measurement:
+def mapped(mapping: str, gps: float, size: int, assignment: str = "", **fields: Any) -> Measurement:
     base = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
-    return trained(gps, size, details={"mapping": mapping}, **(base | fields))
+    stated = {"assignment": assignment} if assignment else {}
+    return trained(gps, size, details={"mapping": mapping, **stated}, **(base | fields))
 
 
-def grid(size: int, learner: float, rmm: float) -> list[Measurement]:
-    """Four mappings; the better learner and the better replay manager gain so much."""
+def grid(size: int, learner: float, replay: float) -> list[Measurement]:
+    """Four device assignments; the better learner's device and the better replay management's gain so much."""
     return [
         mapped(f"{a}-{b}-cpu", 100 * x * y, size)
-        for a, x in (("native", learner), ("torch", 1.0))
-        for b, y in (("native", rmm), ("flat", 1.0))
+        for a, x in (("torch:cuda", learner), ("native", 1.0))
+        for b, y in (("cuda", replay), ("native", 1.0))
     ]
 
 
 @pytest.mark.parametrize(
     ("small", "large", "outcome"),
-    [((1.2, 3.0), (3.0, 1.2), Outcome.IN_KIND), ((3.0, 1.2), (3.0, 1.2), Outcome.NOT_REPRODUCED)],
+    [
+        ((1.2, 3.0), (3.0, 1.2), Outcome.IN_KIND),
+        ((3.0, 1.2), (3.0, 1.2), Outcome.NOT_REPRODUCED),
+        ((1.2, 3.0), (1.2, 3.0), Outcome.NOT_REPRODUCED),
+        ((1.2, 3.0), (1.21, 1.2), Outcome.NO_VERDICT),  # their intervals overlap
+    ],
 )
 def test_what_decides_at_small_and_at_large_batches(
     small: tuple[float, float], large: tuple[float, float], outcome: Outcome, tmp_path: Path
 ) -> None:
     found = verdict("PRL-F8", tmp_path, *grid(32, *small), *grid(2048, *large)).finding
     assert found.outcome is outcome
-    assert sorted(n.value for n in found.ours) == pytest.approx([1.2, 1.2, 3, 3])
+    assert sorted(n.value for n in found.ours) == pytest.approx(sorted((*small, *large)))
     assert verdict("PRL-F8", tmp_path, *grid(32, *small)).finding.outcome is Outcome.NOT_RUN
+    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+    unsure = mapped("torch:cuda-cuda-cpu", 100 * small[0] * small[1], 32, **noisy)
+    rows = (unsure, *grid(32, *small)[1:], *grid(2048, *large))
+    assert verdict("PRL-F8", tmp_path / "noisy", *rows).finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("large", "outcome"), [((3.0, 1.2), Outcome.CONSISTENT), ((1.2, 3.0), Outcome.NO_VERDICT)]
+)
+def test_devices_whose_rates_a_formula_gives_reproduce_nothing(
+    large: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*grid(32, 1.2, 3.0), *grid(2048, *large)]
+    modelled = [replace(row, provenance=Provenance.MODELLED) for row in rows]
+    assert verdict("PRL-F8", tmp_path, *modelled).finding.outcome is outcome
+
+
+def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:
+    backends = [
+        mapped(f"{a}-{b}-cpu", gps, size)
+        for size in (32, 2048)
+        for gps, (a, b) in enumerate(product(("native", "torch", "opencl"), ("native", "flat", "opencl")), 1)
+    ]
+    found = verdict("PRL-F8", tmp_path, *backends).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "OpenCL device that is not this CPU" in found.needs
 
 
 def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
@@ -61,11 +96,61 @@ def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
     assert verdict("MAP-F13-sharing", tmp_path, *rows(70)[1:]).finding.outcome is Outcome.NOT_RUN
 
 
-def test_a_library_that_lacks_a_mapping_is_not_portable(tmp_path: Path) -> None:
-    fields = {"quantity": "portability", "suite": "validation", "workload": "cartpole-dqn", "device": ""}
-    ours, theirs = (trained(v, backend=b, **fields) for b, v in (("placerl", 900.0), ("sb3", 0.0)))
-    assert verdict("PRL-T3-device-portability", tmp_path, ours, theirs).finding.outcome is Outcome.REPRODUCED
-    assert verdict("PRL-T3-device-portability", tmp_path, ours).finding.outcome is Outcome.NOT_RUN
+DEVICES = "PRL-T3-device-portability"
+ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]
+SIMULATED = {"provenance": Provenance.SIMULATED}
+ON_BOARD = [
+    mapped("fpga-native-cpu", 200.0, 64, **SIMULATED),
+    mapped("native-fpga-cpu", 120.0, 64, **SIMULATED),
+    mapped("fpga-fpga-fpga", 400.0, 64, **SIMULATED),
+    mapped("fpga-fpga-cpu", 300.0, 64, **SIMULATED),  # the same assignment: storage is none
+]
+ON_GPU = [mapped("torch:cuda-native-cpu", 150.0, 64), mapped("torch:cuda-cuda-cpu", 300.0, 64)]
+
+
+def library(gps: float = 10.0) -> Measurement:
+    details = {"baseline": "sb3", "part": "theirs"}
+    return trained(gps, 64, suite="compare", workload="cartpole-dqn", details=details)
+
+
+def failing(mapping: str) -> Measurement:
+    return replace(
+        mapped(mapping, 1.0, 64), value=None, low=None, high=None, status="failed", reason="no memory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        ([*ON_CPU, *ON_GPU], Outcome.REPRODUCED),
+        ([*ON_CPU, *ON_GPU, *ON_BOARD], Outcome.REPRODUCED),
+        ([*ON_CPU, *ON_GPU[:1], failing("torch:cuda-cuda-cpu")], Outcome.NOT_REPRODUCED),
+        ([*ON_CPU, ON_GPU[0]], Outcome.NOT_REPRODUCED),  # a learner's device alone: the library has that
+        ([*ON_CPU, *ON_BOARD], Outcome.CONSISTENT),  # where it could not come out otherwise
+        ([*ON_CPU, mapped("opencl-native-cpu", 5.0, 64, "opencl-cpu")], Outcome.REPRODUCED),
+        (ON_CPU, Outcome.NOT_RUN),  # many backends, one device
+    ],
+)
+def test_portability_is_over_devices_and_not_over_backends(
+    rows: list[Measurement], outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict(DEVICES, tmp_path, *rows, library()).finding
+    assert found.outcome is outcome
+    if outcome is Outcome.NOT_RUN:
+        assert found.needs.startswith("a second device")
+    assert verdict(DEVICES, tmp_path / "alone", *rows).finding.outcome is Outcome.NOT_RUN
+
+
+def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Path) -> None:
+    found = verdict(DEVICES, tmp_path, *ON_CPU, *ON_BOARD, library())
+    ours, theirs = found.finding.ours
+    assert ours.value == pytest.approx(64 * 4 / (1 / 100 + 1 / 200 + 1 / 120 + 1 / 400))
+    assert ours.provenance is Provenance.SIMULATED
+    assert ours.rows == (0, 2, 3, 4)
+    assert theirs.value == 0
+    assert "reproduces nothing" in found.finding.explanation
+    on_gpu = verdict(DEVICES, tmp_path / "gpu", *ON_CPU, *ON_GPU, *ON_BOARD, library()).finding
+    assert on_gpu.ours[0].provenance is Provenance.MEASURED, "devices that are here are enough"
 
 
 def rates(ours: float, theirs: float) -> list[Measurement]:
@@ -119,19 +204,35 @@ def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     assert page.count('data-label="Batch size"') == 4
 
 
-def test_gains_on_the_same_gpu(tmp_path: Path) -> None:
-    on_gpu = compared(
-        1.3, "faster", details={"baseline": "sb3", "verdict": "faster", "mapping": "torch:cuda-native-cpu"}
-    )
-    assert verdict("PRL-T3-same-hardware", tmp_path, on_gpu).finding.outcome is Outcome.REPRODUCED
-    assert (
-        verdict("PRL-T3-same-hardware", tmp_path, compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
-    )
+@pytest.mark.parametrize(
+    ("gain", "word", "outcome"),
+    [
+        (1.3, "faster", Outcome.REPRODUCED),  # 21% to 55% are published
+        (1.21, "faster", Outcome.IN_KIND),  # its interval reaches below
+        (300.0, "faster", Outcome.IN_KIND),
+        (0.8, "slower", Outcome.NOT_REPRODUCED),
+        (1.3, "no verdict", Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_path: Path) -> None:
+    key = "PRL-T3-same-hardware"
+    details = {"baseline": "sb3", "verdict": word, "mapping": "torch:cuda-native-cpu"}
+    on_gpu = compared(gain, word, details=details)
+    assert verdict(key, tmp_path, on_gpu).finding.outcome is outcome
+    assert verdict(key, tmp_path / "cpu", compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
+
+
+def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
+    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+    second = [replace(row, **noisy) for row in rates(400, 100)]
+    frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
+    (found,) = claims.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.NO_VERDICT
 
 
 def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: Path) -> None:
     found = verdict("PRL-T4", tmp_path).finding
-    assert found.outcome is Outcome.IN_KIND
+    assert found.outcome is Outcome.CONSISTENT
     assert len(found.ours) == 4
     for lines, divergence in zip(found.ours[::2], found.ours[1::2], strict=True):
         assert 12 < lines.value < 100
@@ -139,7 +240,7 @@ def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("more", "outcome"), [("", Outcome.IN_KIND), ("import os\nprint(os)\n", Outcome.NOT_REPRODUCED)]
+    ("more", "outcome"), [("", Outcome.CONSISTENT), ("import os\nprint(os)\n", Outcome.NO_VERDICT)]
 )
 def test_files_that_differ_in_more_than_the_mapping_are_not_portable(
     more: str, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

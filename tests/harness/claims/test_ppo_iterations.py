@@ -12,6 +12,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from harness import claims, environment_steps, ppo_iterations, workload
 from harness.claims.base import Finding, Outcome
+from harness.claims.clocks import placed_clock
 from harness.measurement import Measurement
 from harness.ppo_iterations import (
     BENCHMARKS,
@@ -31,6 +32,8 @@ from tests.harness.claims.closed_forms import closed_forms  # noqa: F401
 from tests.harness.claims.rows import frame_of
 
 SMALL, LARGE = Iteration(16, 512, 64, 10), Iteration(16, 512, 512, 10)
+CLOCK_MHZ = placed_clock().mhz
+"""Which leaves verdicts as they are at the only other clock."""
 SHORT = Iteration(agents=2, steps=8, minibatch=8, epochs=2)
 
 
@@ -103,7 +106,8 @@ def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -
 def rows(
     benchmark: str, iteration: Iteration, host_s: float, infer_s: float, learner_s: float, device: str = "cpu"
 ) -> list[Measurement]:
-    """An iteration whose inferences and training take a second each on an accelerator of a megahertz."""
+    """An iteration whose inferences and training take a second each on an accelerator at the placed clock."""
+    second = int(1e6 * CLOCK_MHZ)
     shared: dict[str, Any] = {
         "suite": "claim",
         "workload": BENCHMARKS[benchmark],
@@ -131,8 +135,8 @@ def rows(
             quantity=CYCLES,
             unit="cycles",
             provenance=Provenance.SIMULATED,
-            value=2e6,
-            details=details | {"clock_mhz": 1, "cycles": {"inference": 10**6, "training": 10**6}},
+            value=2.0 * second,
+            details=details | {"clock_mhz": CLOCK_MHZ, "cycles": {"inference": second, "training": second}},
         ),
     ]
 
@@ -152,7 +156,8 @@ def finding(key: str, folder: Path, *made: list[Measurement]) -> Finding:
             Outcome.NOT_REPRODUCED,
         ),  # the larger gain is that of the larger mini-batch, whatever is left out
         (1.2, 1.0, Outcome.NOT_REPRODUCED),  # slower than the CPU
-        (6.5, 6.5, Outcome.NO_VERDICT),
+        (6.5, 6.5, Outcome.NO_VERDICT),  # 3.5 times: below what is published for M = 64, not for M = 512
+        (3.0, 2.0, Outcome.NOT_REPRODUCED),  # 1.75 and 1.25 times: below every published gain
     ],
 )
 def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tmp_path: Path) -> None:
@@ -165,10 +170,34 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
     assert all(number.rows for number in found.ours)
 
 
+def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.1, 0.5, s) for item, s in ((SMALL, 3.0), (LARGE, 2.0))]
+    key = "PPO-T2-CPU"
+    assert finding(key, tmp_path / "parts", *made).outcome is Outcome.NOT_REPRODUCED
+    made[1][0] = replace(made[1][0], samples=tuple(1.4 * sample for sample in made[1][0].samples))
+    found = finding(key, tmp_path / "far", *made)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "Suspect" in found.explanation
+    assert finding(key, tmp_path / "none").outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+def test_bounds_that_only_the_slower_clock_refutes_give_no_verdict(key: str, tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.1, 4.0, s) for item, s in ((SMALL, 9.0), (LARGE, 5.0))]
+    cycles = {part: int(1e7 * CLOCK_MHZ) for part in ("inference", "training")}
+    for some in made:
+        some[1] = replace(some[1], details=some[1].details | {"clock_mhz": 10 * CLOCK_MHZ, "cycles": cycles})
+    found = finding(key, tmp_path, *made)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert f"at {10 * CLOCK_MHZ:.3g} MHz no verdict, at {CLOCK_MHZ:.3g} MHz, which" in found.explanation
+    assert found.explanation.count("A gain is an upper bound") == 1
+    assert "reaches on an ECP5, not reproduced." in found.explanation
+
+
 def test_what_transfers_may_hide_refutes_nothing(tmp_path: Path) -> None:
     """The bound of the small mini-batch's gain is the lower one, but only by products that are a part of all."""
     few, many = rows("Hopper", SMALL, 0.0, 0.5, 6.5), rows("Hopper", LARGE, 0.0, 0.5, 6.4)
-    slow = {"inference": 10**6, "training": 3 * 10**6}
+    slow = {"inference": int(1e6 * CLOCK_MHZ), "training": int(3e6 * CLOCK_MHZ)}
     few[1] = replace(few[1], details=few[1].details | {"cycles": slow})
     found = finding("PPO-T2-CPU", tmp_path, few, many)
     assert found.ours[0].value < 0.6 * found.ours[1].value
@@ -196,8 +225,10 @@ def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
     found = finding("PPO-T2", tmp_path / "a", here)
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, "a CUDA device")
     assert [number.value for number in found.ours] == pytest.approx([8192 / 7, 8192 / 3], rel=0.02)
-    on_gpu = rows("Hopper", SMALL, 1.0, 3.0, 3.0, "cuda")[:1]
+    on_gpu = rows("Hopper", SMALL, 1.0, 40.0, 40.0, "cuda")[:1]
     assert finding("PPO-T2", tmp_path / "b", here, on_gpu).outcome is Outcome.NO_VERDICT
+    on_gpu = rows("Hopper", SMALL, 1.0, 3.0, 3.0, "cuda")[:1]  # 2.3 times, where 3.4 and 26 are published
+    assert finding("PPO-T2", tmp_path / "d", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
     on_gpu = rows("Hopper", SMALL, 1.0, 0.9, 0.9, "cuda")[:1]
     assert finding("PPO-T2", tmp_path / "c", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
 
@@ -220,7 +251,8 @@ def test_pong_beside_a_gpu(infer_s: float, learner_s: float, outcome: Outcome, t
 
 def test_what_table_2_prints_twice(tmp_path: Path) -> None:
     found = finding("PPO-T2-twice", tmp_path)
-    assert found.outcome is Outcome.INCONSISTENT
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "how many runs" in found.explanation
     values = {number.quantity: number.value for number in found.ours}
     assert values["Hopper, Baselines, CPU-FPGA: N=16 over M=128"] == pytest.approx(4120 / 2720)
     assert values["Pong, Baselines, CPU: T=128 over N=8"] == pytest.approx(507 / 541)

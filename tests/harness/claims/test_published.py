@@ -5,11 +5,15 @@ import math
 import pytest
 
 from harness.claims import published
-from harness.claims.published import PAPERS, quantity, table, table_names, text
+from harness.claims.number import from_cell, ratio
+from harness.claims.published import PAPERS, figure_names, quantity, table, table_names, text
 
 MAP5, MAP6, MAP7 = table("map_table_5"), table("map_table_6"), table("map_table_7")
 PPO1, PPO2 = table("ppo_table_1"), table("ppo_table_2")
 FIX1, FIX2 = table("fix_table_1"), table("fix_table_2")
+FIX8, FIX9, FIX10 = (table(f"fix_figure_{number}") for number in (8, 9, 10))
+BATCH_SIZES = (64, 128, 256, 512)
+BARS = [f"{name}, B = {size}" for name in ("HalfCheetah", "Hopper", "Swimmer") for size in BATCH_SIZES]
 
 
 def rounds_to(value: float, printed: str) -> bool:
@@ -203,3 +207,103 @@ def test_two_cells_in_one_place_are_refused() -> None:
     cell = table("map_table_3").cells[0]
     with pytest.raises(ValueError, match="same row and column"):
         published.Table((cell, cell))
+
+
+def near(found: published.Table, row: str, column: str, value: float) -> bool:
+    """Whether a value read off a figure is within its reading error of `value`."""
+    return abs(found.value(row, column) - value) <= found.cell(row, column).reading_error
+
+
+def mean_of_bars(found: published.Table, column: str) -> float:
+    return sum(found.value(row, column) for row in BARS) / len(BARS)
+
+
+def test_every_value_of_a_figure_says_how_it_was_read() -> None:
+    assert figure_names() == ["fix_figure_10", "fix_figure_7", "fix_figure_8", "fix_figure_9"]
+    for name in figure_names():
+        for cell in table(name).cells:
+            assert cell.source.startswith(f"FIX Fig. {name.rpartition('_')[2]}")
+            assert cell.value is not None
+            # Either a label, which is exact, or read off an axis whose scale the note gives.
+            assert bool(cell.printed) == (cell.reading_error == 0) == ("per pixel" not in cell.note), (
+                cell.place
+            )
+
+
+def test_a_value_read_off_a_figure_has_its_reading_error_as_interval() -> None:
+    bar = from_cell("fix_figure_8", "Swimmer, B = 512", "FIXAR")
+    assert (bar.low, bar.value, bar.high) == (38_650, 38_900, 39_150)
+    assert "read off the figure" in bar.source
+    label = from_cell("fix_figure_8", "average", "gain")
+    assert (label.low, label.value, label.high) == (None, 2.7, None)
+
+
+def test_fix_figure_8_holds_what_the_text_prints() -> None:
+    average = quantity("FIX.platform_ips").value
+    assert near(FIX8, "average", "FIXAR", average)
+    assert mean_of_bars(FIX8, "FIXAR") == pytest.approx(average, abs=250)
+    assert near(FIX8, "average", "CPU-GPU", mean_of_bars(FIX8, "CPU-GPU"))
+    peak = FIX2.value("peak performance", "FIXAR")
+    best = max(BARS, key=lambda row: FIX8.value(row, "FIXAR"))
+    assert best.endswith("B = 512")
+    assert near(FIX8, best, "FIXAR", peak)
+
+
+def test_fix_figure_8_labels_are_ratios_of_its_bars() -> None:
+    assert mean_of_bars(FIX8, "FIXAR") / mean_of_bars(FIX8, "CPU-GPU") == pytest.approx(2.7, abs=0.05)
+    gains = {row: FIX8.value(row, "FIXAR") / FIX8.value(row, "CPU-GPU") for row in BARS}
+    assert max(gains, key=lambda row: gains[row]) == "HalfCheetah, B = 64"
+    assert min(gains, key=lambda row: gains[row]) == "Hopper, B = 512"
+    for row in ("HalfCheetah, B = 64", "Hopper, B = 512"):
+        bars = from_cell("fix_figure_8", row, "FIXAR"), from_cell("fix_figure_8", row, "CPU-GPU")
+        found = ratio("gain", *bars)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < FIX8.value(row, "gain") < found.high
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_fix_figure_9_agrees_with_itself_and_with_figures_8_and_10(size: int) -> None:
+    row = f"B = {size}"
+    parts = ("accelerator", "PCIe communication", "Python environment")
+    whole_ms = FIX9.value(row, "whole step, time")
+    assert sum(FIX9.value(row, f"{part}, time") for part in parts) == pytest.approx(whole_ms, abs=0.02)
+    assert sum(FIX9.value(row, f"{part}, share") for part in parts) == pytest.approx(1, abs=0.002)
+    for part in parts:
+        share = FIX9.value(row, f"{part}, time") / whole_ms
+        assert share == pytest.approx(FIX9.value(row, f"{part}, share"), abs=0.04)
+    assert size / whole_ms * 1e3 == pytest.approx(FIX8.value(f"HalfCheetah, {row}", "FIXAR"), rel=0.03)
+    assert near(FIX9, row, "accelerator, time", size / quantity("FIX.accelerator_ips").value * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("what", "text_key", "gain_key"),
+    [
+        ("throughput", "FIX.accelerator_ips", "FIX.accelerator_speedup"),
+        ("efficiency", "FIX.accelerator_efficiency", "FIX.accelerator_efficiency_gain"),
+    ],
+)
+def test_fix_figure_10_holds_what_the_text_prints(what: str, text_key: str, gain_key: str) -> None:
+    for row in [*BARS, "average"]:
+        assert near(FIX10, row, f"accelerator, {what}", quantity(text_key).value), row
+    assert FIX10.value("average", f"gain in {what}") == quantity(gain_key).value
+    gpu = mean_of_bars(FIX10, f"GPU, {what}")
+    assert near(FIX10, "average", f"GPU, {what}", gpu)
+    assert quantity(text_key).value / gpu == pytest.approx(quantity(gain_key).value, rel=0.03)
+
+
+@pytest.mark.parametrize("row", BARS)
+def test_fix_figure_10_efficiencies_of_the_gpu_are_its_throughputs_over_its_watts(row: str) -> None:
+    watts = quantity("FIX.gpu_power").value
+    assert near(FIX10, row, "GPU, efficiency", FIX10.value(row, "GPU, throughput") / watts)
+
+
+def test_fix_figure_7_has_16_bits_fail_and_the_others_train() -> None:
+    levels = {
+        cell.column: cell.value
+        for cell in table("fix_figure_7").cells
+        if cell.row == "mean of evaluations 150 to 200"
+    }
+    assert levels["fixed 16"] < table("fix_figure_7").value("evaluation 0", "all curves")
+    assert levels["float 32"] == pytest.approx(quantity("FIX.reward_level").value, rel=0.03)
+    assert levels["fixed 32"] < levels["FIXAR"] < levels["float 32"]

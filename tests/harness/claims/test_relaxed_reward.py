@@ -48,7 +48,7 @@ def curves(d0: float, d50: float, d200: float) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("finals", "outcome"),
     [
-        ({"cartpole-ddpg": curves(400, 400, 400)}, Outcome.IN_KIND),
+        ({"cartpole-ddpg": curves(400, 400, 400)}, Outcome.NO_VERDICT),  # without Hopper half of the statement
         ({"cartpole-ddpg": curves(400, 200, 400)}, Outcome.NOT_REPRODUCED),
         ({"hopper-ddpg": curves(400, 400, 200)}, Outcome.IN_KIND),
         ({"hopper-ddpg": curves(400, 400, 400)}, Outcome.NOT_REPRODUCED),

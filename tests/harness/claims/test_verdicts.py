@@ -8,6 +8,7 @@ import pytest
 
 from harness import claims
 from harness.claims import Finding, Outcome, Verdict, accelerator_cycles, experiments
+from harness.claims.base import SHOWN_HERE
 from harness.claims.number import Number, format_value, from_text, ratio
 from harness.errors import UserError
 from harness.measurement import Measurement
@@ -43,27 +44,15 @@ def test_every_listed_table_and_figure_is_a_claim() -> None:
         assert all(number.provenance is Provenance.PUBLISHED for number in claim.published)
 
 
+SHOWN_WITHOUT_ROWS = {"MAP-T6-cells", "PPO-T1-cells", "FIX-T1"}
+"""Claims whose checks need no row: cells that Yosys counted of the blocks."""
+
+
 def test_without_rows_nothing_measured_is_reproduced(tmp_path: Path) -> None:
     for found in claims.evaluate(frame_of(tmp_path)):
         outcome = found.finding.outcome
-        if outcome in (Outcome.REPRODUCED, Outcome.IN_KIND):
-            models = ("PPO-F12", "PPO-F13", "PPO-F15", "FIX-F10-rate")
-            counts = (
-                "MAP-IV-C4",
-                "FIX-T2-size",
-                "FIX-III",
-                "FIX-III-activations",
-                "PPO-3.1",
-            )
-            counts += ("PPO-5.2-side", "PRL-T4")
-            cells = ("PPO-T1-cells", "FIX-T1")
-            kinds = {
-                "modelled": (*models, *counts),
-                "published": ("MAP-IV-C4-memory",),  # beside our count the width that Table VI allows
-                "measured": ("FIX-VI-B-sizes",),
-                "simulated": cells,
-            }
-            assert found.key in kinds[found.provenance]
+        if outcome in SHOWN_HERE:
+            assert found.key in SHOWN_WITHOUT_ROWS, found.verdict
         assert bool(found.needs) == (outcome is Outcome.NOT_RUN)
         assert found.rows == ()
         if outcome is Outcome.NOT_RUN:
@@ -95,71 +84,29 @@ def test_a_gain_names_its_network_and_the_model_of_its_cycles(key: str, tmp_path
         ("PPO-T2-bases", "CPU-FPGA"),
         ("PPO-T2-trajectory", "CPU-FPGA"),
         ("PPO-T2-steps", "CPU-FPGA"),
-        ("FIX-F10-efficiency", "watts"),
-        ("FIX-T2-normalised", "earlier accelerators"),
     ],
 )
 def test_a_paper_that_agrees_with_itself_reproduces_nothing(key: str, needs: str, tmp_path: Path) -> None:
     found = verdict(key, tmp_path).finding
-    assert found.outcome is Outcome.NOT_RUN
-    assert needs in found.needs
-    assert found.ours
+    assert found.outcome is Outcome.CONSISTENT
     assert found.explanation.startswith("The paper's own numbers agree.")
-
-
-def test_the_memory_of_the_tree_is_counted(tmp_path: Path) -> None:
-    size = verdict("MAP-IV-C4-memory", tmp_path).finding.ours[0]
-    assert (size.value, size.provenance) == (pytest.approx(1_999_999 * 4e-6), Provenance.MODELLED)
-
-
-@pytest.mark.parametrize(
-    ("key", "counts"),
-    [
-        ("MAP-T3-CartPole", [104, 112, 129, 137]),
-        ("MAP-T3-Hopper", [69_120, 69_376, 69_889, 70_145]),
-        ("MAP-T3-Pong", [2_967_040, 9_346_048, 18_692_096]),
-    ],
-)
-def test_map_table_3_counts(key: str, counts: list[int], tmp_path: Path) -> None:
-    found = verdict(key, tmp_path)
-    assert [number.value for number in found.finding.ours] == counts
-    assert found.provenance == "modelled"
-    pong = key.endswith("Pong")
-    assert found.finding.outcome is (Outcome.NOT_REPRODUCED if pong else Outcome.INCONSISTENT)
+    assert needs in found.explanation.partition("A measurement would need ")[2]
+    assert found.ours
 
 
 def test_counts_that_reproduce(tmp_path: Path) -> None:
-    assert verdict("MAP-IV-C4", tmp_path).finding.ours[0].value == 1_999_999
     sizes = verdict("FIX-T2-size", tmp_path).finding
     assert [number.value for number in sizes.ours] == [514.4, 229.632]
-    assert sizes.outcome is Outcome.REPRODUCED
+    assert sizes.outcome is Outcome.CONSISTENT
     activations = verdict("FIX-III-activations", tmp_path).finding
     assert [number.value for number in activations.ours] == pytest.approx([2.88, 2.944])
-    assert activations.outcome is Outcome.IN_KIND
+    assert activations.outcome is Outcome.CONSISTENT
     assert [n.value for n in verdict("FIX-VI-B-sizes", tmp_path).finding.ours] == [17, 6, 11, 8, 2]
     assert verdict("PPO-2.4-memory", tmp_path).finding.outcome is Outcome.NO_VERDICT
     memory = [number.value for number in verdict("PPO-2.4-memory", tmp_path).finding.ours]
     parameters = (11 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3) + (11 * 64 + 64 + 64 * 64 + 64 + 64 + 1)
     kept = 11 + 3 * (64 + 64 + 3) + 3 * (64 + 64 + 1)
     assert memory == pytest.approx([32e-6 * (parameters + size * kept) for size in (64, 512)])
-
-
-@pytest.mark.parametrize(
-    ("update_s", "outcome"),
-    [(1e-4, Outcome.IN_KIND), (2e-3, Outcome.NOT_REPRODUCED), (9.9e-4, Outcome.NO_VERDICT)],
-)
-def test_replay_hides_behind_the_learner(update_s: float, outcome: Outcome, tmp_path: Path) -> None:
-    times = {"learner.step": 1e-3, "sum_tree.sample": 1e-5, "sum_tree.update": update_s}
-    rows = [profiled(primitive, time_s, 2048) for primitive, time_s in times.items()]
-    rows.append(profiled("learner.step", 5e-2, 2048, backend="reference"))
-    found = verdict("MAP-F13-hidden", tmp_path, *rows)
-    assert found.finding.outcome is outcome
-    assert found.rows == (0, 1, 2)
-    assert verdict("MAP-F13-hidden", tmp_path, *rows[:2]).finding.outcome is Outcome.NOT_RUN
-    # A GPU's tree is no replay manager on the CPU; its learner is one to hide behind.
-    on_gpu = [profiled(primitive, 1e-9, 2048, device="cuda") for primitive in list(times)[1:]]
-    again = verdict("MAP-F13-hidden", tmp_path / "gpu", *rows, *on_gpu)
-    assert (again.finding.outcome, again.rows) == (outcome, (0, 1, 2))
 
 
 def test_contradictions_of_the_papers(tmp_path: Path) -> None:
@@ -169,24 +116,10 @@ def test_contradictions_of_the_papers(tmp_path: Path) -> None:
         if v.finding.outcome is Outcome.INCONSISTENT
     }
     assert set(found) == {
-        "MAP-T3-CartPole",
-        "MAP-T3-Hopper",
         "MAP-T6",
-        "MAP-F14-Hopper",
         "PAL-VI-H",
-        "PPO-T1",
-        "PPO-T2-Pong",
-        "PPO-T2-robots",
-        "PPO-T2-minibatch",
-        "PPO-T2-twice",
-        "PPO-T2-agents",
-        "FIX-F8-range",
-        "FIX-T2-peak",
-        "FIX-VI-B",
     }
-    assert found["MAP-F14-Hopper"].ours[2].value == pytest.approx(1.911, abs=0.001)
     assert found["PAL-VI-H"].ours[0].value == pytest.approx(4063.49, abs=0.01)
-    assert found["FIX-VI-B"].ours[0].value == 3
 
 
 def tree_rows(
@@ -245,6 +178,7 @@ def test_k_ary_tree_against_binary(
         ((64, 16, 16), 1.0001, 1.0, Outcome.NO_VERDICT),
         ((16, 64, 256), 2.0, 1.0, Outcome.NOT_REPRODUCED),
         ((16, 16, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),
+        ((64, 128, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),  # falls in the end, having risen
     ],
 )
 def test_best_fanout(
@@ -350,27 +284,6 @@ def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_p
     assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
 
 
-@pytest.mark.parametrize("line", ["rllib", "rllib_2_6_3"])
-@pytest.mark.parametrize(
-    ("ratios", "outcome"),
-    [
-        (((300.0, "faster"), (1200.0, "faster")), Outcome.REPRODUCED),
-        (((300.0, "faster"), (900.0, "faster")), Outcome.IN_KIND),
-        (((0.9, "slower"), (1200.0, "faster")), Outcome.NOT_REPRODUCED),
-        (((1.1, "no verdict"),), Outcome.NO_VERDICT),
-        ((), Outcome.NOT_RUN),
-    ],
-)
-def test_the_largest_gain_over_rllib_is_that_of_learner_and_replay_alone(
-    ratios: tuple[tuple[float, str], ...], outcome: Outcome, line: str, tmp_path: Path
-) -> None:
-    name = f"{line}, learner and replay alone"
-    alone = [compared(*one, name, batch_size=32 + n) for n, one in enumerate(ratios)]
-    found = verdict("MAP-F14-CartPole", tmp_path, *alone, compared(5000.0, "faster", "rllib")).finding
-    assert found.outcome is outcome
-    assert [n.value for n in found.ours] == [ratio for ratio, _ in ratios]
-
-
 def test_learner_order_over_devices(tmp_path: Path) -> None:
     def steps(gpu_small_s: float) -> list[Measurement]:
         times = {("cpu", 32): 9e-4, ("cuda:0", 32): gpu_small_s, ("fpga", 32): 1e-4}
@@ -399,7 +312,7 @@ def test_a_finding_cannot_contradict_itself() -> None:
     with pytest.raises(ValueError, match="ours"):
         Finding(Outcome.REPRODUCED)
     for outcome in (Outcome.REPRODUCED, Outcome.IN_KIND):
-        with pytest.raises(ValueError, match="the paper's numbers alone"):
+        with pytest.raises(ValueError, match="found published numbers"):
             Finding(outcome, from_text("MAP.optimum_gap"))
 
 

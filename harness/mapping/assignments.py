@@ -1,0 +1,74 @@
+"""Device assignments: on which devices a mapping trains and keeps its priorities (PRL 6.4).
+
+A device is a piece of hardware: the CPU, a CUDA device, an OpenCL device that is neither, the simulated FPGA. Several
+backends on one device are one device: OpenCL on the CPU is the CPU.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from harness.mapping.base import Mapping, Target
+from primitives import opencl_runtime
+
+CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
+
+
+@dataclass(frozen=True, order=True)
+class Assignment:
+    """A choice that PRL's portability counts.
+
+    Attributes:
+        learner, replay: the device that each runs on: "cpu", "cuda", "opencl" or "fpga".
+    """
+
+    learner: str
+    replay: str
+
+    @classmethod
+    def of(cls, mapping: Mapping) -> "Assignment":
+        """Return where this machine runs a mapping."""
+        learner = _device(mapping.learner, lambda name: opencl_runtime.choose_for_learner(name or "cpu"))
+        return cls(learner, _device(mapping.rmm, opencl_runtime.choose))
+
+    @classmethod
+    def parse(cls, text: str) -> "Assignment":
+        """Return the assignment that `str` wrote."""
+        learner, replay = text.split("-")
+        return cls(learner, replay)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a device of it is not there."""
+        return FPGA in (self.learner, self.replay)
+
+    def __str__(self) -> str:
+        return f"{self.learner}-{self.replay}"
+
+
+def _device(target: Target, opencl: Callable[[str], Any]) -> str:
+    """The device of a target.
+
+    Args:
+        target: of a learner or of replay management.
+        opencl: gives the OpenCL device of a location.
+    """
+    kind = target.device.partition(":")[0]
+    if kind != OPENCL:
+        return kind
+    try:
+        device = opencl(target.location)
+    except ValueError:  # it names a device that is not here: nothing runs under it
+        return OPENCL
+    if opencl_runtime.is_cpu(device):
+        return CPU
+    return CUDA if "nvidia" in device.vendor.lower() else OPENCL
+
+
+BASELINES_LEARN_ON = (CPU, CUDA)
+"""Devices on which Stable-Baselines3 and RLlib train: PyTorch's. Both keep their replay in Python on the CPU."""
+
+
+def baseline_supports(assignment: Assignment) -> bool:
+    """Return whether Stable-Baselines3 and RLlib can be run under an assignment."""
+    return assignment.learner in BASELINES_LEARN_ON and assignment.replay == CPU

@@ -1,0 +1,117 @@
+"""MAP's tables against counts and its own text: each outcome that a check can give."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.claims import Finding, Outcome, fpga_cells, map_tables
+from harness.claims.number import Number, from_cell, from_text
+from harness.provenance import Provenance
+from tests.harness.claims.test_verdicts import verdict
+
+NOTHING = pd.DataFrame()
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, **values: float) -> None:
+    """Has the text of the paper say other numbers, by the key without its paper."""
+
+    def changed(*keys: str) -> tuple[Number, ...]:
+        return tuple(
+            replace(n, value=values.get(key.partition(".")[2], n.value))
+            for key, n in zip(keys, from_text(*keys), strict=True)
+        )
+
+    monkeypatch.setattr(map_tables, "from_text", changed)
+
+
+def in_table(monkeypatch: pytest.MonkeyPatch, row: str, column: str, value: float) -> None:
+    """Has a cell of a table hold another number."""
+
+    def changed(table: str, *place: str) -> Number:
+        found = from_cell(table, *place)
+        return replace(found, value=value) if place == (row, column) else found
+
+    monkeypatch.setattr(map_tables, "from_cell", changed)
+
+
+@pytest.mark.parametrize(
+    ("key", "counts"),
+    [
+        ("MAP-T3-CartPole", [104, 112, 129, 137]),
+        ("MAP-T3-Hopper", [69_120, 69_376, 69_889, 70_145]),
+        ("MAP-T3-Pong", [2_967_040, 9_346_048, 18_692_096]),
+    ],
+)
+def test_counts_that_an_unstated_convention_could_explain_give_no_verdict(
+    key: str, counts: list[int], tmp_path: Path
+) -> None:
+    found = verdict(key, tmp_path)
+    assert [number.value for number in found.finding.ours] == counts
+    assert (found.provenance, found.finding.outcome) == ("modelled", Outcome.NO_VERDICT)
+    assert "The paper does not say" in found.finding.explanation
+
+
+def test_counts_of_the_networks_themselves_are_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 135 inputs and one neuron a layer: 135 + 1 + 1 multiply-accumulates.
+    assert map_tables.table_3("CartPole", 135, 1, 1).outcome is Outcome.CONSISTENT
+    neither = map_tables.table_3("CartPole", 50, 1, 8)
+    assert neither.outcome is Outcome.NO_VERDICT
+    assert "parameter count" not in neither.explanation
+    in_table(monkeypatch, "Pong", "MACs", 2_967_000)
+    assert map_tables.table_3_pong(NOTHING).outcome is Outcome.CONSISTENT
+
+
+def test_the_nodes_of_the_tree_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdict("MAP-IV-C4", tmp_path).finding
+    assert (found.ours[0].value, found.outcome) == (1_999_999, Outcome.CONSISTENT)
+    printed(monkeypatch, binary_tree_nodes=1.5e6)
+    assert map_tables.tree_nodes(NOTHING).outcome is Outcome.INCONSISTENT
+
+
+def test_the_memory_of_the_tree_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdict("MAP-IV-C4-memory", tmp_path).finding
+    assert found.outcome is Outcome.CONSISTENT
+    size = found.ours[0]
+    assert (size.value, size.provenance) == (pytest.approx(1_999_999 * 4e-6), Provenance.MODELLED)
+    in_table(monkeypatch, "last-level cache or SRAM", "FPGA", 7.0)  # narrower nodes would fit
+    assert map_tables.tree_memory(NOTHING).outcome is Outcome.NO_VERDICT
+
+
+def test_shares_of_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict("MAP-T6", tmp_path).finding.outcome is Outcome.INCONSISTENT
+    in_table(monkeypatch, "DDPG learner", "LUT share", 61.0)
+    assert map_tables.table_6(NOTHING).outcome is Outcome.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("counted", "outcome"),
+    [
+        (Outcome.IN_KIND, Outcome.IN_KIND),
+        (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),  # the table names neither tree nor network
+        (Outcome.NOT_RUN, Outcome.NOT_RUN),
+    ],
+)
+def test_cells_of_designs_of_unknown_size(
+    counted: Outcome, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Number("LUTs", 1.0, "count", Provenance.SIMULATED)
+    made = Finding(counted, (ours,), "Over it.", needs="Yosys" if counted is Outcome.NOT_RUN else "")
+    monkeypatch.setattr(fpga_cells, "check", lambda _: lambda _: made)
+    assert map_tables.table_6_cells(NOTHING).outcome is outcome
+
+
+def test_hopper_s_gain_at_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdict("MAP-F14-Hopper", tmp_path).finding
+    assert found.ours[2].value == pytest.approx(1.911, abs=0.001)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "Fig. 14" in found.explanation
+    printed(monkeypatch, rllib_speedup_hopper_low=1.91)
+    assert map_tables.table_7_throughput(NOTHING).outcome is Outcome.CONSISTENT
+
+
+def test_pong_s_gain_at_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict("MAP-F14-Pong", tmp_path).finding.outcome is Outcome.CONSISTENT
+    printed(monkeypatch, rllib_speedup_pong_low=1.1)
+    assert map_tables.table_7_pong(NOTHING).outcome is Outcome.INCONSISTENT

@@ -1,0 +1,136 @@
+"""MAP's throughput: gains over RLlib and replay that hides behind the learner, each outcome from made-up rows."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.claims import Outcome
+from harness.measurement import Measurement
+from tests.harness.claims.rows import compared, profiled
+from tests.harness.claims.test_map_predictions import NOISY, run
+from tests.harness.claims.test_verdicts import verdict
+
+
+def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list[Measurement]:
+    """Hopper's learner, which takes 1 ms, and replay operations that together take that share of it."""
+    return [
+        row
+        for size, share in by_size.items()
+        for row in (
+            profiled("learner.step", 1e-3, size, device=device, backend="torch", **more),
+            profiled("learner.step", 1e-9, size, device=device, backend="reference"),
+            profiled("sum_tree.sample", share * 4e-4, size),
+            profiled("sum_tree.update", share * 6e-4, size),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by_size", "outcome"),
+    [
+        ({256: 0.1, 2048: 0.5, 16384: 1.5}, Outcome.IN_KIND),
+        ({256: 0.1, 2048: 0.5, 16384: 0.7}, Outcome.NOT_REPRODUCED),  # hidden where it should not be
+        ({256: 0.1, 2048: 1.2, 16384: 1.5}, Outcome.NOT_REPRODUCED),
+        ({256: 0.1, 2048: 0.5, 16384: 1.005}, Outcome.NO_VERDICT),  # the interval holds 1
+        ({256: 0.1, 2048: 0.5}, Outcome.NOT_RUN),
+    ],
+)
+def test_replay_hides_at_every_published_size_or_does_not(
+    by_size: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict("MAP-F13-hidden", tmp_path, *shares(by_size)).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx(list(by_size.values()))
+
+
+def test_a_learner_on_the_cpu_shows_no_crossover(tmp_path: Path) -> None:
+    on_cpu = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, device="cpu")
+    found = verdict("MAP-F13-hidden", tmp_path, *on_cpu).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "on a CUDA device" in found.needs
+    assert len(found.ours) == 3
+
+
+def test_a_noisy_learner_hides_nothing(tmp_path: Path) -> None:
+    rows = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, **NOISY)
+    assert verdict("MAP-F13-hidden", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
+
+
+def alone(workload: str, gain: float, word: str = "faster", line: str = "rllib_2_6_3") -> Measurement:
+    return compared(gain, word, f"{line}, learner and replay alone", workload=workload, batch_size=32)
+
+
+OTHERS = [alone("hopper-ddpg", 9.0), alone("pong-dqn", 1.1, line="rllib")]
+
+
+@pytest.mark.parametrize("line", ["rllib", "rllib_2_6_3"])
+@pytest.mark.parametrize(
+    ("gain", "word", "others", "outcome"),
+    [
+        (1000.0, "faster", OTHERS, Outcome.REPRODUCED),
+        (300.0, "faster", OTHERS, Outcome.IN_KIND),
+        (9.1, "faster", OTHERS, Outcome.NO_VERDICT),  # not told apart from Hopper's
+        (5.0, "faster", OTHERS, Outcome.NOT_REPRODUCED),  # Hopper's is larger
+        (0.9, "slower", OTHERS, Outcome.NOT_REPRODUCED),
+        (300.0, "no verdict", OTHERS, Outcome.NO_VERDICT),
+        (300.0, "faster", OTHERS[:1], Outcome.NOT_RUN),  # the largest of what?
+        (300.0, "faster", [], Outcome.NOT_RUN),
+    ],
+)
+def test_cartpole_s_gain_is_compared_with_the_others(
+    gain: float, word: str, others: list[Measurement], outcome: Outcome, line: str, tmp_path: Path
+) -> None:
+    whole = compared(5000.0, "faster", "rllib")  # environment steps included: another comparison
+    rows = [alone("cartpole-ddpg", gain, word, line), *others, whole]
+    found = verdict("MAP-F14-CartPole", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    assert [n.value for n in found.ours] == [gain, *(row.value for row in others)]
+
+
+def test_without_cartpole_s_gain_there_is_no_largest(tmp_path: Path) -> None:
+    found = verdict("MAP-F14-CartPole", tmp_path, *OTHERS).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "missing: CartPole's" in found.needs
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        (("faster", "faster"), Outcome.IN_KIND),
+        (("faster", "slower"), Outcome.NOT_REPRODUCED),
+        (("faster", "no verdict"), Outcome.NO_VERDICT),
+        (("faster", "faster, but learns less"), Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_over_rllib_count_on_a_gpu(words: tuple[str, str], outcome: Outcome, tmp_path: Path) -> None:
+    rows = [
+        compared(2.0, word, "rllib", batch_size=size, device="cuda")
+        for size, word in zip((32, 64), words, strict=True)
+    ]
+    assert verdict("MAP-F14", tmp_path, *rows).finding.outcome is outcome
+    on_cpu = verdict("MAP-F14", tmp_path / "cpu", compared(2.0, "faster", "rllib")).finding
+    assert (on_cpu.outcome, len(on_cpu.ours)) == (Outcome.NOT_RUN, 1)
+
+
+@pytest.mark.parametrize(
+    ("shared_gps", "outcome"),
+    [
+        (70.0, Outcome.REPRODUCED),  # MAP loses about 30%
+        (90.0, Outcome.IN_KIND),
+        (120.0, Outcome.NOT_REPRODUCED),
+        (100.0, Outcome.NO_VERDICT),
+    ],
+)
+def test_replay_on_the_learner_s_gpu_costs_throughput(
+    shared_gps: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        run(100.0, mapping="torch:cuda-native-cpu"),
+        run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu"),
+    ]
+    assert verdict("MAP-F13-sharing", tmp_path, *rows).finding.outcome is outcome
+    assert verdict("MAP-F13-sharing", tmp_path / "one", rows[0]).finding.outcome is Outcome.NOT_RUN
+    noisy = run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu", **NOISY)
+    assert (
+        verdict("MAP-F13-sharing", tmp_path / "noisy", rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
+    )

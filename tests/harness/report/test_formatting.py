@@ -1,0 +1,31 @@
+"""Numbers as the page shows them."""
+
+from pathlib import Path
+
+from harness.claims import Outcome
+from harness.claims.number import Number, bounded_speedup
+from harness.provenance import Provenance
+from harness.report import export, formatting, site
+from tests.harness.claims.test_verdicts import verdict
+
+
+def test_a_suspect_number_is_marked_and_says_why() -> None:
+    speedup = Number("gain", 2.5, "ratio", Provenance.MEASURED, low=2.4, high=2.6)
+    assert "suspect" not in formatting.show(speedup)
+    shown = formatting.show(bounded_speedup(speedup, 2))
+    assert (
+        '<span class="badge suspect" title="2.4 times or more as fast with 2 times the resources">' in shown
+    )
+
+
+def test_a_verdict_s_table_says_why_a_number_is_suspect(tmp_path: Path) -> None:
+    table = export._verdicts([verdict("PPO-T2-agents", tmp_path)])
+    reasons = table.loc[table["suspect"] != "", "suspect"].tolist()
+    assert reasons == ["2.157 times or more as fast with 2 times the resources"]
+    assert set(table["verdict"]) == {"no verdict"}
+
+
+def test_every_outcome_has_a_badge_of_its_own() -> None:
+    style = (Path(site.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    known = {outcome for outcome in Outcome if f".badge.{outcome.replace(' ', '-')}" in style}
+    assert known == set(Outcome) - {Outcome.NOT_RUN}, "what was not run has the plain badge"
