@@ -1,13 +1,14 @@
 """The conditions of a measurement: where it was pinned, how many threads, what else ran, which versions."""
 
-import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any
+
+from threadpoolctl import threadpool_info, threadpool_limits
 
 _PACKAGES = ("placerl", "numpy", "scipy", "torch", "gymnasium", "mujoco", "pyopencl", "cupy-cuda13x")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -98,38 +99,22 @@ def torch_threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _open_blas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """Reads and sets the threads of the OpenBLAS that NumPy loaded; None where it has another library."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split()[-1] for line in maps if "openblas" in line}
-    for library in map(ctypes.CDLL, sorted(paths)):
-        for name in (
-            "scipy_openblas_{}_num_threads64_",
-            "openblas_{}_num_threads64_",
-            "openblas_{}_num_threads",
-        ):
-            with suppress(AttributeError):
-                return getattr(library, name.format("get")), getattr(library, name.format("set"))
-    return None
-
-
 def blas_threads() -> int | None:
-    """Return how many threads NumPy's matrix products may use; None where its library cannot be asked."""
-    found = _open_blas()
-    return found[0]() if found else None
+    """Return how many threads NumPy's matrix products may use at most; None where no known library computes them."""
+    counts = [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+    return max(counts, default=None)
 
 
 def set_blas_threads(threads: int) -> None:
-    """Let NumPy's matrix products use so many threads from now on, where its library is OpenBLAS.
+    """Let NumPy's matrix products use so many threads from now on.
 
-    It starts a thread for every core. Where the process may use one core alone they wait for one another's time slice,
-    and a product of microseconds takes milliseconds.
+    Its library starts a thread for every core. Where the process may use one core alone they wait for one another's
+    time slice, and a product of microseconds takes milliseconds.
 
     Args:
         threads: 1 or more.
     """
-    if found := _open_blas():
-        found[1](threads)
+    threadpool_limits(threads, user_api="blas")
 
 
 def versions() -> dict[str, str]:

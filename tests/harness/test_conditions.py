@@ -103,7 +103,7 @@ def test_the_default_core_is_one_of_several() -> None:
 def test_numpy_s_threads_are_set_and_asked():
     before = blas_threads()
     if before is None:
-        pytest.skip("NumPy's library is not OpenBLAS")
+        pytest.skip("no library that is known computes NumPy's products")
     try:
         set_blas_threads(1)
         assert blas_threads() == conditions()["blas_threads"] == 1
@@ -112,7 +112,11 @@ def test_numpy_s_threads_are_set_and_asked():
     assert blas_threads() == before
 
 
-def test_another_library_of_numpy_s_is_left_alone(monkeypatch):
-    monkeypatch.setattr("harness.conditions._open_blas", lambda: None)
-    set_blas_threads(1)
+def test_where_no_library_is_known_no_number_of_threads_is_stated(monkeypatch):
+    monkeypatch.setattr(
+        "harness.conditions.threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 4}]
+    )
     assert conditions()["blas_threads"] is None
+    several = [{"user_api": "blas", "num_threads": threads} for threads in (1, 3)]
+    monkeypatch.setattr("harness.conditions.threadpool_info", lambda: several)
+    assert conditions()["blas_threads"] == 3
