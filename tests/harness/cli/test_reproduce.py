@@ -68,6 +68,8 @@ def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
             [
                 "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
                 "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
+                "placerl compare hopper-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
+                "placerl compare pong-dqn --alone --baselines rllib --batch-size 32",
             ],
         ),
         ("PAL-F10", ["placerl reproduce --only PAL-F10 --tier standard"]),

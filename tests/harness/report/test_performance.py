@@ -191,7 +191,7 @@ def test_a_stranger_that_tells_no_details_or_impossible_rates_stops_nothing(tmp_
 
 @pytest.mark.parametrize("name", ["throughput", "portability"])
 def test_unit_and_provenance_are_columns_in_every_format(name: str, tmp_path: Path) -> None:
-    path = store(tmp_path, list(rows("torch-native-cpu", sb3=50.0)))
+    path = store(tmp_path, list(rows("native-native-cpu", sb3=50.0)))
     export.write(path, tmp_path / "export", list(export.FORMATS))
     stem = tmp_path / "export" / name
     for table in (pd.read_csv(f"{stem}.csv"), pd.read_parquet(f"{stem}.parquet")):
