@@ -126,6 +126,8 @@ COUNTERPARTS = (
         (Share("gemm-core side=16", 2),),
         "two cores of 16 x 16 elements in fixed point of 32 bits, where PPO has float32; with their control and "
         "accumulators, without the memories of operands, the layout transformation and the host's interface",
+        unknown="PPO's row is of its whole accelerator, with buffers and load balancing (PPO 5.2), and the paper does "
+        "not say what the two cores take of it",
     ),
     Counterpart(
         "FIX-T1",

@@ -55,6 +55,17 @@ def test_fixs_elements_are_compared_with_the_row_of_its_elements(
 
 
 @pytest.mark.parametrize("factor", [1, 5])
+def test_two_cores_beside_a_whole_accelerator_carry_no_verdict(
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts(monkeypatch, factor)
+    found = verdict("PPO-T1-cells", tmp_path).finding
+    assert (found.outcome, len(found.ours)) == (Outcome.NO_VERDICT, 3)
+    assert "whole accelerator" in found.explanation
+    assert "two designs" in found.explanation
+
+
+@pytest.mark.parametrize("factor", [1, 5])
 def test_an_optimiser_that_the_paper_does_not_describe_carries_no_verdict(
     factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
