@@ -171,10 +171,10 @@ def train(
         options: how the mapping is run.
 
     Returns:
-        Rows of suite `run`, simulated where a part of the mapping is: gradient steps and environment steps per
-        second (a sample a stretch of about half a second, warm-up excluded), gradient steps per second and watt
-        (not run where the energy of a device cannot be read) and the returns of all episodes that ended. Where a
-        unit dies on the way, what was measured until then, and a row that failed with its name and error.
+        Rows of suite `run`, of the training's provenance: gradient steps and environment steps per second (a sample a
+        stretch of about half a second, warm-up excluded), gradient steps per second and watt (not run where the
+        energy of a device cannot be read) and the returns of all episodes that ended. Where a unit dies on the
+        way, what was measured until then, and a row that failed with its name and error.
 
     Raises:
         UserError: something does not fit together, or is not installed.

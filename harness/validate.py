@@ -12,8 +12,8 @@ A cell is one workload at one batch size. Its rows, all of suite `validation`:
 | `portability` | placerl or a baseline | PRL's, over device assignments |
 
 Errors are signed: predicted / achieved - 1 of a throughput, and of a term's time likewise. The FPGA is simulated: the
-mappings that it is part of run in virtual time, their rows are `simulated`, and a strategy chooses once without and
-once with it.
+mappings that it is part of run in virtual time, their rows are `simulated`, or `modelled` where the learner is on it
+(`harness.runtime.time_provenance`), and a strategy chooses once without and once with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from harness.cases.learners import learner_targets
 from harness.cases.shared_parts import SharedParts, managers
 from harness.cases.storage import fitted
 from harness.cases.training import Run, case_name, training_case
-from harness.cases.validation_rounds import FPGA, fpga_unavailable_reason, is_simulated, validation_cases
+from harness.cases.validation_rounds import FPGA, fpga_unavailable_reason, provenance_of, validation_cases
 from harness.conditions import default_core
 from harness.errors import UserError
 from harness.mapping import VALIDATED, Loop, Platform, Problem, Target
@@ -254,7 +254,7 @@ def _piece(
         batch_size=batch_size,
         details={"target": str(one.target), "items_per_call": one.batch_size, **one.details},
     )
-    return replace(row, provenance=Provenance.SIMULATED) if is_simulated(one) else row
+    return replace(row, provenance=provenance_of(one))
 
 
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:

@@ -20,6 +20,7 @@ from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.provenance import Provenance, weakest
+from harness.runtime import time_provenance
 from harness.runtime.compose import Fusion
 from harness.starting import RLLIB, trains
 
@@ -81,7 +82,6 @@ def achieved(
         for name, part in timings.items()
         if name.startswith(f"{whole}: ") and part.median_s is not None
     }
-    simulated = run.simulated if run else "fpga" in str(mapping)
     row = Measurement(
         suite=SUITE,
         primitive="training",
@@ -89,7 +89,7 @@ def achieved(
         device=str(mapping),
         quantity="gradient_steps_per_s",
         unit="1/s",
-        provenance=Provenance.SIMULATED if simulated else Provenance.MEASURED,
+        provenance=time_provenance.of_mapping(mapping),
         status=timing.status,
         reason=timing.reason,
         value=steps / timing.median_s if timing.median_s else None,

@@ -2,7 +2,7 @@
 
 A primitive's package (`primitives.sum_tree`, `primitives.learner`) names its backends. The module
 `<package>.<name>_backend` defines `unavailable_reason() -> str`, empty when the backend can be used here, and
-`SIMULATED = True` where it simulates hardware.
+`SIMULATED = True` where it simulates hardware, and `MODELLED = True` where a formula gives some of those cycles.
 It must import on every machine: what may be missing is imported inside functions. (The suffix keeps a
 `torch.py` or `cuda.py` from shadowing the library of that name when its folder lands on `sys.path`.)
 """
@@ -25,12 +25,14 @@ class BackendStatus:
         available: whether it can be used here.
         reason: why not; empty when available.
         simulated: its time is counted in clock cycles; how long a call takes here says nothing of it.
+        modelled: a formula gives some of those cycles.
     """
 
     name: str
     available: bool
     reason: str
     simulated: bool = False
+    modelled: bool = False
 
 
 def _module(package: str, name: str) -> ModuleType:
@@ -41,13 +43,15 @@ def statuses(package: str, names: tuple[str, ...]) -> list[BackendStatus]:
     """The status of each named backend module of `package`, in the order given."""
     modules = {name: _module(package, name) for name in names}
     return [
-        BackendStatus(name, not (reason := module.unavailable_reason()), reason, _is_simulated(module))
+        BackendStatus(
+            name,
+            not (reason := module.unavailable_reason()),
+            reason,
+            simulated=getattr(module, "SIMULATED", False),
+            modelled=getattr(module, "MODELLED", False),
+        )
         for name, module in modules.items()
     ]
-
-
-def _is_simulated(module: ModuleType) -> bool:
-    return getattr(module, "SIMULATED", False)
 
 
 def load(package: str, names: tuple[str, ...], name: str) -> ModuleType:

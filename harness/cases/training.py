@@ -55,7 +55,7 @@ class Run:
     @property
     def simulated(self) -> bool:
         """Whether its seconds are those of virtual time."""
-        return self.training.provenance is Provenance.SIMULATED
+        return self.training.provenance is not Provenance.MEASURED
 
     def block(self, calls: int) -> float:
         """Seconds of some calls, after one that does not count: in virtual time, where a device is simulated."""

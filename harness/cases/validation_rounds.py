@@ -11,6 +11,8 @@ from harness.cases.rounds import NATIVE, Sequences, beside_learner, beside_repla
 from harness.cases.shared_parts import SharedParts
 from harness.cases.training import LateActors
 from harness.mapping import Problem, Target
+from harness.provenance import Provenance
+from harness.runtime import time_provenance
 from harness.runtime.actor_pool import ActorPool
 from harness.runtime.actors import Transitions
 from harness.runtime.compose import Fusion, actors_of, columns_of
@@ -121,6 +123,9 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("overlapped_round.write", CPU, rounds * rows, case, "write")
 
 
-def is_simulated(item: PrimitiveCase) -> bool:
-    """Whether a case's seconds are the device's own."""
-    return item.target == FPGA and item.primitive in SIMULATED
+def provenance_of(item: PrimitiveCase) -> Provenance:
+    """Return the provenance of a case's seconds: on the FPGA those of some parts are the device's own."""
+    if item.target != FPGA or item.primitive not in SIMULATED:
+        return Provenance.MEASURED
+    of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm
+    return of(item.target)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.claims.base import Finding, Outcome
+from harness.claims.base import Finding, Outcome, by_a_model
 from harness.claims.evidence import detail, mapping_of, noisy, number, rate, records, select
 from harness.claims.number import Number, from_text, shortfall
 from harness.mapping.map_tpds23 import MapTpds23
@@ -25,7 +25,10 @@ SUITE = "validation"
 
 
 def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
-    """What MAP's strategy predicted for the mappings that it chose, each with the relaxed run of that mapping."""
+    """What MAP's strategy predicted for the mappings that it chose, each with the relaxed run of that mapping.
+
+    Where runs were measured or simulated, those whose rates a formula gives are left out: they refute nothing.
+    """
     achieved = {
         (row.workload, row.batch_size, mapping_of(row)): row
         for row in records(select(frame, suite=SUITE, quantity="gradient_steps_per_s", backend="placerl"))
@@ -34,11 +37,21 @@ def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
     quantity = "predicted_gradient_steps_per_s"
     predicted = records(select(frame, suite=SUITE, quantity=quantity, backend=MapTpds23.name))
     placed = [((row.workload, row.batch_size, mapping_of(row)), row) for row in predicted]
-    return [
+    found = [
         (row, achieved[place])
         for place, row in placed
         if detail(row, "chosen_among") and place in achieved and _is_of_relaxed_loop(row)
     ]
+    shown = [pair for pair in found if pair[1].provenance != Provenance.MODELLED]
+    return shown or found
+
+
+def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[Any]) -> Finding:
+    """The finding; of runs whose rates a formula gives, what a formula can say."""
+    if all(run.provenance == Provenance.MODELLED for run in runs):
+        unknown = "The formula does not know what else the accelerator's units wait for."
+        return by_a_model(outcome is Outcome.REPRODUCED, ours, said, unknown=unknown)
+    return Finding(outcome, ours, said)
 
 
 def _is_of_relaxed_loop(prediction: Any) -> bool:
@@ -74,7 +87,7 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
         number(run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: achieved")
         for _, run in chosen
     ]
-    return Finding(outcome, (*errors, *achieved), said)
+    return _finding(outcome, (*errors, *achieved), said, [run for _, run in chosen])
 
 
 def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
@@ -107,7 +120,7 @@ def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
 def optimum_gap(frame: pd.DataFrame) -> Finding:
     """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
     steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
-    gaps = []
+    gaps, runs = [], []
     for _, run in _chosen(frame):
         mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
         # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
@@ -117,10 +130,11 @@ def optimum_gap(frame: pd.DataFrame) -> Finding:
             continue
         (fastest,) = records(mine.nsmallest(1, "value"))
         optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
+        runs.append(run)
         name = f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: gap to the optimum"
         gaps.append(shortfall(name, number(run, "achieved"), optimum))
     if not gaps:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     limit = from_text("MAP.optimum_gap")[0].value
     outcome, said = _judged(frame, gaps, -np.inf, limit)
-    return Finding(outcome, tuple(gaps), f"{said} of the optimum.")
+    return _finding(outcome, tuple(gaps), f"{said} of the optimum.", runs)

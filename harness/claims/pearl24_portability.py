@@ -117,17 +117,21 @@ def composition(frame: pd.DataFrame) -> Finding:
     if noisy(frame.loc[list(merge_rows(ours))]):
         return Finding(Outcome.NO_VERDICT, tuple(ours), f"{said} Some rows are too noisy.")
     judged = [each for found in decides.values() for each in found]
+    unknown = "The formula does not know what else the accelerator's units wait for."
     if all(n.provenance is Provenance.MODELLED for n in ours):
-        unknown = "The formula does not know what else the accelerator's units wait for."
         return by_a_model(all(judged), tuple(ours), said, unknown=unknown)
     if False in judged:
         return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
+    if None in judged and any(n.provenance is Provenance.MODELLED for n in ours):
+        said += f" Modelled rates refute nothing. {unknown}"
     return Finding(Outcome.NO_VERDICT if None in judged else Outcome.IN_KIND, tuple(ours), said)
 
 
 def _more(one: Number, other: Number) -> bool | None:
-    """Whether a number is above another, with whole intervals; None where they overlap."""
+    """Whether a number is above another, with whole intervals; None where they overlap, or a formula denies it."""
     (low, high), (other_low, other_high) = interval(one), interval(other)
+    if weakest(one.provenance, other.provenance) is Provenance.MODELLED and high < other_low:
+        return None
     return True if low > other_high else False if high < other_low else None
 
 

@@ -209,7 +209,7 @@ def _reason(row: Measurement) -> str:
 def _reached(row: Measurement) -> str:
     if row.value is None:
         return row.reason
-    marks = ["simulated"] if row.provenance is Provenance.SIMULATED else []
+    marks = [] if row.provenance is Provenance.MEASURED else [str(row.provenance)]
     marks += ["too noisy"] if row.status == "too_noisy" else []
     return f"{row.value:,.1f}" + (f" ({', '.join(marks)})" if marks else "")
 

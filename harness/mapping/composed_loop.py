@@ -354,7 +354,7 @@ def _with_simulated(
 def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
     if (primitive, target) not in table:
         return False
-    return table.entry(primitive, target).provenance is Provenance.SIMULATED
+    return table.entry(primitive, target).provenance is not Provenance.MEASURED
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:

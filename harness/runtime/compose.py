@@ -17,7 +17,8 @@ from harness.environments import env_pool
 from harness.environments.env_pool import EnvironmentPool
 from harness.errors import UserError
 from harness.mapping import Mapping, Target
-from harness.runtime import own_task
+from harness.provenance import Provenance
+from harness.runtime import own_task, time_provenance
 from harness.runtime.actor_pool import ActorPlan, ActorPool
 from harness.runtime.actors import Actors, InlineActors, ThreadActors
 from harness.runtime.own_task import OwnTask
@@ -198,8 +199,7 @@ def check(workload: Task, mapping: Mapping) -> None:
 
 def is_simulated(mapping: Mapping) -> bool:
     """Whether a part of a mapping runs on a simulated device, so that the run is in virtual time."""
-    simulated = [one.name for one in (*learner.backends(), *sum_tree.backends()) if one.simulated]
-    return mapping.learner.backend in simulated or mapping.rmm.backend in simulated
+    return time_provenance.of_mapping(mapping) is not Provenance.MEASURED
 
 
 def check_envpool(workload: Task) -> None:

@@ -22,7 +22,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
-from harness.provenance import Provenance
+from harness.provenance import Provenance, weakest
+from harness.runtime import time_provenance
 from primitives.learner import Learner
 
 Value = TypeVar("Value")
@@ -139,16 +140,17 @@ class VirtualTime(RealTime):
     Args:
         devices: the simulated units, by the names that `call` uses.
         links_bytes_per_s: of the link from one unit to another, where not both are on the host.
+        provenance: of the devices' seconds.
     """
-
-    provenance = Provenance.SIMULATED
 
     def __init__(
         self,
         devices: MappingABC[str, Device],
         links_bytes_per_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
+        provenance: Provenance = Provenance.SIMULATED,
     ) -> None:
         super().__init__()
+        self.provenance = provenance
         self._devices = dict(devices)
         self._links_bytes_per_s = dict(links_bytes_per_s)
         self._ahead_s = 0.0  # of the wall clock: less what simulating took, and more what was waited for
@@ -248,6 +250,7 @@ def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], 
             for source, unit in _SENT
             if source in places or unit in places
         },
+        weakest(Provenance.SIMULATED, time_provenance.of_mapping(mapping)),
     )
 
 

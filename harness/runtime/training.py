@@ -169,8 +169,8 @@ class Training:
         replay, learner: the parts at work.
         fusion: what is fused.
         balance: what re-allocates, where that is asked for.
-        provenance: of the seconds that it tells: simulated, where a part runs on a simulated device, in virtual
-            time (`harness.runtime.run_time`).
+        provenance: of the seconds that it tells: not measured, where a part runs on a simulated device, in virtual
+            time (`harness.runtime.run_time`, `harness.runtime.time_provenance`).
 
     Raises:
         UserError: mapping, batch size and workload do not fit together, or something is not installed.

@@ -22,6 +22,7 @@ from primitives.learner.graph import Graph, Node
 from primitives.learner.reference_backend import ReferenceExecutable
 
 SIMULATED = True
+MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
 DEVICES = CLOCKS_HZ
 DEFAULT_SIDE = 16
 LANES = 16  # elements of a memory word, as wide as the core
@@ -51,7 +52,7 @@ class NodeCycles:
         unit: "core", "stream", "reduction" or "layout".
         kind: the node's.
         shapes: of its inputs, or of its outputs where it has no inputs.
-        cycles: simulated.
+        cycles: simulated; those of `MODELLED_UNITS` modelled.
     """
 
     unit: str

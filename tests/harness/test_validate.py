@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 from harness import platform_model, validate, workload
 from harness import validation_rows as made
 from harness.cases import validation_rounds
+from harness.cases.training import case_name
 from harness.cli import map_command, validate_command
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.mapping.composed_loop import NAMES
+from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
@@ -153,6 +156,44 @@ def test_inside_the_noise_there_is_no_verdict() -> None:
     assert row.low < 0 < row.high
     assert row.details["verdict"] == "no verdict"
     assert "holds 0" in row.details["why_no_verdict"]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("native-native-cpu", Provenance.MEASURED),
+        ("native-fpga-fpga", Provenance.SIMULATED),
+        ("fpga-native-cpu", Provenance.MODELLED),
+    ],
+)
+def test_what_a_mapping_achieved_is_of_its_backends_provenance(
+    mapping: str, provenance: Provenance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placement = Mapping.parse(mapping)
+    name = case_name(placement, Loop.FUSED)
+    timings = {name: Timing(name, "ok", "", (2.0,), median_s=2.0, rounds=(0,))}
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
+    assert (row.value, row.provenance) == (0.5, provenance)
+    marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
+    assert validate_command._reached(row) == marked
+
+
+@pytest.mark.parametrize(
+    ("primitive", "target", "provenance"),
+    [
+        ("round.learn", "fpga", Provenance.MODELLED),
+        ("round.sample", "fpga", Provenance.SIMULATED),
+        ("overlapped_round.insert", "fpga", Provenance.SIMULATED),
+        ("round.collect", "fpga", Provenance.MEASURED),
+        ("round.learn", "native", Provenance.MEASURED),
+    ],
+)
+def test_a_piece_on_the_fpga_is_of_the_provenance_of_its_cycles(
+    primitive: str, target: str, provenance: Provenance
+) -> None:
+    case = SimpleNamespace(primitive=primitive, target=Target(target))
+    assert validation_rounds.provenance_of(case) is provenance
 
 
 def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> None:

@@ -146,6 +146,37 @@ def test_a_simulated_run_is_judged_by_the_simulated_learner_too(tmp_path: Path) 
     assert (found.ours[0].value, found.outcome) == (pytest.approx(50), Outcome.NOT_REPRODUCED)
 
 
+FPGA = "fpga-fpga-fpga"
+MODELLED = {"provenance": Provenance.MODELLED}
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "gps", "outcome"),
+    [
+        ("MAP-VI-B", 0.02, 98, Outcome.CONSISTENT),
+        ("MAP-VI-B", 0.2, 83, Outcome.NO_VERDICT),
+        ("MAP-F13", 0.0, 98, Outcome.CONSISTENT),
+        ("MAP-F13", 0.0, 50, Outcome.NO_VERDICT),
+    ],
+)
+def test_a_run_whose_rate_a_formula_gives_reproduces_and_refutes_nothing(
+    key: str, error: float, gps: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    modelled = (
+        prediction(error, mapping=FPGA, chosen_among=["here and simulated"]),
+        run(gps, mapping=FPGA, **MODELLED),
+        step(0.01, "fpga", **MODELLED),
+    )
+    found = verdict(key, tmp_path / "alone", *modelled)
+    assert (found.finding.outcome, found.provenance) == (outcome, "modelled")
+    if outcome is Outcome.NO_VERDICT:
+        assert "The formula does not know" in found.finding.explanation
+    # Beside a measured run it is left out.
+    both = verdict(key, tmp_path / "both", *modelled, prediction(0.02, 32), run(98, 32), step(0.01, size=32))
+    assert both.finding.outcome is Outcome.REPRODUCED
+    assert not any(FPGA in number.quantity for number in both.finding.ours)
+
+
 def test_a_failed_run_is_no_evidence(tmp_path: Path) -> None:
     failed = replace(run(1.0), value=None, low=None, high=None, status="failed", reason="killed")
     rows = step(0.01), prediction(None), failed

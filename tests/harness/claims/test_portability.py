@@ -67,6 +67,23 @@ def test_devices_whose_rates_a_formula_gives_reproduce_nothing(
     assert verdict("PRL-F8", tmp_path, *modelled).finding.outcome is outcome
 
 
+def test_a_modelled_rate_refutes_nothing_beside_measured_ones(tmp_path: Path) -> None:
+    def rows(large: list[Measurement]) -> list[Measurement]:
+        return [*grid(32, 1.2, 3.0), *large]
+
+    def told(gains: tuple[float, float]) -> list[Measurement]:
+        return [replace(row, provenance=Provenance.MODELLED) for row in grid(2048, *gains)]
+
+    refuted = verdict("PRL-F8", tmp_path / "measured", *rows(grid(2048, 1.2, 3.0))).finding
+    assert refuted.outcome is Outcome.NOT_REPRODUCED
+    denied = verdict("PRL-F8", tmp_path / "modelled", *rows(told((1.2, 3.0)))).finding
+    assert denied.outcome is Outcome.NO_VERDICT
+    assert "Modelled rates refute nothing" in denied.explanation
+    agrees = verdict("PRL-F8", tmp_path / "agrees", *rows(told((3.0, 1.2)))).finding
+    assert agrees.outcome is Outcome.IN_KIND
+    assert "refute" not in agrees.explanation
+
+
 def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:
     backends = [
         mapped(f"{a}-{b}-cpu", gps, size)

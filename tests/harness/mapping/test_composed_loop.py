@@ -185,10 +185,11 @@ def test_the_default_strategy_takes_the_fastest_of_all_mappings() -> None:
     assert str(chosen.mapping) == "torch-flat-cpu"
 
 
+@pytest.mark.parametrize("provenance", [Provenance.SIMULATED, Provenance.MODELLED])
 @pytest.mark.parametrize("loop", [Loop.FUSED, Loop.OVERLAPPED])
-def test_a_simulated_learners_weights_come_over_its_link(loop: Loop) -> None:
+def test_a_simulated_learners_weights_come_over_its_link(loop: Loop, provenance: Provenance) -> None:
     pieces = PIECES_S | {("round.collect", "fpga"): 50e-6, ("overlapped_round.insert", "native"): 2e-6}
-    learn = Entry("round.learn", Target("fpga"), 32, 1e-3, 1e-3, 1e-3, Provenance.SIMULATED)
+    learn = Entry("round.learn", Target("fpga"), 32, 1e-3, 1e-3, 1e-3, provenance)
     profile = PerformanceTable([*table(pieces), learn])
     few, many = (
         ComposedLoop(loop).predict(

@@ -199,6 +199,18 @@ def test_the_links_of_a_run_are_those_between_the_devices_of_its_mapping():
     assert on_host.link_s(RMM, STORAGE, 100) == 0
 
 
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("fpga:u50-native-cpu", Provenance.MODELLED),
+        ("torch-fpga-fpga", Provenance.SIMULATED),
+        ("torch-native-cpu", Provenance.SIMULATED),  # a part that counts cycles all the same
+    ],
+)
+def test_virtual_time_is_of_the_provenance_of_its_backends(mapping, provenance):
+    assert time_of(Mapping.parse(mapping), PART, PART, Speeds).provenance is provenance
+
+
 def test_without_a_simulated_part_the_time_is_real_and_no_link_is_asked_for():
     time = time_of(
         Mapping.parse("torch-native-cpu"), object(), object(), lambda: pytest.fail("asked for links")

@@ -74,7 +74,7 @@ def test_batches_sampled_ahead_hide_the_replay_behind_the_learner(short, ahead, 
     made = training(short("cartpole-dqn"), ahead)
     made.warm_up()
     progress = made.advance(40)
-    assert made.provenance is Provenance.SIMULATED
+    assert made.provenance is Provenance.MODELLED
     assert progress.wall_s / progress.gradient_steps == pytest.approx(step_s, rel=3e-3)  # and the last update
     assert progress.terms_s["learner"] == pytest.approx(40 * LEARN_S)
     assert progress.terms_s["sample"] == pytest.approx(40 * SAMPLE_S)
@@ -326,7 +326,7 @@ def test_the_fpga_learner_runs_in_virtual_time(short):
     progress = made.advance(5)
     executable = made.learner.executable
     step_s = executable.step_cycles("full") / executable.clock_hz
-    assert made.provenance is Provenance.SIMULATED
+    assert made.provenance is Provenance.MODELLED
     link_s = 8 * (ITEM_BYTES + WEIGHT_BYTES) / 16e9  # MAP VII-A: PCIe, 16 GB/s
     assert progress.terms_s["learner"] == pytest.approx(progress.gradient_steps * (step_s + link_s), rel=1e-6)
     assert progress.wall_s > progress.terms_s["learner"]
@@ -343,7 +343,7 @@ def test_a_whole_mapping_on_the_fpga_trains_in_virtual_time(short):
     made.gradient_steps = 1  # no need to warm up
     progress = made.advance(3)
     terms_s = progress.terms_s
-    assert made.provenance is Provenance.SIMULATED
+    assert made.provenance is Provenance.MODELLED
     executable = made.learner.executable
     step_s = executable.step_cycles("full") / executable.clock_hz
     assert terms_s["learner"] >= progress.gradient_steps * step_s

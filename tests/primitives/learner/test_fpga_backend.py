@@ -164,6 +164,17 @@ def test_the_first_device_stands_for_the_host_and_options_reach_the_core() -> No
     assert made.executable.not_finite == made.executable.cycles == 0
 
 
+@pytest.mark.parametrize("name", ["dqn", "ddpg", "ppo"])
+def test_a_formula_gives_cycles_of_every_step(name: str) -> None:
+    made = learner.create(make(name, torch.float32), backend="fpga", batch_size=8)
+    units = [
+        {made.executable._jobs[id(node)].unit for node in graph.nodes}
+        for graph in made.executable.graphs.values()
+    ]
+    assert all(found & set(fpga_backend.MODELLED_UNITS) for found in units)
+    assert fpga_backend.MODELLED
+
+
 def test_it_says_that_it_is_simulated_and_how_wide_its_units_are() -> None:
     """PPO's core for MuJoCo on the same board (PPO VI), and a memory word as wide."""
     assert fpga_backend.SIMULATED
