@@ -28,7 +28,7 @@ from harness import comparison
 from harness.comparison import Comparison, compare
 from harness.conditions import caller_pinned, conditions, pinned, torch_threads
 from harness.measurement import Measurement
-from harness.pace import Bracket, Chosen, Piece, Readings, choose
+from harness.pace import FULL_SPEED, Bracket, Chosen, Piece, Readings, choose
 from harness.provenance import Provenance
 
 __all__ = [
@@ -479,7 +479,7 @@ def _pace_details(chosen: Chosen) -> dict[str, Any]:
         return {"counted": "all blocks", "blocks": len(chosen.all_s)}
     others = np.setdiff1d(np.arange(len(chosen.all_s)), chosen.places)
     return {
-        "counted": "blocks at full speed" if chosen.fast else "all blocks",
+        "counted": FULL_SPEED if chosen.fast else "all blocks",
         "fast_share": chosen.fast_share,
         "blocks": len(chosen.all_s),
         "median_of_all_s": float(np.median(chosen.all_s)),

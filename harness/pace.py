@@ -24,6 +24,9 @@ FAST_QUANTILE = 0.1
 LONGEST_PIECE_S = 10e-3
 """The readings at the ends of a longer piece do not show what happened between them."""
 
+FULL_SPEED = "blocks at full speed"
+"""What a row's details say that its samples are, where they are not "all blocks"."""
+
 _LEAD_IN, _KERNEL = range(50), range(1000)
 Clock = Callable[[], float]
 

@@ -183,10 +183,21 @@ def _in_short(values: str, most: int = 4) -> str:
 
 
 def write_report(results: Path, as_json: bool) -> None:
-    """Write the report, then print where it is and the verdicts."""
-    page, verdicts = site.write(store_path(results), results / "report")
+    """Write the report, then print the verdicts, how many timed rows are too noisy, and where the report is."""
+    page, content = site.write(store_path(results), results / "report")
+    verdicts, timed, noisy = content.verdicts, 0, 0
+    if content.noisy_rows:
+        *_, every = content.noisy_rows
+        timed, noisy = round(every.timed.value), round(every.noisy.value)
     if as_json:
-        print_json({"report": str(page.resolve()), "verdicts": [verdict.to_json() for verdict in verdicts]})
+        print_json(
+            {
+                "report": str(page.resolve()),
+                "timed_rows": timed,
+                "too_noisy_rows": noisy,
+                "verdicts": [verdict.to_json() for verdict in verdicts],
+            }
+        )
         return
     table = Table(title="Verdicts")
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
@@ -198,4 +209,6 @@ def write_report(results: Path, as_json: bool) -> None:
     out.print(table)
     if waiting := [verdict.key for verdict in verdicts if verdict.needs]:
         typer.echo(f"Not run, {len(waiting)}: {', '.join(waiting)}. The report says what each needs.")
+    if timed:
+        typer.echo(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
     typer.echo(f"Report: {page.resolve()}")

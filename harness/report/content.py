@@ -340,6 +340,23 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class NoisyRows:
+    """How many timed rows of one kind are too noisy for a verdict.
+
+    Attributes:
+        kind: of primitive: "round", "learner"; "all" for the rows of every kind.
+        timed: rows of the primitive tables that hold a measured time.
+        noisy: those of them that are too noisy.
+        share: noisy rows, in percent of the timed ones.
+    """
+
+    kind: str
+    timed: Number
+    noisy: Number
+    share: Number
+
+
+@dataclass(frozen=True)
 class BaselineVersions:
     """A system beside others, where it had the same versions and the same settings.
 
@@ -371,6 +388,8 @@ class Content:
         changes: the quantities that both have.
         measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
             attempt of each cell; the index labels are those of the whole store's frame.
+        core_speed: how many blocks ran at full speed; none where no row states it.
+        noisy_rows: those of each kind, then all; none where nothing was timed.
         memory: peaks of those runs; none where a store is older than their rows.
         everything: that frame, in which verdicts about several machines have rows.
     """
@@ -397,6 +416,8 @@ class Content:
     noise: tuple[Number, ...]
     reference: Reference | None = None
     changes: tuple[Change, ...] = ()
+    core_speed: tuple[Number, ...] = ()
+    noisy_rows: tuple[NoisyRows, ...] = ()
     memory: tuple[Number, ...] = ()
 
     @property

@@ -5,7 +5,8 @@
 | `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps` | a row of the page |
-| `machine`, `noise`, `memory`, `runs` | the same |
+| `machine`, `noise`, `core_speed`, `memory`, `runs` | the same |
+| `noisy_rows` | a kind of primitive, with how many of its timed rows are too noisy |
 | `baseline_versions` | a system beside others, with its versions and settings |
 | `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
 | `portability` | PRL's harmonic mean of experiences a second, of a system over device assignments or over machines |
@@ -44,6 +45,7 @@ from harness.report.content import (
     Fact,
     Gap,
     Learning,
+    NoisyRows,
     Portability,
     Prediction,
     PrimitiveTime,
@@ -185,6 +187,8 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
         "gaps": _frame(Gap, content.gaps),
         "machine": _frame(Fact, content.facts),
         "noise": _numbers(content.noise),
+        "core_speed": _numbers(content.core_speed),
+        "noisy_rows": _frame(NoisyRows, content.noisy_rows),
         "memory": _numbers(content.memory),
         "changes": _frame(Change, content.changes),
         "runs": runs,

@@ -8,8 +8,9 @@ import pandas as pd
 from harness import peak_memory
 from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number, format_value
+from harness.pace import FULL_SPEED
 from harness.provenance import Provenance
-from harness.report.content import Fact
+from harness.report.content import Fact, NoisyRows
 
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
 
@@ -54,7 +55,7 @@ def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
 
 def noise(frame: pd.DataFrame) -> Iterator[Number]:
     """How noisy the machine was during a run."""
-    timed = select(frame, suite="profile", quantity="time_per_call")
+    timed = _timed(frame)
     if len(timed):
         widths = 100 * ((timed["high"] - timed["low"]) / timed["value"]).dropna()
         rows = tuple(map(int, timed.index))
@@ -66,6 +67,51 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
             yield Number("median width of their 95% intervals", widths.median(), "%", measured, rows=rows)
     for row in records(select(frame, suite="compare", quantity="null_ratio")):
         yield number(row, f"A/A null, {row.workload} beside {detail(row, 'baseline')}")
+
+
+def _timed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the primitive tables that hold a measured time."""
+    provenance = str(Provenance.MEASURED)
+    return select(frame, suite="profile", quantity="time_per_call", provenance=provenance)
+
+
+def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
+    """Yield the share of blocks at full core speed over the timed rows; nothing where no row's details state it."""
+    paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
+    paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
+    known = [(row, pace) for row, pace in paces if isinstance(pace.get("fast_share"), int | float)]
+    if known:
+        percent = pd.Series([100 * float(pace["fast_share"]) for _, pace in known])
+        alone = sum(pace.get("counted") == FULL_SPEED for _, pace in known)
+        rows, measured = tuple(int(row.Index) for row, _ in known), Provenance.MEASURED
+        yield Number("timed rows whose core speed was read", len(known), "count", measured, rows=rows)
+        yield Number("of them timed from blocks at full speed alone", alone, "count", measured, rows=rows)
+        yield Number("blocks at full speed, median row", percent.median(), "%", measured, rows=rows)
+        yield Number("blocks at full speed, lowest row", percent.min(), "%", measured, rows=rows)
+        yield Number("blocks at full speed, highest row", percent.max(), "%", measured, rows=rows)
+
+
+def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:
+    """Yield how many timed rows of each kind are too noisy, then of all; nothing where none was timed.
+
+    The kind is what stands before the dot of a primitive's name: "round" of "round.sample".
+    """
+    timed = _timed(frame)
+    if len(timed):
+        for kind, some in timed.groupby(timed["primitive"].str.split(".").str[0]):
+            yield _noisy_rows(str(kind), some)
+        yield _noisy_rows("all", timed)
+
+
+def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
+    rows, measured = tuple(map(int, timed.index)), Provenance.MEASURED
+    noisy = int((timed["status"] == "too_noisy").sum())
+    return NoisyRows(
+        kind,
+        Number("timed rows", len(timed), "count", measured, rows=rows),
+        Number("too noisy", noisy, "count", measured, rows=rows),
+        Number("share too noisy", 100 * noisy / len(timed), "%", measured, rows=rows, digits=2),
+    )
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:

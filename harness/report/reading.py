@@ -94,5 +94,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         gaps=tuple(tables.gaps(mine)),
         facts=tuple(machine_facts.facts(run.machine)) if run else (),
         noise=tuple(machine_facts.noise(mine)),
+        core_speed=tuple(machine_facts.core_speed(mine)),
+        noisy_rows=tuple(machine_facts.noisy_rows(mine)),
         memory=tuple(machine_facts.memory(mine)),
     )

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from harness import reproduce
-from harness.claims import Outcome, Verdict
+from harness.claims import Outcome
 from harness.claims.evidence import number, records
 from harness.claims.number import from_text
 from harness.claims.published import PAPERS
@@ -166,7 +166,7 @@ def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]
         yield verdict.key, page
 
 
-def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
+def write(store: Path, folder: Path) -> tuple[Path, Content]:
     """Writes the report on a store: on the machine of its last run, and in a folder each on the other machines.
 
     Args:
@@ -174,7 +174,7 @@ def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
         folder: where to; made when there is none.
 
     Returns:
-        The page, and the verdicts that it shows.
+        The page, and what it shows.
 
     Raises:
         UserError: there is no such store, or the folder cannot be written.
@@ -182,7 +182,7 @@ def write(store: Path, folder: Path) -> tuple[Path, tuple[Verdict, ...]]:
     first, *others = read_all(store, reference.load())
     for content in others:
         _write_platform(folder / PLATFORMS / content.slug, content, home="../../index.html")
-    return _write_platform(folder, first, others), first.verdicts
+    return _write_platform(folder, first, others), first
 
 
 def _write_platform(folder: Path, content: Content, others: Sequence[Content] = (), home: str = "") -> Path:

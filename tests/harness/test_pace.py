@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from harness.measure import Protocol, compare_cases, measure, paired
-from harness.pace import LONGEST_PIECE_S, Bracket, Piece, Readings, choose, seconds_per_call
+from harness.pace import FULL_SPEED, LONGEST_PIECE_S, Bracket, Piece, Readings, choose, seconds_per_call
 from tests.harness.shared_core import SharedCore
 
 FAST, SLOW, INTERRUPTED = 1.0, 1.7, float("inf")
@@ -88,6 +88,7 @@ def test_the_fast_speed_is_found_on_a_core_that_is_shared_two_thirds_of_the_time
     assert timing.status == "ok"
     assert timing.median_s == pytest.approx(20e-6, rel=0.03)
     assert timing.details["pace"]["median_of_all_s"] > 1.2 * timing.median_s
+    assert timing.details["pace"]["counted"] == FULL_SPEED
     assert 0.1 < timing.details["pace"]["fast_share"] < 0.9
     assert len(timing.samples_s) + len(timing.details["pace"]["other_samples_s"]) == 60
 

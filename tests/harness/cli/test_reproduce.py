@@ -13,6 +13,7 @@ from harness.provenance import Provenance
 from harness.reproduce import Cell
 from harness.revision import revision
 from harness.store import Store
+from tests.harness.claims.rows import profiled
 from tests.harness.cli.command_line import Placerl
 
 ROW = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.MEASURED, value=1.0)
@@ -56,6 +57,18 @@ def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
     assert list(peaks) == ["main process", "largest process"]
     main, largest = (peak or 0 for peak in peaks.values())
     assert 10**8 < main <= largest, "PyTorch is loaded"
+
+
+def test_its_last_lines_say_how_many_timed_rows_are_too_noisy(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    noisy = profiled("round.sample", 1.0, status="too_noisy", reason="its interval is 40% wide")
+    rows = [noisy, *(profiled("round.learn", 1.0, size) for size in (32, 64, 128))]
+    monkeypatch.setattr(reproduce, "plan", lambda tier: [Cell("a", 1, lambda run, report: rows)])
+    monkeypatch.setattr(reproduce, "_keys", lambda tier_name: ("a",))  # it would remember this plan
+    outcome = placerl("reproduce", "--results", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    assert "1 of 4 timed rows too noisy (25.0%)" in outcome.out.splitlines()[-2:]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--ray", "local")])

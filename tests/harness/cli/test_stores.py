@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import claims
 from harness.store import Store
+from tests.harness.claims.rows import measurement, profiled
 from tests.harness.cli.command_line import Placerl, refused, stored
 
 
@@ -24,6 +25,22 @@ def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) ->
     assert Path(answer["report"]).is_file()
     assert {verdict["key"] for verdict in answer["verdicts"]} == {claim.key for claim in claims.claims()}
     assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
+
+
+def test_a_report_says_how_many_timed_rows_are_too_noisy(placerl: Placerl, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        run = store.begin_run("quick", "r1", {"fingerprint": "f"})
+        run.finish("a", [measurement(1.0, suite="claim", primitive="p")])
+        untimed = placerl("report", "--results", str(tmp_path))
+        noisy = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+        run.finish("b", [profiled("round.learn", 1.0), profiled("round.sample", 1.0, **noisy)])
+        run.finish("c", [profiled("learner.step", 1.0)])
+    timed = placerl("report", "--results", str(tmp_path))
+    answer = json.loads(placerl("report", "--results", str(tmp_path), "--json").out)
+    assert (untimed.status, timed.status) == (0, 0)
+    assert "timed rows" not in untimed.out
+    assert "1 of 3 timed rows too noisy (33.3%)" in timed.out.splitlines()
+    assert (answer["timed_rows"], answer["too_noisy_rows"]) == (3, 1)
 
 
 def test_a_report_of_no_run_is_refused(placerl: Placerl, tmp_path: Path) -> None:

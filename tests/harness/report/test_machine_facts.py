@@ -1,0 +1,108 @@
+"""The noise of a run and the speed of its cores, counted from rows with known details."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.measurement import Measurement
+from harness.pace import FULL_SPEED
+from harness.provenance import Provenance
+from harness.report import export, machine_facts, site
+from harness.report.reading import read
+from harness.store import Store
+from tests.harness.claims.rows import frame_of, measurement, profiled
+
+NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+TIMED = [
+    profiled("round.sample", 1.0, **NOISY),
+    profiled("round.learn", 1.0),
+    profiled("cold_round.learn", 1.0),
+    profiled("learner.step", 1.0, 32, **NOISY),
+    profiled("learner.step", 1.0, 64),
+]
+OTHERS = [
+    profiled("learner.step", 1.0, 128, provenance=Provenance.SIMULATED, **NOISY),
+    profiled("learner.step", 1.0, 128, quantity="null_ratio", **NOISY),
+    measurement(1.0, suite="claim", primitive="learner.step", **NOISY),
+    measurement(None, suite="profile", primitive="learner.step", status="not_run", reason="no driver"),
+]
+
+
+def paced(share: float, counted: str = FULL_SPEED, **fields: Any) -> Measurement:
+    """A profile row of which that share of the blocks ran at full speed."""
+    pace = {"counted": counted, "fast_share": share, "blocks": 20}
+    return profiled("round.sample", 1.0, details={"pace": pace}, **fields)
+
+
+def test_noisy_rows_are_counted_by_kind(tmp_path: Path) -> None:
+    found = list(machine_facts.noisy_rows(frame_of(tmp_path, *TIMED, *OTHERS)))
+    assert [(one.kind, one.timed.value, one.noisy.value, one.share.value) for one in found] == [
+        ("cold_round", 1, 0, 0),
+        ("learner", 2, 1, 50),
+        ("round", 2, 1, 50),
+        ("all", 5, 2, 40),
+    ]
+    assert [(one.timed.unit, one.noisy.unit, one.share.unit) for one in found] == [
+        ("count", "count", "%")
+    ] * 4
+    assert [one.share.rows for one in found] == [(2,), (3, 4), (0, 1), (0, 1, 2, 3, 4)]
+
+
+def test_without_timed_rows_none_are_counted(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *OTHERS)
+    assert not list(machine_facts.noisy_rows(frame))
+    assert not list(machine_facts.noise(frame))
+    assert not list(machine_facts.core_speed(frame))
+
+
+def test_core_speed_is_that_of_the_rows_that_state_it(tmp_path: Path) -> None:
+    unread = profiled("learner.step", 1.0, details={"pace": {"counted": "all blocks", "blocks": 20}})
+    rows = [*TIMED, paced(0.25, "all blocks"), paced(1.0), unread, paced(0.75, **NOISY), paced(0.65)]
+    others = [paced(0.0, suite="claim"), paced(0.0, provenance=Provenance.SIMULATED)]
+    found = list(machine_facts.core_speed(frame_of(tmp_path, *rows, *others)))
+    assert {n.quantity: (pytest.approx(n.value), n.unit) for n in found} == {
+        "timed rows whose core speed was read": (4, "count"),
+        "of them timed from blocks at full speed alone": (3, "count"),
+        "blocks at full speed, median row": (70, "%"),
+        "blocks at full speed, lowest row": (25, "%"),
+        "blocks at full speed, highest row": (100, "%"),
+    }
+    assert {n.rows for n in found} == {(5, 6, 8, 9)}
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{}, {"pace": "fast"}, {"pace": {}}, {"pace": {"fast_share": "most"}}],
+    ids=["older", "no table", "empty", "no number"],
+)
+def test_rows_that_do_not_state_the_core_speed_say_nothing_of_it(
+    details: dict[str, object], tmp_path: Path
+) -> None:
+    frame = frame_of(tmp_path, profiled("round.sample", 1.0, details=details))
+    assert not list(machine_facts.core_speed(frame))
+
+
+def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store.open(path) as store:
+        run = store.begin_run("quick", "r", {"fingerprint": "f"})
+        run.finish("a", TIMED)
+        older = site.render(read(path))
+        run.finish("b", [paced(0.5)])
+    content = read(path)
+    page = site.render(content)
+    assert "core speed in this run" not in older
+    (section,) = re.findall("<h3>core speed in this run</h3>.*?</section>", page, re.DOTALL)
+    assert "<dt>blocks at full speed, median row</dt>" in section
+    assert '<data value="50.0">50</data>%' in section
+    assert "the more this machine was shared" in section
+    (table,) = re.findall("<h3>timed rows too noisy for a verdict</h3>.*?</section>", page, re.DOTALL)
+    kinds = re.findall('<th scope="row">(.*?)</th>', table)
+    assert kinds == ["cold_round", "learner", "round", "all"]
+    assert '<data value="6.0">6</data>' in table.partition(">all<")[2]
+    tables = export.tables(content)
+    assert tables["noisy_rows"]["kind"].tolist() == kinds
+    assert tables["noisy_rows"]["noisy"].tolist() == [0, 1, 1, 2]
+    assert tables["core_speed"]["value"].tolist() == [1, 1, 50, 50, 50]
