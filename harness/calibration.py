@@ -166,7 +166,8 @@ def summary(same: list[Try], slower: list[Try]) -> list[Finding]:
         *_of_each("A/A with a verdict (false alarms)", same, _has_verdict, (0.0, 0.05)),
         *_of_each(f"slowdowns of {SLOWDOWN:.0%} that were found", slower, _is_slower, (0.8, 1.0)),
     ]
-    pairs = [(a, b) for a, b in pairwise(same) if a.primitive == b.primitive]
+    timed = [one for one in same if one.first.status != "failed"]
+    pairs = [(a, b) for a, b in pairwise(timed) if a.primitive == b.primitive]
     if pairs:
         held = sum(_hold(a.first, b.first) for a, b in pairs)
         found.append(finding("intervals of A/A measured one after the other that hold 1", held, len(pairs)))
@@ -176,12 +177,12 @@ def summary(same: list[Try], slower: list[Try]) -> list[Finding]:
 def _of_each(
     what: str, tries: list[Try], counts: Callable[[Comparison], bool], goal: tuple[float, float]
 ) -> Iterator[Finding]:
-    known = [one for one in tries if one.comparison.ratio is not None]
-    if not known:
+    """Yield the share over all tries, then that of each primitive; one that could not be compared is a miss."""
+    if not tries:
         return
-    yield finding(what, sum(counts(one.comparison) for one in known), len(known), goal)
-    for name in dict.fromkeys(one.primitive for one in known):
-        own = [one for one in known if one.primitive == name]
+    yield finding(what, sum(counts(one.comparison) for one in tries), len(tries), goal)
+    for name in dict.fromkeys(one.primitive for one in tries):
+        own = [one for one in tries if one.primitive == name]
         yield finding(f"  {name}", sum(counts(one.comparison) for one in own), len(own))
 
 

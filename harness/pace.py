@@ -1,7 +1,7 @@
 """At which speed a core ran while a piece of work was timed, read from a calibration kernel next to the piece.
 
 A core of a shared machine runs at full speed or, while its hardware is shared, at 55 to 65% of it, by turns that last
-from tenths of a millisecond to seconds. A fixed kernel of about 15 us that is timed right before and right after a
+from tenths of a millisecond to seconds. A fixed kernel of about 11 us that is timed right before and right after a
 piece shows which speed the core had. A piece counts as fast when both readings are within `FAST_LIMIT` of the run's
 fast readings and the scheduler did not take the core away in between. The rule looks at the readings alone, never at
 the time of the piece: of two cases that are compared it cannot prefer one.

@@ -40,9 +40,14 @@ def test_the_summary_counts_intervals_alarms_and_slowdowns():
     assert found["intervals of A/A measured one after the other that hold 1"] == (19, 19, None)
 
 
-def test_a_comparison_that_failed_is_no_try():
+def test_a_comparison_that_failed_meets_no_goal():
     failed = Try("p", Comparison(None, None, "no verdict", "x: failed", 0), Timing("a", "failed", "x"))
-    assert summary([failed], [failed]) == []
+    found = {one.what: (one.found, one.of, one.met) for one in summary([failed] * 2, [failed])}
+    assert found["95% intervals of A/A that hold 1"] == (0, 2, False)
+    assert found["slowdowns of 3% that were found"] == (0, 1, False)
+    assert "intervals of A/A measured one after the other that hold 1" not in found
+    half = {one.what: (one.found, one.of) for one in summary([failed, tried(0.99, 1.01)], [])}
+    assert half["95% intervals of A/A that hold 1"] == (1, 2)
 
 
 def test_the_planted_loop_takes_its_share():
