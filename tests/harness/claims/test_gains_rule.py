@@ -27,7 +27,13 @@ def gain(low: float, high: float) -> Number:
         (((1.4, 1.4), (1.5, 1.5), (5.5, 5.5)), FIG_14, Outcome.NOT_REPRODUCED),  # another order
         (((40, 41), (42, 43), (60, 61)), FIG_14, Outcome.NOT_REPRODUCED),  # and not too small
         (((3, 4), (1.5, 2), (-1, -0.1)), FIG_14, Outcome.NOT_REPRODUCED),  # a loss
-        (((30, 40), (25, 29), (-1, 12)), FIG_14, Outcome.NO_VERDICT),  # perhaps a loss
+        (((30, 40), (25, 29), (-0.5, 12)), FIG_14, Outcome.NO_VERDICT),  # perhaps a loss
+        (((30, 40), (25, 29), (0, 12)), FIG_14, Outcome.NO_VERDICT),  # perhaps nothing
+        (((30, 40), (25, 29), (0.1, 12)), FIG_14, Outcome.IN_KIND),
+        (((18.9, 28.1), (20, 22), (11, 13.4)), FIG_14, Outcome.REPRODUCED),
+        (((18.9, 28.3), (20, 22), (11, 12)), FIG_14, Outcome.NO_VERDICT),  # more than a fifth above
+        (((1, 23.4), (2, 21.1), (3, 11.1)), FIG_14, Outcome.NOT_REPRODUCED),  # each below the published one
+        (((1, 23.5), (2, 21.1), (3, 11.1)), FIG_14, Outcome.NO_VERDICT),  # one reaches it
         (((0.2, 2.9), (0.6, 7.9)), FIG_15, Outcome.NOT_REPRODUCED),
         (((0.9, 12.9), (2.6, 35)), FIG_15, Outcome.NO_VERDICT),
         (((5.8, 9.3), (22.5, 28.3)), FIG_15, Outcome.REPRODUCED),
@@ -43,6 +49,28 @@ def test_what_the_paper_does_not_tell_apart_has_no_order() -> None:
     assert in_order(((2, 3), (1, 2)), ((5, 7), (6, 8))) is True
     assert in_order(((2, 3), (0, 1)), ((5, 6), (7, 8))) is False
     assert in_order(((2, 3), (3, 4)), ((5, 6), (7, 8))) is None
+
+
+def test_intervals_that_overlap_here_are_in_no_order_that_is_sure() -> None:
+    apart = ((5, 6), (7, 8))
+    assert in_order(((1, 3), (2, 2.5)), apart) is None
+    assert in_order(((1, 2), (2, 3)), apart) is None  # they touch
+    assert in_order(((2, 3), (1, 2)), apart) is None
+
+
+def test_ranges_that_the_paper_prints_as_overlapping_may_come_in_any_order() -> None:
+    for ours in (((1, 2), (3, 4)), ((3, 4), (1, 2))):
+        for printed in (((6, 8), (5, 7)), ((5, 7), (6, 8)), ((5, 6), (6, 7)), ((6, 7), (5, 6))):
+            assert in_order(ours, printed) is True
+
+
+def test_two_that_the_paper_does_not_tell_apart_hide_no_later_contradiction() -> None:
+    assert in_order(((2, 3), (1, 2), (0, 0.5)), ((5, 7), (6, 8), (9, 10))) is False
+
+
+def test_each_gain_has_a_published_one() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        judged([gain(20, 22)] * 3, FIG_15)
 
 
 def test_a_number_without_an_interval_is_exact() -> None:

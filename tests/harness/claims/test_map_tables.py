@@ -9,6 +9,7 @@ import pytest
 from harness.claims import Finding, Outcome, fpga_cells, map_tables
 from harness.claims.number import Number, from_cell, from_text
 from harness.provenance import Provenance
+from tests.harness.claims.rows import trained
 from tests.harness.claims.test_verdicts import verdict
 
 NOTHING = pd.DataFrame()
@@ -59,15 +60,45 @@ def test_counts_of_the_networks_themselves_are_consistent(monkeypatch: pytest.Mo
     neither = map_tables.table_3("CartPole", 50, 1, 8)
     assert neither.outcome is Outcome.NO_VERDICT
     assert "parameter count" not in neither.explanation
-    in_table(monkeypatch, "Pong", "MACs", 2_967_000)
-    assert map_tables.table_3_pong(NOTHING).outcome is Outcome.CONSISTENT
+    # Three digits are printed: 137 are counted.
+    for printed_macs, outcome in ((136.5, Outcome.CONSISTENT), (136.4, Outcome.NO_VERDICT)):
+        with monkeypatch.context() as patch:
+            in_table(patch, "CartPole", "MACs", printed_macs)
+            assert map_tables.table_3("CartPole", 135, 1, 1).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("off", "outcome"),
+    [
+        (1.0, Outcome.CONSISTENT),
+        (1.009, Outcome.CONSISTENT),
+        (0.991, Outcome.CONSISTENT),
+        (1.011, Outcome.NO_VERDICT),
+    ],
+)
+def test_pong_s_count_is_that_of_the_cited_network_within_a_percent(
+    off: float, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_table(monkeypatch, "Pong", "MACs", 2_967_040 / off)
+    assert map_tables.table_3_pong(NOTHING).outcome is outcome
+
+
+def test_pong_s_nearest_count_is_named() -> None:
+    found = map_tables.table_3_pong(NOTHING)
+    assert "network of Mnih et al. 2015, operations (2 a MAC), 0.6% away" in found.explanation
 
 
 def test_the_nodes_of_the_tree_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = verdict("MAP-IV-C4", tmp_path).finding
     assert (found.ours[0].value, found.outcome) == (1_999_999, Outcome.CONSISTENT)
-    printed(monkeypatch, binary_tree_nodes=1.5e6)
-    assert map_tables.tree_nodes(NOTHING).outcome is Outcome.INCONSISTENT
+    for limit, outcome in (
+        (1_999_999, Outcome.CONSISTENT),
+        (1_999_998, Outcome.INCONSISTENT),  # more nodes than that
+        (2_020_000, Outcome.CONSISTENT),  # a percent fewer
+        (2_021_000, Outcome.INCONSISTENT),
+    ):
+        printed(monkeypatch, binary_tree_nodes=limit)
+        assert map_tables.tree_nodes(NOTHING).outcome is outcome, limit
 
 
 def test_the_memory_of_the_tree_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +106,17 @@ def test_the_memory_of_the_tree_is_counted(tmp_path: Path, monkeypatch: pytest.M
     assert found.outcome is Outcome.CONSISTENT
     size = found.ours[0]
     assert (size.value, size.provenance) == (pytest.approx(1_999_999 * 4e-6), Provenance.MODELLED)
-    in_table(monkeypatch, "last-level cache or SRAM", "FPGA", 7.0)  # narrower nodes would fit
-    assert map_tables.tree_memory(NOTHING).outcome is Outcome.NO_VERDICT
+    used = from_cell("map_table_6", "RMM (S=32)", "SRAM").value
+    assert found.ours[1].value == pytest.approx(8e6 * used / 1_999_999)
+    # Narrower nodes would fit.
+    for megabytes, outcome in (
+        (8.0, Outcome.CONSISTENT),
+        (size.value, Outcome.NO_VERDICT),
+        (7.9, Outcome.NO_VERDICT),
+    ):
+        with monkeypatch.context() as patch:
+            in_table(patch, "last-level cache or SRAM", "FPGA", megabytes)
+            assert map_tables.tree_memory(NOTHING).outcome is outcome
 
 
 def test_shares_of_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +147,32 @@ def test_hopper_s_gain_at_the_largest_batch(tmp_path: Path, monkeypatch: pytest.
     assert found.ours[2].value == pytest.approx(1.911, abs=0.001)
     assert found.outcome is Outcome.NO_VERDICT
     assert "Fig. 14" in found.explanation
-    printed(monkeypatch, rllib_speedup_hopper_low=1.91)
-    assert map_tables.table_7_throughput(NOTHING).outcome is Outcome.CONSISTENT
+    for share, outcome in (
+        (0.99, Outcome.CONSISTENT),
+        (1.01, Outcome.CONSISTENT),
+        (1.03, Outcome.NO_VERDICT),
+    ):
+        printed(monkeypatch, rllib_speedup_hopper_low=share * found.ours[2].value)
+        assert map_tables.table_7_throughput(NOTHING).outcome is outcome
 
 
 def test_pong_s_gain_at_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict("MAP-F14-Pong", tmp_path).finding.outcome is Outcome.CONSISTENT
-    printed(monkeypatch, rllib_speedup_pong_low=1.1)
-    assert map_tables.table_7_pong(NOTHING).outcome is Outcome.INCONSISTENT
+    gain = map_tables.table_7_pong(NOTHING).ours[2].value
+    for low, high, outcome in (
+        (gain, gain, Outcome.CONSISTENT),  # at an end of the range
+        (gain + 0.01, gain + 1, Outcome.INCONSISTENT),
+        (gain - 1, gain - 0.01, Outcome.INCONSISTENT),
+    ):
+        printed(monkeypatch, rllib_speedup_pong_low=low, rllib_speedup_pong_high=high)
+        assert map_tables.table_7_pong(NOTHING).outcome is outcome
+
+
+def test_throughput_per_watt_is_shown_where_a_run_read_the_counters(tmp_path: Path) -> None:
+    row = trained(12.0, quantity="throughput_per_watt", unit="GPS/W")
+    found = verdict("MAP-T7", tmp_path, row, trained(99.0)).finding
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, map_tables.NEEDS_WATTS)
+    gain, mine = found.ours
+    printed_gain = from_text("MAP.power_efficiency_gain")[0].value
+    assert gain.value == pytest.approx(printed_gain, rel=0.02)
+    assert (mine.value, mine.unit, mine.rows) == (12.0, "GPS/W", (0,))

@@ -1,6 +1,8 @@
 """The transcription, checked against arithmetic that the papers themselves allow."""
 
+import csv
 import math
+from pathlib import Path
 
 import pytest
 
@@ -207,6 +209,31 @@ def test_two_cells_in_one_place_are_refused() -> None:
     cell = table("map_table_3").cells[0]
     with pytest.raises(ValueError, match="same row and column"):
         published.Table((cell, cell))
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    heading, row = "key,paper,place,quantity,value,unit,words\n", "MAP.a,MAP,IV,a,1,s,so\n"
+    (tmp_path / "text.csv").write_text(heading + row + row)
+    with pytest.raises(ValueError, match="two rows have the same key"):
+        text.__wrapped__()
+    (tmp_path / "text.csv").write_text(f'{heading}"MAP.a"b,MAP,IV,a,1,s,so\n')
+    with pytest.raises(csv.Error):
+        text.__wrapped__()
+
+
+def test_a_cell_without_a_number_has_no_value_and_a_printed_one_no_reading_error() -> None:
+    words = next(cell for cell in MAP5.cells if cell.value is None)
+    with pytest.raises(ValueError, match=f"{words.column}.*allowed: a cell with a number"):
+        MAP5.value(words.row, words.column)
+    with pytest.raises(KeyError):
+        MAP5.cell(words.row, "no such column")
+    assert {cell.reading_error for name in table_names() for cell in table(name).cells} == {0.0}
+
+
+def test_a_quantity_s_source_is_its_paper_and_place() -> None:
+    found = quantity("FIX.accelerator_ips")
+    assert found.source == f"FIX {found.place}"
 
 
 def near(found: published.Table, row: str, column: str, value: float) -> bool:

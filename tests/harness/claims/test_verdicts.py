@@ -94,21 +94,6 @@ def test_a_paper_that_agrees_with_itself_reproduces_nothing(key: str, needs: str
     assert found.ours
 
 
-def test_counts_that_reproduce(tmp_path: Path) -> None:
-    sizes = verdict("FIX-T2-size", tmp_path).finding
-    assert [number.value for number in sizes.ours] == [514.4, 229.632]
-    assert sizes.outcome is Outcome.CONSISTENT
-    activations = verdict("FIX-III-activations", tmp_path).finding
-    assert [number.value for number in activations.ours] == pytest.approx([2.88, 2.944])
-    assert activations.outcome is Outcome.CONSISTENT
-    assert [n.value for n in verdict("FIX-VI-B-sizes", tmp_path).finding.ours] == [17, 6, 11, 8, 2]
-    assert verdict("PPO-2.4-memory", tmp_path).finding.outcome is Outcome.NO_VERDICT
-    memory = [number.value for number in verdict("PPO-2.4-memory", tmp_path).finding.ours]
-    parameters = (11 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3) + (11 * 64 + 64 + 64 * 64 + 64 + 64 + 1)
-    kept = 11 + 3 * (64 + 64 + 3) + 3 * (64 + 64 + 1)
-    assert memory == pytest.approx([32e-6 * (parameters + size * kept) for size in (64, 512)])
-
-
 def test_contradictions_of_the_papers(tmp_path: Path) -> None:
     found = {
         v.key: v.finding
