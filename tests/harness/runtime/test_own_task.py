@@ -8,10 +8,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from harness.errors import UserError
-from harness.runtime.own_task import OwnTask, prepared, seeded
+from harness.runtime.own_task import OBSERVATIONS, OwnTask, prepared, seeded
 from primitives.replay import FieldSpec
 
 DISCRETE, BOX = Discrete(4), Box(-1, 1, (3,))
+NESTED = gymnasium.spaces.Dict({"a": Box(-1, 1, (2, 2)), "b": gymnasium.spaces.Tuple((BOX, Box(0, 1, ())))})
 
 
 class Environment(gymnasium.Env):
@@ -68,6 +69,41 @@ def test_actions_of_other_kinds_are_refused_and_the_environment_is_closed(action
         UserError, match=r"mine: action_space: found .*; allowed: a Discrete that begins at 0"
     ):
         prepared(make, "mine")
+    assert [made.open for made in make.made] == [False]
+
+
+def test_observations_of_several_arrays_are_flattened_in_the_order_of_the_space(capsys):
+    make = maker(observation_space=gymnasium.spaces.Dict({"x": BOX, "y": NESTED}))
+    stepped, found = prepared(make, "mine")
+    assert found["observation_shape"] == (3 + 4 + 3 + 1,)
+    assert capsys.readouterr().err == (
+        "mine: observation_space: Dict of ['x'] (3,), ['y']['a'] (2, 2), ['y']['b'][0] (3,), ['y']['b'][1] ();"
+        " flattened to 11 numbers\n"
+    )
+    assert [made.open for made in make.made] == [False]
+    environment = stepped()
+    observation, _ = environment.reset(seed=1)
+    assert observation.shape == environment.observation_space.shape == (11,)
+
+
+def test_an_observation_of_one_array_needs_no_line(capsys):
+    prepared(maker(), "mine")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("observation_space", "place"),
+    [
+        (DISCRETE, "observation_space"),
+        (gymnasium.spaces.Dict({"x": BOX, "n": DISCRETE}), "observation_space['n']"),
+        (gymnasium.spaces.Tuple((BOX, gymnasium.spaces.Tuple((BOX, DISCRETE)))), "observation_space[1][1]"),
+    ],
+)
+def test_observations_of_other_kinds_are_refused_where_they_are(observation_space, place):
+    make = maker(observation_space=observation_space)
+    with pytest.raises(UserError) as refused:
+        prepared(make, "mine")
+    assert str(refused.value) == f"mine: {place}: found {DISCRETE}; allowed: {OBSERVATIONS}"
     assert [made.open for made in make.made] == [False]
 
 
