@@ -120,8 +120,8 @@ class Actor:
         columns, observations = self._columns, self._observations
         observed, acted = columns["observation"], columns["action"]
         number = len(observations)
-        end, now_s = 0, perf_counter()
-        for row in range(0, steps * number, number):
+        rows, now_s = steps * number, perf_counter()
+        for row in range(0, rows, number):
             if policy is None:
                 actions = self._random_actions(number)
             else:
@@ -137,7 +137,7 @@ class Actor:
             now_s = perf_counter()
             self.environment_s += now_s - acted_s
         if steps not in self._views:
-            self._views[steps] = {name: column[:end] for name, column in columns.items()}
+            self._views[steps] = {name: column[:rows] for name, column in columns.items()}
         return self._views[steps]
 
     def _random_actions(self, number: int) -> npt.NDArray:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from harness.runtime import actor as actor_module
 from harness.runtime.actor import Actor, Episode
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
@@ -90,6 +91,63 @@ def test_actions_are_scaled_to_the_bounds_and_stored_unscaled():
     batch = it.collect(3, lambda observations, step, rng: np.array([[(-1.0, 0.0, 1.0)[step]]], np.float32))
     np.testing.assert_array_equal(batch["action"][:, 0], [-1, 0, 1])
     np.testing.assert_array_equal(np.ravel(environment.actions), [-4, 2, 8])
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 4), (-6, 1), (0, 1), (-2, 2), (1, 6)])
+def test_least_none_and_most_are_the_bounds_and_their_middle(low, high):
+    environment = Counting(100, action_space=Box(np.float32(low), np.float32(high), (1,)))
+    it = actor(environment, fields=CONTINUOUS)
+    it.collect(3, lambda observations, step, rng: np.array([[(-1.0, 0.0, 1.0)[step]]], np.float32))
+    np.testing.assert_array_equal(np.ravel(environment.actions), [low, (low + high) / 2, high])
+
+
+def test_actions_of_an_environment_that_takes_them_as_they_are_keep_every_bit():
+    environment = Counting(100, action_space=Box(np.float32(-1), np.float32(1), (1,)))
+    tiny = np.array([[1e-12]], np.float32)  # rounds away next to a bound
+    actor(environment, fields=CONTINUOUS).collect(1, lambda observations, step, rng: tiny)
+    np.testing.assert_array_equal(environment.actions, tiny)
+
+
+@pytest.mark.parametrize(("options", "applied"), [({}, [-16, 14]), ({"clip": True}, [-4, 8])])
+def test_actions_outside_the_bounds_are_clipped_where_that_is_asked_for_and_stored_as_they_were(
+    options, applied
+):
+    environment = Counting(100, action_space=Box(np.float32(-4), np.float32(8), (1,)))
+    it = Actor([environment], np.random.default_rng(0), CONTINUOUS, 16, **options)
+    batch = it.collect(2, lambda observations, step, rng: np.array([[(-3.0, 2.0)[step]]], np.float32))
+    np.testing.assert_array_equal(np.ravel(environment.actions), applied)
+    np.testing.assert_array_equal(batch["action"][:, 0], [-3, 2])
+
+
+def test_discrete_actions_are_not_clipped():
+    environment = Counting(100)
+    it = Actor([environment], np.random.default_rng(0), DISCRETE, 16, clip=True)
+    it.collect(1, lambda observations, step, rng: np.array([2]))
+    assert environment.actions == [2]
+
+
+def test_seconds_go_to_whoever_spent_them(monkeypatch):
+    """On a clock that the policy moves by 3 s and an environment by 5 s a step."""
+    now_s = 100.0
+    monkeypatch.setattr(actor_module, "perf_counter", lambda: now_s)
+
+    class Slow(Counting):
+        def step(self, action):
+            nonlocal now_s
+            now_s += 5
+            return super().step(action)
+
+    def policy(observations, step, rng):
+        nonlocal now_s
+        now_s += 3
+        return np.zeros(len(observations), np.int64)
+
+    it = actor(Slow(9), Slow(9))
+    assert (it.environment_s, it.inference_s) == (0, 0)
+    for calls in (1, 2):
+        it.collect(4, policy)
+        now_s += 1000  # between two calls, nobody's
+        assert (it.environment_s, it.inference_s) == (calls * 40, calls * 12)
 
 
 def test_random_actions_cover_the_space():
