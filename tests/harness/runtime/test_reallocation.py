@@ -1,19 +1,13 @@
-"""Algorithm 1 moves work to where time is left, and gradients in parts are those of the whole batch."""
+"""Algorithm 1 moves work to where time is left."""
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime.compose import algorithm_of
-from harness.runtime.parallel_updates import ParallelLearner
 from harness.runtime.reallocation import Allocation, Times, reallocate
 from harness.runtime.training import Training
-from primitives.learner.torch_backend import TorchLearner
 
 TORCH = Mapping.parse("torch-native-cpu")
 START = Allocation(actors=8, trainers=0, batch_size=256)
@@ -125,47 +119,6 @@ def test_it_settles_where_learner_and_trainers_take_alike():
     assert now.trainers == 4
     assert times.learner < 0.7 * 256
     assert abs(times.learner - times.trainers) <= 0.35 * times.learner
-
-
-@pytest.mark.parametrize("name", ["hopper-ddpg", "cartpole-dqn", "pendulum-sac"])
-def test_gradients_in_parts_are_those_of_the_batch(name):
-    algorithm = algorithm_of(workload.load(name))
-    rng = np.random.default_rng(0)
-    parallel = ParallelLearner(algorithm, batch_size=24, trainers=2, seed=1)
-    whole = TorchLearner(algorithm, batch_size=24, seed=1)
-    for parts in ((24,), (10, 14), (8, 9, 7), (22, 1, 1)):
-        batch = {}
-        for column, (shape, dtype) in algorithm.columns(24).items():
-            if dtype is torch.int64:
-                batch[column] = rng.integers(0, algorithm.action_size, shape)
-            else:
-                batch[column] = rng.random(shape, np.float32)
-        weights = batch.pop("weight")
-        parallel.updates.parts = parts
-        outcomes = [made.step(batch, weights) for made in (parallel, whole)]
-        np.testing.assert_allclose(outcomes[0].td_errors, outcomes[1].td_errors, rtol=1e-3, atol=1e-4)
-        for loss, value in outcomes[1].losses.items():
-            assert outcomes[0].losses[loss] == pytest.approx(value, rel=1e-3, abs=1e-4)
-    for key, value in whole.parameters().items():
-        np.testing.assert_allclose(parallel.parameters()[key], value, rtol=1e-2, atol=2e-3)
-    assert parallel.updates.trainers_s > 0
-    assert parallel.updates.synchronisation_s > 0
-    parallel.close()
-
-
-def test_parts_that_are_not_the_batch_are_refused():
-    algorithm = algorithm_of(workload.load("hopper-ddpg"))
-    parallel = ParallelLearner(algorithm, batch_size=8, trainers=1)
-    batch = {
-        name: np.zeros(shape, np.float32)
-        for name, (shape, _) in algorithm.columns(8).items()
-        if name != "weight"
-    }
-    for parts in ((4, 3), (4, 2, 2)):
-        parallel.updates.parts = parts
-        with pytest.raises(ValueError, match="parts: found"):
-            parallel.step(batch)
-    parallel.close()
 
 
 def test_a_run_goes_on_whoever_is_active(short):
