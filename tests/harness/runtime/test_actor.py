@@ -58,6 +58,9 @@ def test_an_episode_ends_and_only_termination_is_recorded(truncates):
     assert it.take_episodes() == [Episode(3, 36.0)]
     assert it.take_episodes() == []
     assert it.environment_steps == 4
+    np.testing.assert_array_equal(it.observations, [[2, 1]])
+    it.collect(2, None)
+    assert it.take_episodes() == [Episode(6, 66.0)], "whose return begins from nothing"
 
 
 def test_several_environments_share_one_inference():
@@ -74,6 +77,10 @@ def test_several_environments_share_one_inference():
     np.testing.assert_array_equal(seen[0][0], [[1, 0], [11, 0], [21, 0]])
     np.testing.assert_array_equal(batch["observation"][:3], seen[0][0])
     np.testing.assert_array_equal(batch["action"], [1, 2, 0, 1, 2, 0])
+    ends = [[1, 1], [11, 1], [21, 1], [1, 2], [11, 2], [21, 2]]
+    np.testing.assert_array_equal(batch["next_observation"], ends)
+    np.testing.assert_array_equal(batch["reward"], [10 * episode + step for episode, step in ends])
+    np.testing.assert_array_equal(batch["terminated"], [False] * 3 + [True] * 3)
     assert [int(a) for e in environments for a in e.actions] == [1, 1, 2, 2, 0, 0]
     assert [e.environment_step for e in it.take_episodes()] == [4, 5, 6]
 
@@ -159,6 +166,13 @@ def test_random_actions_cover_the_space():
     )
     assert -1 <= continuous["action"].min() < -0.9
     assert 0.9 < continuous["action"].max() <= 1
+
+
+def test_random_actions_of_several_numbers_are_independent():
+    box = Box(np.full(3, -1, np.float32), np.full(3, 1, np.float32))
+    fields = transition_fields(FieldSpec((2,), np.float32), FieldSpec((3,), np.float32))
+    drawn = actor(Counting(100, action_space=box), fields=fields).collect(16, None)["action"]
+    assert len(np.unique(drawn)) == 16 * 3
 
 
 def test_it_counts_its_seconds_and_closes():

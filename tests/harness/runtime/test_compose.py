@@ -146,6 +146,31 @@ def test_the_replay_is_the_one_that_workload_and_fusion_ask_for(short):
         made(task, Mapping.parse("native-abacus-cpu"), Fusion.NONE)
 
 
+@pytest.mark.parametrize("error", [ImportError, ValueError])
+def test_a_fused_replay_that_cannot_be_made_is_an_error_of_the_mapping(monkeypatch, short, error):
+    def fail(*arguments, **options):
+        raise error("no native code")
+
+    monkeypatch.setattr(compose, "ConcurrentReplay", fail)
+    storage = compose.storage_of(short("cartpole-dqn"), NATIVE)
+    with pytest.raises(UserError, match="rmm: found native; allowed: no native code"):
+        compose.replay_of(short("cartpole-dqn"), NATIVE, storage, Fusion.REPLAY)
+
+
+def test_what_a_mapping_names_is_looked_for_before_anything_starts(short):
+    task = short("cartpole-dqn")
+    for mapping in ("native-native-cpu", "torch-reference-cpu", "torch:cpu-flat-cpu"):
+        compose.check(task, Mapping.parse(mapping))
+    for field, mapping in (
+        ("learner", "abacus-native-cpu"),
+        ("rmm", "native-abacus-cpu"),
+        ("storage", "native-native-moon"),
+    ):
+        with pytest.raises(UserError) as refused:
+            compose.check(task, Mapping.parse(mapping))
+        assert refused.value.field == field
+
+
 def test_the_weights_exponent_goes_from_its_first_to_its_last_value():
     settings = CARTPOLE.replay
     schedule = compose.beta_of(CARTPOLE)
@@ -165,11 +190,13 @@ def test_a_native_learner_computes_with_its_threads_and_no_other_is_told_of_them
     monkeypatch.setattr(learners, "create", create)
     for mapping in (NATIVE, TORCH, Mapping.parse("torch:cpu-native-cpu")):
         compose.learner_of(short("cartpole-dqn"), mapping, 8, np.random.SeedSequence(5), threads=3)
+    compose.learner_of(short("cartpole-dqn"), NATIVE, 8, np.random.SeedSequence(5))
     seed = int(np.random.SeedSequence(5).generate_state(1)[0])
     assert asked == [
         {"backend": "native", "batch_size": 8, "seed": seed, "threads": 3},
         {"backend": "torch", "batch_size": 8, "seed": seed},
         {"backend": "torch", "device": "cpu", "batch_size": 8, "seed": seed},
+        {"backend": "native", "batch_size": 8, "seed": seed, "threads": 1},
     ]
 
 

@@ -88,6 +88,24 @@ def test_it_records_what_an_actor_of_single_environments_does():
     assert actors[0].environment_steps == actors[1].environment_steps == 84
 
 
+@pytest.mark.parametrize(("options", "applied"), [({}, 3.0), ({"clip": True}, 1.0)])
+def test_actions_outside_the_bounds_are_clipped_where_that_is_asked_for(options, applied):
+    taken = []
+
+    class Steered(Pool):
+        action_space = Box(-1, 1, (1,), np.float32)
+
+        def step(self, actions):
+            taken.append(actions.copy())
+            return super().step(np.zeros(len(actions), np.int64))
+
+    fields = transition_fields(FieldSpec((2,), np.float32), FieldSpec((1,), np.float32))
+    it = PooledActor(Steered(walks()), np.random.default_rng(0), fields, 16, **options)
+    batch = it.collect(1, lambda observations, step, rng: np.full((3, 1), 3, np.float32))
+    np.testing.assert_array_equal(taken, np.full((1, 3, 1), applied))
+    np.testing.assert_array_equal(batch["action"], np.full((3, 1), 3))
+
+
 def test_without_envpool_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(env_pool, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"envpool: found not installed; allowed: .*extra `envpool`"):

@@ -2,9 +2,11 @@
 
 import io
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -46,6 +48,10 @@ def sleeper():
 
 def environment_reader():
     return lambda name: os.environ.get(name)
+
+
+def printer():
+    return lambda words: print(words, flush=True)
 
 
 def interrupted():
@@ -198,14 +204,47 @@ def test_only_a_process_that_has_not_ended_is_killed(status, killed):
     assert bool(calls) == killed
 
 
-def test_its_libraries_compute_with_the_threads_that_it_is_given():
-    unit = ProcessUnit("reader", environment_reader, threads=3)
+@pytest.mark.parametrize(("options", "expected"), [({}, "1"), ({"threads": 3}, "3")])
+def test_its_libraries_compute_with_the_threads_that_it_is_given(options, expected):
+    unit = ProcessUnit("reader", environment_reader, **options)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         unit.submit(name)
-        assert unit.result() == "3"
+        assert unit.result() == expected
     unit.submit("HOME")
     assert unit.result() == os.environ.get("HOME"), "and have all else as it is here"
     unit.close()
+
+
+def test_what_its_work_prints_is_no_part_of_the_command_s_own_output(capfd):
+    unit = ProcessUnit("printer", printer)
+    unit.submit("a simulator's greeting")
+    unit.result()
+    unit.close()
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("", "a simulator's greeting\n")
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, EOFError])
+def test_a_connection_that_breaks_says_how_the_process_ended(error):
+    """The kernel says it one way or the other, by how far the process had come."""
+
+    def fail(*_):
+        raise error
+
+    def broken():
+        unit = object.__new__(ProcessUnit)
+        unit.name, unit._ready, unit._failure = "learner", True, None
+        unit._connection = SimpleNamespace(send=fail, recv=fail, poll=lambda limit_s: True)
+        unit._process = SimpleNamespace(wait=lambda limit_s: -9)
+        return unit
+
+    told = "learner: its process was ended by SIGKILL"
+    if error is not EOFError:  # of receiving alone
+        with pytest.raises(UnitError, match=told):
+            broken().submit(1)
+    if error is not BrokenPipeError:  # of sending alone
+        with pytest.raises(UnitError, match=told):
+            broken().result()
 
 
 @pytest.mark.parametrize("number", [0, 1, 7])
@@ -249,6 +288,69 @@ def test_all_are_asked_first_then_share_one_grace_and_are_killed_after_it(monkey
         *("a kill", "b kill", "c kill"),
         *("a wait None", "b wait None", "c wait None"),
     ]
+
+
+def test_who_comes_after_the_grace_is_over_is_not_waited_for(monkeypatch):
+    calls, clock = [], [100.0]
+    monkeypatch.setattr(process_unit, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(process_unit, "_CLOSE_GRACE_S", 4.0)
+    late = Told("a", calls, clock, takes_s=9.0)
+    late.wait_for_end = lambda limit_s=None: clock.__setitem__(0, clock[0] + 9.0)  # past its limit
+    close_all([late, Told("b", calls, clock, takes_s=3.0)])
+    assert "b wait 0.0" in calls
+
+
+class Ended(Exception):
+    """In place of the process's end."""
+
+
+@pytest.fixture
+def parent(monkeypatch):
+    """A parent process that ends when the pipe is closed; `os._exit` is noted, and raises in this thread."""
+    ended, running = os.pipe()
+    there = SimpleNamespace(
+        pid=1000, exits=queue.Queue(), end=lambda: os.close(running), own=threading.get_ident()
+    )
+
+    def leave(status):
+        there.exits.put(status)
+        if threading.get_ident() == there.own:
+            raise Ended
+
+    monkeypatch.setattr(os, "pidfd_open", lambda pid: ended)
+    monkeypatch.setattr(os, "getppid", lambda: there.pid)
+    monkeypatch.setattr(os, "_exit", leave)
+    yield there
+    os.close(ended)
+
+
+def test_a_process_ends_when_its_parent_does_and_not_before(parent):
+    before = set(threading.enumerate())
+    process_unit._end_with(1000)
+    (waiting,) = set(threading.enumerate()) - before
+    assert waiting.daemon, "it keeps no process from ending by itself"
+    assert parent.exits.empty()
+    parent.end()
+    waiting.join(60)
+    assert parent.exits.get_nowait() == 1
+
+
+@pytest.mark.parametrize("adopted_by", [1, 999, 1001])
+def test_a_process_whose_parent_ended_before_it_looked_ends_at_once(parent, adopted_by):
+    parent.pid = adopted_by
+    with pytest.raises(Ended):
+        process_unit._end_with(1000)
+    parent.end()
+
+
+def test_a_process_whose_parent_is_not_there_any_more_ends_at_once(parent, monkeypatch):
+    def gone(pid):
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "pidfd_open", gone)
+    with pytest.raises(Ended):
+        process_unit._end_with(1000)
+    parent.end()
 
 
 def test_a_stream_without_a_number_is_none():
