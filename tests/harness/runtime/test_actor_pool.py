@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import cloudpickle
 import gymnasium
@@ -13,11 +15,17 @@ import pytest
 
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime.actor_pool import ActorPool
+from harness.runtime import actor as actor_module
+from harness.runtime import actor_pool
+from harness.runtime.actor import Episode
+from harness.runtime.actor_pool import ActorPlan, ActorPool, _Request
 from harness.runtime.compose import actors_of, columns_of, learner_of
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.shared_arrays import SharedArrays
 from harness.runtime.training import Training
 from harness.runtime.unit import UnitError
+from primitives.replay import FieldSpec
+from primitives.replay.storage import transition_fields
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 NATIVE = Mapping.parse("native-native-cpu")
@@ -162,3 +170,230 @@ def test_an_actor_that_is_killed_is_named_and_the_others_end(short):
 def test_more_processes_than_environments_are_refused(short):
     with pytest.raises(UserError, match=r"actor processes: found 2; allowed: 0 to training\.actors, 1"):
         Training(short("cartpole-dqn"), NATIVE, processes=2)
+
+
+class Policy:
+    """An algorithm that notes what it acts on, and takes 3 s of a clock for it."""
+
+    def __init__(self, clock=None):
+        self.seen, self.clock = [], clock or [0.0]
+
+    def explore(self, parameters, observations, environment_step, rng):
+        self.seen.append((float(parameters["weight"][0]), environment_step))
+        self.clock[0] += 3
+        return np.ones(len(observations), np.int64)
+
+
+FIELDS = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+
+
+def plan_of(*environments, local_storage=20, **options):
+    makers = tuple(lambda environment=environment: environment for environment in environments)
+    return ActorPlan(makers, np.random.SeedSequence(1), FIELDS, local_storage, **options)
+
+
+def weights_of(*values):
+    return [SharedArrays.like({"weight": np.array([value])}) for value in values]
+
+
+def test_an_actor_counts_its_steps_as_a_part_of_everyones_and_reads_the_buffer_that_it_is_told():
+    policy = Policy()
+    work = actor_pool._work(plan_of(Counter(0), Counter(1)), policy, 6, {}, *weights_of(0.25, 0.5))
+    assert work(_Request(3, 100, 0)).rows == 6
+    assert policy.seen == [(0.25, 100), (0.25, 106), (0.25, 112)]
+    answer = work(_Request(7, 300, 1))
+    assert answer.rows == 14
+    assert policy.seen[3:5] == [(0.5, 300), (0.5, 306)]
+    # Both end with the seventh step: own steps 13 and 14 of 14, thrice as many of everyone.
+    assert answer.episodes == [Episode(300 + 39, 10.0), Episode(300 + 42, 10.0)]
+
+
+def test_an_actor_without_a_buffer_acts_at_random():
+    policy = Policy()
+    work = actor_pool._work(plan_of(Counter(0)), policy, 1, {}, *weights_of(0.25, 0.5))
+    work(_Request(10, 0, None))
+    assert policy.seen == []
+
+
+def test_an_answer_has_the_seconds_of_its_own_request(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(actor_module, "perf_counter", lambda: clock[0])
+
+    class Slow(Counter):
+        def step(self, action):
+            clock[0] += 5
+            return super().step(action)
+
+    work = actor_pool._work(plan_of(Slow(0)), Policy(clock), 1, {}, *weights_of(0.25))
+    for steps in (2, 4):
+        answer = work(_Request(steps, 0, 0))
+        assert (answer.environment_s, answer.inference_s) == (5 * steps, 3 * steps)
+
+
+@pytest.mark.parametrize(("number", "parts", "sizes"), [(5, 2, [2, 3]), (4, 4, [1] * 4), (3, 1, [3])])
+def test_environments_are_dealt_out_in_their_order_each_part_with_its_own_random_numbers(
+    number, parts, sizes
+):
+    plan = plan_of(*map(Counter, range(number)))
+    split = plan.split(parts)
+    assert [len(part.environments) for part in split] == sizes
+    assert sum((part.environments for part in split), ()) == plan.environments
+    assert len({part.seed.spawn_key for part in split} | {plan.seed.spawn_key}) == parts + 1
+
+
+def test_local_storage_has_a_row_for_each_step_of_each_environment():
+    columns = plan_of(*map(Counter, range(3)), local_storage=7).columns()
+    assert columns["observation"] == FieldSpec((21, 4), np.float32)
+    assert columns["reward"] == FieldSpec((21,), np.float32)
+
+
+@pytest.mark.parametrize(("options", "applied"), [({}, 3.0), ({"clip": True}, 1.0)])
+@pytest.mark.parametrize("together", [False, True])
+def test_actors_of_a_plan_clip_actions_where_it_says_so(options, applied, together):
+    class Steered(Counter):
+        action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+        def step(self, action):
+            taken.append(float(action[0]))
+            return super().step(0)
+
+    class Pool:
+        action_space = Steered.action_space
+
+        def __init__(self, makers):
+            (self.environment,) = (make() for make in makers)
+
+        def reset(self, which=None):
+            return self.environment.reset()[0][None]
+
+        def step(self, actions):
+            return tuple(np.array([value]) for value in self.environment.step(actions[0])[:4])
+
+    taken = []
+    fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((1,), np.float32))
+    plan = replace(plan_of(Steered(0), **options), fields=fields, together=Pool if together else None)
+    plan.build().collect(1, lambda observations, step, rng: np.full((1, 1), 3, np.float32))
+    assert taken == [applied]
+
+
+class Here:
+    """A unit in this process, whose answer a test may change."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self, name, build, *shared):
+        self.name, self.work, self.pid = name, build(*shared), len(self.made)
+        self.ready, self.change = False, {}
+        self.made.append(self)
+
+    def wait_until_ready(self):
+        self.ready = True
+
+    def submit(self, request):
+        self.answer = self.work(request)._replace(**self.change)
+
+    def result(self, limit_s):
+        return self.answer
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Pools whose actors are in this process: a function from environments to one."""
+    ended = []
+    monkeypatch.setattr(Here, "made", [])
+    monkeypatch.setattr(actor_pool, "ProcessUnit", Here)
+    monkeypatch.setattr(actor_pool, "close_all", ended.extend)
+
+    def make(*environments, processes, weights=0.25):
+        learner = SimpleNamespace(
+            algorithm=Policy(), parameters=lambda: {"weight": np.array([learner.weights])}, weights=weights
+        )
+        return ActorPool(plan_of(*environments), learner, processes)
+
+    make.ended = ended
+    return make
+
+
+def test_a_pool_begins_with_nothing_and_waits_for_its_actors(here):
+    pool = here(Counter(0), Counter(1), processes=2)
+    assert (pool.environment_steps, pool.environment_s, pool.inference_s, pool.active) == (0, 0, 0, 2)
+    assert [unit.name for unit in Here.made] == ["actor 0", "actor 1"]
+    assert all(unit.ready for unit in Here.made)
+    assert pool.pids == [0, 1]
+
+
+@pytest.mark.parametrize("processes", [-1, 0, 3])
+def test_a_pool_has_one_process_at_least_and_one_an_environment_at_most(here, processes):
+    with pytest.raises(ValueError, match=f"^processes: found {processes}; allowed: 1 to 2$"):
+        here(Counter(0), Counter(1), processes=processes)
+    for fine in (1, 2):
+        here(Counter(0), Counter(1), processes=fine)
+
+
+@pytest.mark.parametrize(("active", "steps", "each"), [(2, 0, 0), (2, 21, 21), (1, 9, 23)])
+def test_what_the_local_storage_does_not_hold_is_not_asked_for(here, active, steps, each):
+    pool = here(*map(Counter, range(5)), processes=2)
+    pool.active = active
+    with pytest.raises(ValueError, match=f"^steps: found {each} of each environment; allowed: 1 to 20$"):
+        pool.submit(steps)
+    assert pool.environment_steps == 0
+
+
+def test_those_who_are_active_take_the_steps_of_all(here):
+    pool = here(*map(Counter, range(5)), processes=2)
+    pool.active = 1  # 2 environments of 5
+    columns = pool.collect(8)
+    assert len(columns["reward"]) == pool.environment_steps == 2 * 20
+    np.testing.assert_array_equal(columns["observation"][:, 0], [0, 1] * 20)
+    assert len(pool.collect(1)["reward"]) == 2 * 3, "at least as many as asked for"
+
+
+def test_requests_explore_with_what_was_published_last_unless_they_are_random(here):
+    pool = here(Counter(0), Counter(1), processes=2)
+    learner = pool._learner
+    for weights in (0.5, 0.75, 1.0):
+        before = learner.weights
+        learner.weights = weights
+        pool.collect(1)
+        pool.publish()
+        pool.collect(1, explore=False)
+        pool.collect(1)
+        assert [weight for weight, _ in learner.algorithm.seen[-4:]] == [before] * 2 + [weights] * 2
+
+
+def test_an_answer_of_another_size_is_told_by_the_actors_name(here):
+    pool = here(*map(Counter, range(5)), processes=2)
+    Here.made[1].change = {"rows": 11}
+    with pytest.raises(UnitError, match=r"^actor 1: returned rubbish: 11 rows for 12$"):
+        pool.collect(4)
+
+
+def test_seconds_are_those_of_the_slowest_actor_of_each_request(here):
+    pool = here(Counter(0), Counter(1), processes=2)
+    for number, (environment_s, inference_s) in enumerate(
+        (((3.0, 4.0), (8.0, 1.0)), ((7.0, 2.0), (6.0, 5.0)))
+    ):
+        for unit, one, other in zip(Here.made, environment_s, inference_s, strict=True):
+            unit.change = {"environment_s": one, "inference_s": other}
+        pool.collect(1)
+        assert (pool.environment_s, pool.inference_s) == [(4, 8), (4 + 7, 8 + 6)][number]
+
+
+def test_when_an_actor_cannot_be_made_nothing_is_left_of_the_others(here, monkeypatch):
+    arrays = []
+    made = SharedArrays.__init__
+    monkeypatch.setattr(
+        SharedArrays, "__init__", lambda self, *rest: (made(self, *rest), arrays.append(self))[0]
+    )
+
+    def fail(unit):
+        if unit.name == "actor 1":
+            raise UnitError("actor 1: OSError: the simulator is gone")
+
+    monkeypatch.setattr(Here, "wait_until_ready", fail)
+    with pytest.raises(UnitError, match="the simulator is gone"):
+        here(Counter(0), Counter(1), processes=2)
+    assert here.ended == Here.made
+    assert len(Here.made) == 2
+    assert arrays
+    assert all(one.descriptor == -1 for one in arrays), "their memory is given back"
