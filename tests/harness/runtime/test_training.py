@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.runtime import compose
 from harness.runtime import training as training_module
+from harness.runtime.actors import InlineActors, ThreadActors
 from harness.runtime.compose import Fusion
+from harness.runtime.replay_unit import TimeBeside
+from harness.runtime.run_time import RealTime
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
 from harness.runtime.unit import UnitError
 from primitives.replay import FieldSpec, Storage
@@ -226,6 +230,85 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     training.close()
 
 
+def test_it_computes_with_the_threads_that_it_is_given_one_by_default(monkeypatch):
+    asked = []
+    monkeypatch.setattr(training_module.torch, "set_num_threads", lambda threads: asked.append(threads))
+    monkeypatch.setattr(training_module, "set_blas_threads", lambda threads: asked.append(threads))
+    for options in ({}, {"threads": 3}):
+        Training(small("cartpole-dqn"), MAPPING, **options).close()
+    assert asked == [1, 1, 3, 3], "PyTorch's and NumPy's"
+
+
+def test_the_seed_is_0_unless_it_is_given():
+    runs = [Training(small("cartpole-dqn"), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+    first, same, other = (training.learner.parameters() for training in runs)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, same[name])
+    assert any(np.any(value != other[name]) for name, value in first.items())
+    for training in runs:
+        training.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "actors", "clock"),
+    [
+        ({}, InlineActors, RealTime),
+        ({"overlap": 1}, ThreadActors, RealTime),
+        ({"presampled_batches": 1, "replay_beside": True}, InlineActors, TimeBeside),
+    ],
+)
+def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
+    training = Training(small("cartpole-dqn"), NATIVE, **options)
+    assert (type(training._acting), type(training._time)) == (actors, clock)
+    training.advance(1)
+    training.close()
+
+
+def test_the_replay_is_filled_at_random_and_the_policy_acts_in_training():
+    training = Training(small("cartpole-dqn"), MAPPING)
+    chosen, explore = [], training.learner.explore
+    training.learner.explore = lambda observations, step, rng: (
+        chosen.append(step) or explore(observations, step, rng)
+    )
+    training.warm_up()
+    assert chosen == list(range(40, 40 + WARM_UP_GRADIENT_STEPS))
+    training.close()
+
+
+def test_a_stretch_takes_the_seconds_between_its_ends_on_the_runs_clock():
+    training = Training(small("cartpole-dqn"), MAPPING)
+    training.warm_up()
+    told = iter([1.0, 10.0])
+    training._time.now_s = lambda: next(told)
+    assert training.advance(1).wall_s == 9
+    training.close()
+
+
+def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_not():
+    training = Training(small("cartpole-dqn"), MAPPING)
+    training.warm_up()
+
+    def refuse(transitions):
+        raise ValueError("priorities: found nan")
+
+    training.replay.insert = refuse
+    with pytest.raises(ValueError, match="priorities: found nan"):
+        training.advance(1)
+    training._storage.columns["reward"][3] = np.nan
+    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'reward'"):
+        training.advance(1)
+    training.close()
+
+
+def test_what_the_memory_does_not_hold_is_refused_unless_it_has_been_made(monkeypatch):
+    task = small("cartpole-dqn")
+    parts = compose.compose(task, MAPPING, batch_size=8, seed=1, local_storage=256)
+    monkeypatch.setattr(training_module.memory, "available_bytes", lambda: 1000)
+    with pytest.raises(UserError, match=r"replay\.capacity: found 500"):
+        Training(task, MAPPING)
+    Training(task, MAPPING, parts=parts).close()
+
+
 class Started(Exception):
     """Ends a training where it would start learners."""
 
@@ -246,6 +329,27 @@ def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started)
         with pytest.raises(Started):
             Training(small("cartpole-dqn"), MAPPING, learners=learners)
         assert asked == [(started, 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({}, 128),  # 256 random transitions of 2 environments
+        ({"overlap": 400}, 200),
+        ({"overlap": 8, "processes": 2, "reallocate": True}, 2 * 128),  # one steps for both
+    ],
+)
+def test_actors_have_room_for_what_they_are_asked_at_once(monkeypatch, options, rows):
+    asked = []
+
+    def make(*arguments, local_storage, **options):
+        asked.append(local_storage)
+        raise Started
+
+    monkeypatch.setattr(training_module, "compose", make)
+    with pytest.raises(Started):
+        Training(small("cartpole-dqn", actors=2), MAPPING, **options)
+    assert asked == [rows]
 
 
 @pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
@@ -301,15 +405,16 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training = Training(small("cartpole-dqn", presampled_batches=1), MAPPING)
     training._collect(40, explore=False)
     training._gradient_step()  # a batch of rows 0 to 39 waits
-    waiting = training._presampled[0].made.value.indices.copy()
+    waiting = training._presampled[0].made.value.indices
+    waiting[:] = [0, 1, 18, 19, 20, 21, 38, 39]
     updated = []
     training.replay.update_priorities = lambda indices, errors: updated.append((indices.copy(), len(errors)))
     training._collect(250, explore=False)
     training._collect(230, explore=False)  # 520 items: rows 0 to 19 hold new ones
     training._gradient_step()
     (indices, errors), *_ = updated
-    np.testing.assert_array_equal(indices, waiting[waiting >= 20])
-    assert errors == len(indices)
+    np.testing.assert_array_equal(indices, [20, 21, 38, 39])
+    assert errors == 4
     training.close()
 
 
