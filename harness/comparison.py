@@ -122,7 +122,7 @@ def _stretch(series: npt.NDArray[np.float64]) -> float:
     """How much wider an interval is than that of as many independent samples, at least 1.
 
     Signs about the median whose neighbours correlate with r are worth n (1 - r) / (1 + r) independent ones. r counts
-    from where chance brings one series in 20.
+    from where chance brings one series in 20. It stays below 1, as a median has numbers on both sides.
     """
     if series.size < FEWEST_IN_ORDER:
         return 1.0
@@ -130,7 +130,6 @@ def _stretch(series: npt.NDArray[np.float64]) -> float:
     correlation = float(np.mean(signs[1:] * signs[:-1]))
     if correlation * np.sqrt(series.size) < 1.645:
         return 1.0
-    correlation = min(correlation, 1 - 2 / series.size)
     return float(np.sqrt((1 + correlation) / (1 - correlation)))
 
 

@@ -5,10 +5,13 @@ from harness import comparison
 from harness.comparison import (
     MOST_SAMPLES,
     PAIRS,
+    Comparison,
+    Ratio,
     compare,
     evenly_spread,
     faster_half,
     interval,
+    lower_quartile,
     paired_ratio,
     ratio_interval,
     relative_width,
@@ -34,6 +37,96 @@ def rate(verdict, change, *, pairs, spread, bumps, trials=150):
         _, again = noisy(rng, pairs, spread, bumps)
         found += compare(a * change, b, None if change != 1 else again).verdict in verdict
     return found / trials
+
+
+def test_statistics_of_a_few_samples_by_hand() -> None:
+    assert lower_quartile([4.0, 0.0, 3.0, 1.0, 2.0]) == 1
+    np.testing.assert_array_equal(lower_quartile([[2.0, 0.0, 4.0], [9.0, 7.0, 5.0]]), [1, 6])
+    assert faster_half([5.0, 1.0, 2.0]) == 1.5
+    assert faster_half([4.0, 1.0, 2.0, 9.0]) == 1.5
+    np.testing.assert_allclose(faster_half([[5.0, 1.0, 2.0], [9.0, 9.0, 3.0]]), [1.5, 6.0])
+    assert ratio_interval([7.0] * 5, [2.0] * 9) == (3.5, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "differs"),
+    [(0.8, 0.9, True), (1.1, 1.2, True), (0.9, 1.1, False), (0.9, 1.0, False), (1.0, 1.1, False)],
+)
+def test_a_ratio_differs_where_its_interval_leaves_1_out(low: float, high: float, differs: bool) -> None:
+    assert Ratio((low + high) / 2, low, high).differs is differs
+
+
+@pytest.mark.parametrize(
+    ("null", "reach"),
+    [
+        (None, 1),
+        (Ratio(1.0, 0.5, 2.0), 1),
+        (Ratio(1.5, 1.25, 2.0), 2),
+        (Ratio(0.7, 0.5, 0.8), 2),
+    ],
+)
+def test_a_case_reaches_as_far_as_it_differs_from_itself(null: Ratio | None, reach: float) -> None:
+    assert Comparison(None, null, "no verdict", "", 15).reach == reach
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "again", "verdict"),
+    [
+        (1, 4, 1, "faster"),
+        (1, 4, 2, "faster"),
+        (1, 4, 4, "no verdict"),
+        (4, 1, 4, "slower"),
+        (4, 1, 2, "slower"),
+        (4, 1, 1, "no verdict"),
+        (1, 1, 1, "no verdict"),
+        (1, 1, 2, "no verdict"),
+    ],
+)
+def test_verdicts_with_a_second_a_where_there_is_no_noise(
+    a: float, b: float, again: float, verdict: str
+) -> None:
+    found = compare(*([float(time)] * 15 for time in (a, b, again)))
+    assert (found.verdict, found.pairs) == (verdict, 15)
+    assert found.ratio == Ratio(a / b, a / b, a / b)
+    assert found.null == Ratio(a / again, a / again, a / again)
+    assert found.second == Ratio(again / b, again / b, again / b)
+    reason = "" if verdict != "no verdict" else "holds 1" if a == b else "differs from itself by up to 4.000x"
+    assert reason in found.reason
+    assert bool(found.reason) == bool(reason)
+
+
+@pytest.mark.parametrize(("count", "low", "high"), [(5, 1, 5), (10, 2, 9), (25, 8, 18)])
+def test_the_relative_width_is_that_of_the_ranks_in_the_tables_of_the_sign_test(
+    count: int, low: int, high: int
+) -> None:
+    """The median's interval of at least 95% goes from the 2nd of 10 to the 9th, from the 8th of 25 to the 18th."""
+    samples = np.random.default_rng(0).permutation(np.arange(1.0, count + 1))
+    assert relative_width(samples) == pytest.approx((high - low) / np.median(samples))
+
+
+def test_neighbours_that_agree_widen_an_interval_by_what_they_are_worth() -> None:
+    """Of 60 signs in six runs of ten, 54 of 59 neighbours agree: r = 49/59, so that 60 are worth 60/10.8."""
+    low, high = np.arange(1.0, 31.0), np.arange(31.0, 61.0)
+    runs = np.concatenate([half[part] for part in np.arange(30).reshape(3, 10) for half in (low, high)])
+    value, narrow, wide = np.median(runs), interval(runs), interval(runs, in_order=True)
+    assert (np.array(wide) - value) / (np.array(narrow) - value) == pytest.approx(np.sqrt(10.8))
+
+
+def test_neighbours_that_agree_widen_a_ratio_by_what_they_are_worth() -> None:
+    """Of 16 signs in two runs of 8, 14 of 15 neighbours agree: r = 13/15, so that 16 are worth 16/14."""
+    slow = np.sort(np.random.default_rng(13).lognormal(0, 0.05, 16))
+    alternating = np.stack([slow[:8], slow[8:]], axis=1).ravel()
+
+    def log_width(ratio: Ratio) -> float:
+        return float(np.log(ratio.high / ratio.low))
+
+    one_run, by_turns = (paired_ratio(times, np.ones(16)) for times in (slow, alternating))
+    assert one_run.value == pytest.approx(by_turns.value)
+    assert log_width(one_run) == pytest.approx(np.sqrt(14) * log_width(by_turns), rel=0.1)
+    shared = np.linspace(1, 3, 16)
+    order = np.random.default_rng(14).permutation(16)
+    beside = paired_ratio(slow[order] * shared, shared)
+    assert log_width(beside) < 2 * log_width(by_turns), "what both share widens nothing"
 
 
 QUIET = {"spread": 0.05, "bumps": 0.05}  # 95th percentile 1.1 x median
@@ -128,21 +221,22 @@ def test_the_same_samples_give_the_same_interval():
 
 @pytest.mark.parametrize("bad", [[1.0] * 4, [[1.0] * 5], [1.0, 2, 3, 4, np.nan], [1.0, 2, 3, 4, np.inf]])
 def test_bad_samples_are_refused(bad):
-    with pytest.raises(ValueError, match="samples"):
+    with pytest.raises(ValueError, match="samples") as refused:
         interval(bad)
+    assert ("not all finite" in str(refused.value)) is not bool(np.isfinite(bad).all())
 
 
 def test_bad_pairs_are_refused():
     with pytest.raises(ValueError, match="a, b"):
         paired_ratio([1.0] * 5, [1.0] * 6)
+    for made in (paired_ratio, ratio_interval):
+        for bad in (0.0, -1.0):
+            with pytest.raises(ValueError, match=rf"a, b: .*{bad}"):
+                made([1.0] * 5, [1.0] * 4 + [bad])
+            with pytest.raises(ValueError, match=rf"a, b: .*{bad}"):
+                made([1.0] * 4 + [bad], [1.0] * 5)
     with pytest.raises(ValueError, match="a, b"):
         compare([1.0] * 15, [0.0] * 15)
-
-
-def test_the_faster_half_holds_the_middle_sample():
-    assert faster_half([5.0, 1.0, 2.0]) == 1.5
-    assert faster_half([4.0, 1.0, 2.0, 9.0]) == 1.5
-    np.testing.assert_allclose(faster_half([[5.0, 1.0, 2.0], [9.0, 9.0, 3.0]]), [1.5, 6.0])
 
 
 def test_intervals_of_a_ratio_cover_it_over_several_kinds_of_noise():

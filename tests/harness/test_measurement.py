@@ -23,6 +23,21 @@ def test_words_become_members_and_numbers_floats():
     assert isinstance(measurement.low, float)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch_size": 1},
+        {"low": 1.0, "high": 1.0},
+        {"status": "too_noisy", "reason": "the interval is wide"},
+        {"status": "failed", "value": None, "reason": "no memory"},
+        {"status": "not_run", "value": None, "reason": "needs a GPU"},
+    ],
+)
+def test_fields_at_their_bounds_and_every_status_are_accepted(change):
+    measurement = Measurement(**GOOD | change)
+    assert {name: getattr(measurement, name) for name in change} == change
+
+
 def test_json_holds_every_field():
     measurement = Measurement(**GOOD | {"samples": (1.0, 2.0), "details": {"a": [1]}})
     found = json.loads(json.dumps(measurement.to_json()))
@@ -36,6 +51,8 @@ def test_json_holds_every_field():
         ({"unit": ""}, "unit"),
         ({"workload": "\x1b[2J"}, "workload"),
         ({"backend": "two\nlines"}, "backend"),
+        ({"workload": None}, "workload"),
+        ({"reason": None}, "reason"),
         ({"batch_size": 0}, "batch_size"),
         ({"provenance": "guessed"}, "provenance"),
         ({"status": "fine"}, "status"),

@@ -9,10 +9,8 @@ import pytest
 from harness import claims
 from harness.claims import Outcome, Verdict, experiments
 from harness.measurement import Measurement
-from harness.portability import over_platforms
 from harness.provenance import Provenance
-from harness.store import Store
-from tests.harness.claims.rows import MACHINE, frame_of, measurement
+from tests.harness.claims.rows import frame_of, measurement
 
 PRINTED = {("cartpole-ddpg", 32): "F-F-F", ("hopper-ddpg", 32): "F-F-F", ("hopper-ddpg", 256): "G-C-G"}
 
@@ -134,30 +132,3 @@ def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: 
     assert found.finding.outcome is Outcome.NO_VERDICT
     assert "nothing here refutes the table" in found.finding.explanation
     assert "CartPole, batch size 256: F-F-F over F-G-F, second best" in found.finding.explanation
-
-
-def test_over_platforms_each_counts_with_its_best_mapping_that_was_there(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "store.sqlite") as store:
-        for name, gps in (("one", 100.0), ("other", 300.0)):
-            run = store.begin_run("quick", "revision", MACHINE | {"fingerprint": name}, fresh=True)
-            rows = [ran("native-native-cpu", gps), ran("torch-flat-cpu", gps / 9)]
-            run.finish(
-                "validation/hopper-ddpg/256", [*rows, ran("fpga-fpga-fpga", 1e6, provenance="simulated")]
-            )
-        (found,) = over_platforms(store.frame())
-    assert found.mean.value == pytest.approx(256 * 2 / (1 / 100 + 1 / 300))
-    assert found.best == dict.fromkeys(("one", "other"), "native-native-cpu, fused loop")
-    assert over_platforms(frame_of(tmp_path / "single", ran("native-native-cpu", 1.0))) == []
-
-
-def test_a_machine_on_which_every_mapping_failed_is_not_supported(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "store.sqlite") as store:
-        for name, failed in (("one", {}), ("other", {"status": "failed", "reason": "no memory"})):
-            run = store.begin_run("quick", "revision", MACHINE | {"fingerprint": name}, fresh=True)
-            row = ran("native-native-cpu", 100.0)
-            if failed:
-                row = replace(row, value=None, low=None, high=None, samples=(), **failed)
-            run.finish("validation/hopper-ddpg/256", [row])
-        (found,) = over_platforms(store.frame())
-    assert found.mean.value == 0
-    assert found.best["other"] == "every mapping failed: no memory"
