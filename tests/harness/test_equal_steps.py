@@ -180,11 +180,14 @@ def test_seeds_that_come_late_are_left_out_but_the_first_is_not(job, monkeypatch
 
 def test_a_side_has_the_pace_of_its_timed_rounds():
     results = [
-        Result(gradient_steps=g, environment_steps=2 * g, wall_s=w, episode_returns=[], versions={})
-        for g, w in ((10, 1.0), (30, 3.0))
+        Result(gradient_steps=g, environment_steps=5 * g, wall_s=w, episode_returns=[], versions={})
+        for g, w in ((2, 1.5), (6, 2.5))
     ]
+    results.append(Result(gradient_steps=8, environment_steps=5, wall_s=4.0, episode_returns=[], versions={}))
     made = Side.of("any", lambda: pytest.fail("started"), 3.0, results)
-    assert (made.environment_steps_per_s, made.environment_steps_a_gradient_step) == (20, 2)
+    assert (made.name, made.start_s) == ("any", 3)
+    assert made.environment_steps_per_s == 45 / 8
+    assert made.environment_steps_a_gradient_step == 45 / 16
 
 
 def trained(seed, first, last):
@@ -204,6 +207,10 @@ def test_the_interval_holds_the_spread_of_the_seeds_not_of_the_episodes_alone():
     lower = [replace(one, last=tuple(np.array(one.last) - 20)) for one in alike]
     assert Returns("", tuple(lower), tuple(apart)).verdict("faster") == FASTER
     assert Returns("", tuple(lower), tuple(alike)).verdict("faster") == LEARNS_LESS
+
+
+def test_an_interval_leaves_out_a_fortieth_of_what_was_resampled_on_either_side() -> None:
+    assert equal_steps._interval(60.0, np.linspace(0, 100, 2001)) == pytest.approx((60, 2.5, 97.5))
 
 
 def test_intervals_of_equal_sides_rarely_leave_zero_out():

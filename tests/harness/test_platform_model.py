@@ -75,6 +75,10 @@ def no_source(t):
     del t["link"][0]["gb_s"]["source"]
 
 
+def empty_source(t):
+    t["link"][0]["gb_s"]["source"] = ""
+
+
 def zero_watts(t):
     t["device"][0]["watts"] = {"value": 0, "provenance": "published", "source": "x"}
 
@@ -112,6 +116,7 @@ def untyped_peak(t):
         (repeat_key, r"device\[2\].key: found 'gpu'; allowed: each key once"),
         (drop_host, "device: .* allowed: a device with the key 'cpu'"),
         (no_source, r"link\[0\].gb_s.source: found nothing"),
+        (empty_source, r"link\[0\].gb_s.source: found ''"),
         (zero_watts, r"device\[0\].watts.value: found 0; allowed: greater than or equal to "),
         (tiny_watts, r"device\[0\].watts.value: found 1e-320; allowed: greater than or equal to "),
         (huge_bandwidth, r"memory_gb_s.value: found 1e\+308; allowed: less than or equal to 1000000000"),
@@ -127,6 +132,14 @@ def test_a_wrong_file_is_one_line(spoil, line):
     with pytest.raises(UserError, match=line) as caught:
         check(platform_model.Platform, spoiled, "mine.toml")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_numbers_at_their_bounds_are_accepted():
+    spoiled = tables()
+    spoiled["device"][0]["watts"] = {"value": 1e-6, "provenance": "measured", "source": "x"}
+    spoiled["device"][0]["cores"]["value"] = 1
+    host = check(platform_model.Platform, spoiled, "mine.toml").find("cpu")
+    assert (host.watts.value, host.watts.provenance, host.cores.value) == (1e-6, Provenance.MEASURED, 1)
 
 
 def test_an_unknown_name_lists_the_known():
@@ -166,6 +179,7 @@ def test_an_accelerator_needs_measured_links():
             "links": (
                 Link(source="cpu", target="cuda:0", bytes_per_s=30e9),
                 Link(source="cuda:0", target="cpu", bytes_per_s=20e9),
+                Link(source="cuda:0", target="cuda:0", bytes_per_s=4e12),
             ),
         }
     )
@@ -174,6 +188,7 @@ def test_an_accelerator_needs_measured_links():
     assert platform.link_gb_s("cpu", "cuda:0").value == 20
     assert platform.link_gb_s("cpu", "cuda:0").provenance == Provenance.MEASURED
     assert platform.find("cuda:0").cores.source == "told by its driver"
+    assert platform.find("cuda:0").memory_gb_s.value == 4000
     assert platform.find("cpu").memory_gb_s is None
 
 

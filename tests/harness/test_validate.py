@@ -2,7 +2,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness import platform_model, validate, workload
@@ -11,17 +10,15 @@ from harness.cases import validation_rounds
 from harness.cases.training import case_name
 from harness.cli import map_command, validate_command
 from harness.errors import UserError
-from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
+from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Target
 from harness.mapping.composed_loop import NAMES
 from harness.measure import Timing
 from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
-from harness.regret_rows import regrets
 from harness.runtime import compose
-from harness.validation_rows import HERE, WITH_SIMULATED, Achieved
-
-PLATFORM = platform_model.load("map-tpds23")
+from harness.validation_rows import HERE
+from tests.harness.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
 
 
 @pytest.fixture(scope="module")
@@ -105,59 +102,6 @@ def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows
     assert "placerl compare cartpole-dqn --baselines rllib" in found["rllib"].reason
 
 
-def training_row(device: str, value: float, **fields: Any) -> Measurement:
-    base = {"backend": "placerl", "quantity": "gradient_steps_per_s", "provenance": Provenance.MEASURED}
-    return Measurement(
-        **{"suite": "validation", "workload": "hopper-ddpg", "primitive": "training", "unit": "1/s"},
-        **(base | {"details": {"terms_s": {}}} | fields),
-        device=device,
-        batch_size=32,
-        value=value,
-    )
-
-
-def ran(mapping: str, *gps: float, loop: Loop = Loop.FUSED, simulated: bool = False) -> Achieved:
-    provenance = Provenance.SIMULATED if simulated else Provenance.MEASURED
-    row = training_row(mapping, float(np.median(gps)), provenance=provenance)
-    return Achieved(Mapping.parse(mapping), loop, row, dict(enumerate(gps)))
-
-
-def choice(mapping: str, *among: str, loop: Loop = Loop.FUSED) -> Measurement:
-    row = ran(mapping, 1.0).row
-    return replace(row, backend="a strategy", details={"chosen_among": list(among), "loop": str(loop)})
-
-
-def regrets_of(chosen: Measurement, *found: Achieved) -> list[Measurement]:
-    return regrets([chosen], {(str(one.mapping), one.loop): one for one in found})
-
-
-PACE = (1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.05, 0.95)
-"""Of a machine that others use too, by round."""
-
-
-def test_a_loss_is_seen_through_a_machine_that_changes_its_pace() -> None:
-    slow = ran("torch-native-cpu", *(95 * pace for pace in PACE))
-    fast = ran("native-native-cpu", *(100 * pace for pace in PACE))
-    (row,) = regrets_of(choice("torch-native-cpu", HERE), slow, fast)
-    assert row.value == pytest.approx(0.05)
-    assert (row.low, row.high) == (pytest.approx(0.05), pytest.approx(0.05))
-    assert (row.details["verdict"], row.details["best"]) == ("lost", "native-native-cpu")
-
-
-def test_inside_the_noise_there_is_no_verdict() -> None:
-    wavering = (98, 103, 101, 99, 102, 97, 104, 96, 100, 101.5)
-    (row,) = regrets_of(
-        choice("torch-native-cpu", HERE),
-        ran("torch-native-cpu", *([100.0] * 10)),
-        ran("native-native-cpu", *wavering),
-    )
-    assert row.low is not None
-    assert row.high is not None
-    assert row.low < 0 < row.high
-    assert row.details["verdict"] == "no verdict"
-    assert "holds 0" in row.details["why_no_verdict"]
-
-
 @pytest.mark.parametrize(
     ("mapping", "provenance"),
     [
@@ -196,46 +140,6 @@ def test_a_piece_on_the_fpga_is_of_the_provenance_of_its_cycles(
     assert validation_rounds.provenance_of(case) is provenance
 
 
-def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> None:
-    found = [ran("native-native-cpu", 10, 10), ran("fpga-fpga-fpga", 50, 50, simulated=True)]
-    here, there = regrets_of(choice("native-native-cpu", HERE, WITH_SIMULATED), *found)
-    assert (here.value, here.provenance, here.details["verdict"]) == (0, Provenance.MEASURED, "best")
-    assert there.value == pytest.approx(0.8)
-    assert there.provenance is Provenance.SIMULATED
-
-
-NEVER_FUSED = "native-flat-cpu"
-
-
-@pytest.mark.parametrize(
-    ("chosen", "value", "verdict"), [(NEVER_FUSED, 0, "best"), ("native-native-cpu", 0.5, "lost")]
-)
-def test_a_strict_choice_is_judged_by_every_mapping_s_strict_loop(
-    chosen: str, value: float, verdict: str
-) -> None:
-    """Of what cannot fuse, that is the fused loop; of what can, the one that was run unfused."""
-    fused = ran("native-native-cpu", *([200.0] * 10))
-    fused.row.details["fusion"] = "step"
-    apart = ran("native-native-cpu", *([50.0] * 10), loop=Loop.STRICT)
-    (row,) = regrets_of(
-        choice(chosen, HERE, loop=Loop.STRICT), fused, apart, ran(NEVER_FUSED, *([100.0] * 10))
-    )
-    assert (row.value, row.details["verdict"]) == (pytest.approx(value), verdict)
-    assert row.details["best"] == NEVER_FUSED
-
-
-def test_a_strategy_whose_choice_was_not_run_under_its_loop_says_so() -> None:
-    asked = choice(NEVER_FUSED, HERE, WITH_SIMULATED, loop=Loop.OVERLAPPED)
-    here, there = regrets_of(
-        asked, ran(NEVER_FUSED, 100.0), ran("native-native-cpu", 1.0, loop=Loop.OVERLAPPED)
-    )
-    assert [row.status for row in (here, there)] == ["not_run", "not_run"]
-    assert here.reason == "needs: native-flat-cpu, which it chose, run under the overlapped loop"
-    unable = replace(asked, value=None, status="not_run", reason="needs: links", details={"loop": "fused"})
-    (row,) = regrets_of(unable)
-    assert (row.status, row.reason, row.device) == ("not_run", "needs: links", "")
-
-
 def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,63 +165,6 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert theirs.details["lacking"] == ["cuda-cuda"]
     (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn")
     assert alone.value == pytest.approx(320)
-
-
-def piece(primitive: str, target: str, time_s: float) -> Measurement:
-    return replace(
-        ran("native-native-cpu", 1.0).row,
-        primitive=primitive,
-        quantity="time_per_call",
-        unit="s",
-        value=time_s,
-        details={"target": target},
-    )
-
-
-def test_an_error_is_that_of_each_round_by_its_own_pieces() -> None:
-    """The machine is slower in some rounds; pieces and run both are, so that the prediction is still right."""
-    pieces_s = {"collect": 3e-5, "insert": 1e-5, "steps": 5e-5, "runtime": 1e-5}
-    targets = {"runtime": "cpu"}
-    rows = [piece(f"fused_round.{name}", targets.get(name, "native"), s) for name, s in pieces_s.items()]
-    rounds = [{n: s / pace for n, pace in enumerate(PACE)} for s in pieces_s.values()]
-    profile = made.Profile(rows, rounds, 32)
-    found = ran("native-native-cpu", *(1e4 / 0.98 * pace for pace in PACE))
-    predicted = replace(found.row, value=1e4, details={"terms_s": {}})
-    row = made.beside(
-        predicted,
-        VALIDATED["composed-loop"],
-        {("native-native-cpu", Loop.FUSED): found},
-        profile,
-        Problem(32, 27),
-        PLATFORM,
-    )
-    assert row.details["error"] == pytest.approx(-0.02)
-    assert row.details["error_low"] == pytest.approx(-0.02)
-
-
-def test_a_piece_that_skipped_a_round_is_as_it_was_before() -> None:
-    profile = made.Profile([piece("round.learn", "torch", 9.0)], [{0: 1.0, 4: 2.0}], 32)
-    times = [profile.at(number).time_s("round.learn", Target("torch")) for number in (0, 3, 4, 7)]
-    assert times == [1, 1, 2, 2]
-
-
-def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
-    fused = ran("torch-flat-cpu", 1.0)
-    found = {("torch-flat-cpu", Loop.FUSED): fused}
-    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is fused
-    assert made.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
-    fused.row.details["fusion"] = "replay"
-    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is None
-
-
-def test_terms_that_the_model_joins_are_joined_before_they_are_compared() -> None:
-    predicted = {"actor": 6.0, "sample and gather": 2.0, "step": 1.0, "elsewhere": 1.0}
-    achieved = {"environment": 2.0, "infer": 2.0, "sample": 1.5, "gather": 0.5, "step": 2.0}
-    assert made.term_errors(predicted, achieved) == {
-        "actor": 0.5,
-        "sample and gather": 0.0,
-        "step": -0.5,
-    }
 
 
 def test_every_loop_has_a_model_of_its_own() -> None:
