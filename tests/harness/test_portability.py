@@ -89,6 +89,13 @@ def test_cells_are_told_apart_and_other_rows_are_left_out(tmp_path: Path) -> Non
     assert {one.workload for one in found} == {"hopper-ddpg"}
 
 
+def test_three_machines_count_alike(tmp_path: Path) -> None:
+    rows = {name: [ran("native-native-cpu", gps)] for name, gps in (("a", 10.0), ("b", 20.0), ("c", 40.0))}
+    (found,) = over_platforms(frame_of(tmp_path, **rows))
+    assert found.mean.value == pytest.approx(256 * 3 / (1 / 10 + 1 / 20 + 1 / 40))
+    assert list(found.best) == ["c", "b", "a"]
+
+
 def test_a_rate_that_is_too_noisy_is_said(tmp_path: Path) -> None:
     noisy = ran("native-native-cpu", 100.0, status="too_noisy", reason="wide")
     (found,) = over_platforms(frame_of(tmp_path, one=[noisy], other=[ran("native-native-cpu", 100.0)]))
