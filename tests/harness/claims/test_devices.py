@@ -101,6 +101,8 @@ def test_each_workload_has_its_own_crossover(tmp_path: Path) -> None:
     assert verdict("MAP-F11", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
     fast = [replace(row, value=1e-6, low=1e-6, high=1e-6) if row.device == "cpu" else row for row in rows]
     assert verdict("MAP-F11-Pong", tmp_path / "cpu", *fast).finding.outcome is Outcome.NOT_REPRODUCED
+    alike = [replace(row, high=1.0) if (row.device, row.batch_size) == ("cuda", 256) else row for row in rows]
+    assert verdict("MAP-F11-Pong", tmp_path / "alike", *alike).finding.outcome is Outcome.NO_VERDICT
 
 
 @pytest.mark.parametrize(("cpu_s", "outcome"), [(4e-6, Outcome.IN_KIND), (1e-9, Outcome.NOT_REPRODUCED)])
@@ -113,6 +115,42 @@ def test_the_gpu_over_the_cpu(cpu_s: float, outcome: Outcome, tmp_path: Path) ->
         rows = [row for row in rows if (row.device, row.batch_size) != ("cpu", 32)]
         rows.append(on("cpu", "learner.step", 32, 2e-4, "cartpole-dqn"))
     assert verdict("PRL-F7", tmp_path, *rows).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "cuda_s", "fpga_s", "outcome"),
+    [
+        ((2e-4, 1e-2), (1e-4, 2e-4), (3e-5, 4e-3), Outcome.IN_KIND),
+        (
+            (2e-4, 2e-4),
+            (1e-4, 2e-4),
+            (3e-5, 4e-3),
+            Outcome.NOT_REPRODUCED,
+        ),  # the CPU is as fast at the largest
+        ((2e-4, 1e-2), (1e-4, 2e-4), (2e-4, 4e-3), Outcome.NOT_REPRODUCED),  # the FPGA never the fastest
+        ((2e-4, 1e-2), (1e-4, 2e-4), (3e-5, 1e-4), Outcome.NOT_REPRODUCED),  # the FPGA always
+    ],
+)
+def test_the_gpu_over_the_cpu_and_the_fpga_where_it_is_small(
+    cpu_s: tuple[float, float],
+    cuda_s: tuple[float, float],
+    fpga_s: tuple[float, float],
+    outcome: Outcome,
+    tmp_path: Path,
+) -> None:
+    rows = [
+        on(kind, "learner.step", size, time_s, "cartpole-dqn")
+        for kind, times in (("cpu", cpu_s), ("cuda", cuda_s), ("fpga", fpga_s))
+        for size, time_s in zip((32, 4096), times, strict=True)
+    ]
+    assert verdict("PRL-F7", tmp_path / "a", *rows).finding.outcome is outcome
+    noisy = [*rows[:-1], replace(rows[-1], **NOISY)]
+    assert verdict("PRL-F7", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
+    assert verdict("PRL-F7", tmp_path / "one", *rows[::2]).needs == "two batch sizes on every device"
+    assert (
+        verdict("PRL-F7", tmp_path / "none", *rows[:2]).needs
+        == "a CUDA device and FPGA primitives (simulated)"
+    )
 
 
 def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
@@ -129,6 +167,19 @@ def operations(cpu: float, cuda: float, fpga: float) -> list[Measurement]:
 def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
     assert verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding.outcome is Outcome.IN_KIND
     assert verdict("PRL-F6", tmp_path, *operations(10, 2, 20)).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("PRL-F6", tmp_path, *operations(10, 20, 2)).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 10)).finding.outcome is Outcome.NOT_REPRODUCED
+    found = verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding
+    assert sorted(number.value for number in found.ours) == pytest.approx([2, 2, 20, 20, 100, 100])
+    assert "cpu up to 100 times as long; cuda up to 2 times as long; fpga up to 20" in found.explanation
+
+
+def test_growth_needs_two_sizes_and_rows_without_noise(tmp_path: Path) -> None:
+    rows = operations(100, 2, 20)
+    small = [row for row in rows if row.backend != "fpga" or row.batch_size == 32]
+    assert verdict("PRL-F6", tmp_path / "small", *small).needs == "FPGA primitives (simulated)"
+    noisy = [replace(rows[0], **NOISY), *rows[1:]]
+    assert verdict("PRL-F6", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
 
 
 def replay(primitive: str, gains: dict[int, float]) -> list[Measurement]:
@@ -144,6 +195,10 @@ def replay(primitive: str, gains: dict[int, float]) -> list[Measurement]:
     ("gains", "outcome"),
     [
         ({32: 40, 512: 2, 4096: 0.25}, Outcome.REPRODUCED),
+        ({32: 40, 4096: 0.25}, Outcome.REPRODUCED),
+        ({32: 40, 512: 2, 4096: 0.4}, Outcome.IN_KIND),  # the GPU is not as much faster as MAP's
+        ({32: 0.9, 512: 2, 4096: 0.25}, Outcome.NOT_REPRODUCED),  # the GPU is faster at the smallest batch
+        ({32: 1.005, 4096: 0.25}, Outcome.NO_VERDICT),
         ({32: 60, 512: 2, 4096: 0.1}, Outcome.IN_KIND),
         ({32: 40, 512: 30, 4096: 20}, Outcome.NOT_REPRODUCED),
         ({32: 40, 512: 2, 4096: 0.995}, Outcome.NO_VERDICT),  # the interval holds 1
@@ -159,6 +214,8 @@ def test_the_prefix_sum_index_crosses_over(gains: dict[int, float], outcome: Out
     [
         ({32: 90, 4096: 12}, Outcome.REPRODUCED),
         ({32: 90, 4096: 3}, Outcome.IN_KIND),
+        ({32: 200, 4096: 12}, Outcome.IN_KIND),
+        ({32: 90}, Outcome.IN_KIND),  # one size is enough for "always", not for the range
         ({32: 90, 4096: 0.9}, Outcome.NOT_REPRODUCED),
         ({32: 90, 4096: 1.005}, Outcome.NO_VERDICT),
     ],
@@ -189,6 +246,58 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
         verdict("MAP-F12-GPU", tmp_path, *replay("sum_tree.sample", {32: 1})).finding.outcome
         is Outcome.NOT_RUN
     )
+
+
+@pytest.mark.parametrize("key", ["MAP-F12-sampling", "MAP-F12-update"])
+def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: Path) -> None:
+    primitive = f"sum_tree.{'sample' if key.endswith('sampling') else 'update'}"
+    rows = replay(primitive, {32: 90, 4096: 0.1})
+    noisy = [replace(row, **NOISY) if row.device == "cuda" else row for row in rows]
+    assert verdict(key, tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
+    apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga:u200", 4096))]
+    found = verdict(key, tmp_path / "apart", *apart)
+    assert found.needs == "one batch size on GPU and FPGA"
+    assert verdict(key, tmp_path / "none", *rows[1::2]).needs == "a CUDA device"
+
+
+def exact(row: Measurement) -> Measurement:
+    return replace(row, low=None, high=None)
+
+
+def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path: Path) -> None:
+    counted = [exact(row) if row.backend == "fpga" else row for row in steps()]
+    assert verdict("MAP-F11", tmp_path / "counted", *counted).finding.outcome is Outcome.IN_KIND
+    for device in ("cpu", "cuda"):
+        bare = [exact(row) if row.device == device else row for row in steps()]
+        assert verdict("MAP-F11", tmp_path / device, *bare).finding.outcome is Outcome.NO_VERDICT
+    rows = [
+        exact(row) if row.backend == "fpga" else row for row in replay("sum_tree.update", {32: 90, 64: 12})
+    ]
+    assert verdict("MAP-F12-update", tmp_path / "update", *rows).finding.outcome is Outcome.REPRODUCED
+    bare = [exact(row) for row in rows]
+    assert verdict("MAP-F12-update", tmp_path / "bare", *bare).finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("sizes", "needs"),
+    [
+        ((32, 2048), ""),
+        ((32, 64), "batch sizes below 128 and above 1024"),
+        ((2048, 4096), "batch sizes below 128 and above 1024"),
+        ((128, 1024), "batch sizes below 128 and above 1024"),  # at the limits MAP says nothing
+    ],
+)
+def test_a_crossover_needs_sizes_on_both_sides(sizes: tuple[int, ...], needs: str, tmp_path: Path) -> None:
+    rows = [on(kind, "learner.step", size, 1e-4) for kind in ("cpu", "cuda", "fpga") for size in sizes]
+    assert verdict("MAP-F11", tmp_path, *rows).needs == needs
+
+
+def test_only_sizes_that_every_device_has_are_compared(tmp_path: Path) -> None:
+    rows = [
+        on("cuda", "learner.step", 32, 1e-4, "cartpole-ddpg"),
+        on("fpga", "learner.step", 64, 1e-6, "cartpole-ddpg"),
+    ]
+    assert verdict("MAP-F11-CartPole", tmp_path, *rows).needs == "one batch size on every device"
 
 
 NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
@@ -244,6 +353,32 @@ def test_the_fpga_is_linear_above_a_size_alone(
     )
 
 
+@pytest.mark.parametrize(
+    ("below", "above", "outcome"),
+    [
+        (0.89, 0.91, Outcome.IN_KIND),
+        (0.89, 1.09, Outcome.IN_KIND),
+        (0.91, 1.0, Outcome.NOT_REPRODUCED),  # as good as in proportion below the size, too
+        (0.5, 0.89, Outcome.NOT_REPRODUCED),
+        (0.5, 1.11, Outcome.NOT_REPRODUCED),
+    ],
+)
+@pytest.mark.parametrize("odd", ["sum_tree.sample", "sum_tree.update"])
+def test_growth_within_a_tenth_of_proportion_is_linear(
+    odd: str, below: float, above: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Of one operation; the other is linear above the size and grows by half below."""
+    rows = []
+    for primitive in ("sum_tree.sample", "sum_tree.update"):
+        low, high = (below, above) if primitive == odd else (0.5, 1.0)
+        for size, time_s in ((32, 1.0), (256, 8 * low), (2048, 1.0), (16384, 8 * high)):
+            rows.append(on("fpga", primitive, size, 1e-6 * time_s))
+    found = verdict("MAP-F12-linear", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    shares = {0.5, 1.0, below, above}
+    assert sorted({round(number.value, 9) for number in found.ours}) == sorted(shares)
+
+
 READERS = {
     "MAP-F11": "hopper-ddpg",
     "MAP-F11-CartPole": "cartpole-ddpg",
@@ -290,7 +425,13 @@ def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("size", "update_s", "outcome"),
-    [(16384, 5e-4, Outcome.IN_KIND), (16384, 9e-4, Outcome.NOT_REPRODUCED), (2048, 5e-4, Outcome.NOT_RUN)],
+    [
+        (16384, 5e-4, Outcome.IN_KIND),
+        (16384, 7.9e-4, Outcome.IN_KIND),
+        (16384, 8.1e-4, Outcome.NOT_REPRODUCED),
+        (16384, 9e-4, Outcome.NOT_REPRODUCED),
+        (2048, 5e-4, Outcome.NOT_RUN),
+    ],
 )
 def test_cartpole_s_replay_behind_the_learner(
     size: int, update_s: float, outcome: Outcome, tmp_path: Path

@@ -125,3 +125,102 @@ def test_watts_that_do_not_fit_would_be_inconsistent(
 ) -> None:
     printed(monkeypatch, key, factor)
     assert fixar_figures.efficiency(pd.DataFrame()).outcome is Outcome.INCONSISTENT
+
+
+def set_to(monkeypatch: pytest.MonkeyPatch, key: str, value: float) -> None:
+    """Has the text print this number."""
+    (was,) = fixar_figures.from_text(key)
+    printed(monkeypatch, key, value / was.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [("FIX.platform_speedup", 0), ("FIX.platform_speedup_low", 1), ("FIX.platform_speedup_high", 2)],
+)
+def test_a_gain_is_printed_to_one_decimal(key: str, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = fixar_figures.speedup_range(pd.DataFrame()).ours[place]
+    assert read.low is not None
+    assert read.high is not None
+    assert read.low < read.value < read.high
+    for value, outcome in (
+        (read.low - 0.04, Outcome.CONSISTENT),
+        (read.low - 0.06, Outcome.INCONSISTENT),
+        (read.high + 0.04, Outcome.CONSISTENT),
+        (read.high + 0.06, Outcome.INCONSISTENT),
+    ):
+        with monkeypatch.context() as patch:
+            set_to(patch, key, value)
+            assert fixar_figures.speedup_range(pd.DataFrame()).outcome is outcome, value
+
+
+def test_the_gain_of_the_abstract_is_that_of_the_means_and_the_range_that_of_the_bars() -> None:
+    of_means, least, most = fixar_figures.speedup_range(pd.DataFrame()).ours
+    bars = {
+        name: [fixar_figures.from_cell("fix_figure_8", row, name) for row in fixar_figures.BARS]
+        for name in ("FIXAR", "CPU-GPU")
+    }
+    ours, theirs = ([bar.value for bar in some] for some in bars.values())
+    assert of_means.value == pytest.approx(sum(ours) / sum(theirs))
+    assert of_means.low == pytest.approx(
+        sum(bar.low or 0 for bar in bars["FIXAR"]) / sum(bar.high or 0 for bar in bars["CPU-GPU"])
+    )
+    gains = [a / b for a, b in zip(ours, theirs, strict=True)]
+    assert (least.value, most.value) == pytest.approx((min(gains), max(gains)))
+
+
+def test_the_peak_is_beside_the_largest_bar_of_the_platform_and_all_of_the_accelerator() -> None:
+    ours = fixar_figures.peak(pd.DataFrame()).ours
+    bars = {
+        (figure, column): [fixar_figures.from_cell(figure, row, column).value for row in fixar_figures.BARS]
+        for figure, column in (("fix_figure_8", "FIXAR"), ("fix_figure_10", "accelerator, throughput"))
+    }
+    platform, alone = bars.values()
+    assert ours[0].value == max(platform)
+    assert {number.value for number in ours[1:]} == {min(alone), max(alone)}
+
+
+def test_a_peak_follows_from_its_size_within_one_inference_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ("fix_table_2", "peak performance normalised to FIXAR", "FCCM'20 [20]")
+    found = fixar_figures.normalised_peak(pd.DataFrame())
+    assert len(found.ours) == 3
+    for off, outcome in (
+        (0.9, Outcome.CONSISTENT),
+        (-0.9, Outcome.CONSISTENT),
+        (1.1, Outcome.INCONSISTENT),
+        (-1.1, Outcome.INCONSISTENT),
+    ):
+        with monkeypatch.context() as patch:
+            factor = (found.ours[1].value + off) / fixar_figures.from_cell(*place).value
+            scaled(patch, factor, *place)
+            assert fixar_figures.normalised_peak(pd.DataFrame()).outcome is outcome
+
+
+def test_the_efficiency_s_gain_is_known_within_the_digit_of_the_speed_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gain, of_card = fixar_figures.efficiency(pd.DataFrame()).ours
+    speedup, card, gpu, ips = (
+        number.value
+        for number in fixar_figures.from_text(
+            "FIX.accelerator_speedup", "FIX.accelerator_power", "FIX.gpu_power", "FIX.accelerator_ips"
+        )
+    )
+    assert gain.value == pytest.approx(speedup * gpu / card)
+    assert gain.low == pytest.approx((speedup - 0.05) * gpu / card)
+    assert gain.high == pytest.approx((speedup + 0.05) * gpu / card)
+    assert of_card.value == pytest.approx(ips / card)
+    assert gain.low is not None
+    assert gain.high is not None
+    for key, value, outcome in (
+        ("FIX.accelerator_efficiency_gain", gain.low + 1e-3, Outcome.CONSISTENT),
+        ("FIX.accelerator_efficiency_gain", gain.low - 1e-3, Outcome.INCONSISTENT),
+        ("FIX.accelerator_efficiency_gain", gain.high - 1e-3, Outcome.CONSISTENT),
+        ("FIX.accelerator_efficiency_gain", gain.high + 1e-3, Outcome.INCONSISTENT),
+        ("FIX.accelerator_efficiency", of_card.value / 1.0029, Outcome.CONSISTENT),
+        ("FIX.accelerator_efficiency", of_card.value / 1.0031, Outcome.INCONSISTENT),
+        ("FIX.accelerator_efficiency", of_card.value / 0.9971, Outcome.CONSISTENT),
+        ("FIX.accelerator_efficiency", of_card.value / 0.9969, Outcome.INCONSISTENT),
+    ):
+        with monkeypatch.context() as patch:
+            set_to(patch, key, value)
+            assert fixar_figures.efficiency(pd.DataFrame()).outcome is outcome, (key, value)

@@ -8,6 +8,7 @@ import pytest
 from harness import claims
 from harness.claims import Outcome, Verdict, fixar_array, fixar_platform
 from harness.claims.clocks import placed_clock
+from harness.claims.number import from_cell
 from harness.fixed_point_throughput import BATCH_SIZES, TERMS
 from harness.fixed_point_training import DYNAMIC
 from harness.measurement import Measurement
@@ -73,6 +74,10 @@ def host(
         ([55e3, 57e3, 59e3, 60e3], Outcome.NO_VERDICT),  # not constant
         ([50e3] * 4, Outcome.NO_VERDICT),  # a bound below what was published
         ([90e3] * 4, Outcome.NO_VERDICT),  # too far above it to say anything
+        ([53.9e3] * 4, Outcome.CONSISTENT),  # 53,826.8 is published
+        ([53.8e3] * 4, Outcome.NO_VERDICT),
+        ([67.2e3] * 4, Outcome.CONSISTENT),  # a quarter above it
+        ([67.4e3] * 4, Outcome.NO_VERDICT),
     ],
 )
 def test_the_arrays_rate_is_judged_as_a_model(rates: list[float], outcome: Outcome, tmp_path: Path) -> None:
@@ -84,6 +89,41 @@ def test_the_arrays_rate_is_judged_as_a_model(rates: list[float], outcome: Outco
     assert slow.value == pytest.approx(min(rates) * placed_clock().mhz / 164)
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.99, Outcome.CONSISTENT), (1.01, Outcome.NO_VERDICT)])
+def test_the_array_s_rates_may_differ_as_far_as_the_bars_can_be_misread(
+    share: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    bars = [
+        from_cell("fix_figure_10", f"HalfCheetah, B = {size}", "accelerator, throughput")
+        for size in BATCH_SIZES
+    ]
+    apart = max(bar.high or 0 for bar in bars) / min(bar.low or 0 for bar in bars) - 1
+    assert apart > 0
+    fast = 57e3 * (1 + share * apart)
+    assert verdict("FIX-F10-rate", tmp_path, *array([57e3, fast, 57e3, 57e3])).finding.outcome is outcome
+
+
+def test_one_batch_size_says_nothing_about_every_one(tmp_path: Path) -> None:
+    one = array([57e3] * 4)[:1]
+    assert verdict("FIX-F10-rate", tmp_path / "a", *one).needs == fixar_array.NEEDS_ROWS
+    assert (
+        verdict("FIX-F10-rate", tmp_path / "b", *array([57e3] * 4)[:2]).finding.outcome is Outcome.CONSISTENT
+    )
+    assert verdict("FIX-F8-host", tmp_path / "c", *one, *host(5e-3)).finding.outcome is Outcome.NOT_RUN
+    halves = array([9e4] * 4, 16)
+    assert verdict("FIX-V-C", tmp_path / "d", *one, *halves[1:]).needs == fixar_array.NEEDS_ROWS
+
+
+def test_the_array_s_products_alone_and_how_full_its_blocks_are(tmp_path: Path) -> None:
+    found = verdict("FIX-F10-rate", tmp_path, *array([57e3] * 4)).finding
+    products, occupied = found.ours[-2:]
+    # Each of the two cores takes 256 products a cycle, at 164 MHz.
+    assert products.unit == "IPS"
+    assert products.value > 57e3
+    # 17-400-300-6: 128,600 weights, in 2 x 25 + 25 x 19 + 19 x 1 blocks of 256.
+    assert occupied.value == pytest.approx(100 * 128_600 / (256 * (50 + 475 + 19)))
+
+
 def test_without_the_arrays_rows_nothing_is_judged(tmp_path: Path) -> None:
     for key in ("FIX-F10-rate", "FIX-V-C", "FIX-T2", "FIX-F8-host"):
         assert verdict(key, tmp_path / key).finding.outcome is Outcome.NOT_RUN
@@ -91,7 +131,15 @@ def test_without_the_arrays_rows_nothing_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "outcome"), [(5.1e4, Outcome.CONSISTENT), (6e4, Outcome.NO_VERDICT), (1e5, Outcome.NO_VERDICT)]
+    ("half", "outcome"),
+    [
+        (5.1e4, Outcome.CONSISTENT),
+        (1e5 / 1.91, Outcome.CONSISTENT),
+        (1e5 / 1.89, Outcome.NO_VERDICT),
+        (1e5 / 2.09, Outcome.CONSISTENT),
+        (1e5 / 2.11, Outcome.NO_VERDICT),
+        (1e5, Outcome.NO_VERDICT),
+    ],
 )
 def test_half_words_halve_the_cycles_of_the_products_or_not(
     half: float, outcome: Outcome, tmp_path: Path
@@ -116,6 +164,18 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
     (theirs,) = (n for n in ours if n.quantity.startswith("the paper's host") and "512, at 164" in n.quantity)
     assert theirs.value == pytest.approx(512 / (1.93e-3 + 2.22e-3 + 512 / 5e4))
     assert theirs.provenance is Provenance.PUBLISHED
+    parts = [
+        from_cell("fix_figure_9", "B = 512", f"{part}, time")
+        for part in ("PCIe communication", "Python environment")
+    ]
+    longest_ms, shortest_ms = (sum(getattr(part, end) for part in parts) for end in ("high", "low"))
+    assert theirs.low == pytest.approx(512 / (1e-3 * longest_ms + 512 / 5e4))
+    assert theirs.high == pytest.approx(512 / (1e-3 * shortest_ms + 512 / 5e4))
+    shares = {n.quantity: n for n in ours if n.quantity.startswith("share of the array")}
+    share = shares["share of the array in a step of this host, batch size 64, at 164 MHz"]
+    assert (share.unit, share.low, share.high) == ("%", None, None)
+    assert share.value == pytest.approx(100 * (64 / 5e4) / (5.01e-3 + 64 / 5e4))
+    assert len(shares) == 4  # smallest and largest batch, at both clocks
 
 
 @pytest.mark.parametrize(
@@ -132,6 +192,46 @@ def test_a_bottleneck_that_does_not_move_at_both_clocks_is_no_verdict(
 ) -> None:
     found = verdict("FIX-F8-host", tmp_path, *array([5e4] * 4), *host(environment_s, spread))
     assert found.finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("environment_s", "outcome"),
+    [
+        (3.4e-3, Outcome.CONSISTENT),  # at 64.5 MHz the array takes 3.25 ms for the smallest batch
+        (3.1e-3, Outcome.NO_VERDICT),
+        (10.0e-3, Outcome.CONSISTENT),  # at 164 MHz 10.24 ms for the largest
+        (10.5e-3, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_bottleneck_is_what_takes_more_than_half(
+    environment_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*array([5e4] * 4), *host(environment_s, spread=0.001)]
+    assert verdict("FIX-F8-host", tmp_path / "a", *rows).finding.outcome is outcome
+    noisy = [
+        replace(row, status="too_noisy", reason="wide") if row.backend == DYNAMIC else row for row in rows
+    ]
+    assert verdict("FIX-F8-host", tmp_path / "noisy", *noisy).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_rates_of_a_whole_step_and_of_a_gradient_step_are_shown(tmp_path: Path) -> None:
+    def rates(quantity: str) -> list[Measurement]:
+        like = [row for row in host(1e-3) if row.quantity == "environment_time"]
+        return [
+            replace(row, quantity=quantity, unit="IPS", value=2.0 * row.batch_size, low=None, high=None)
+            for row in like
+        ]
+
+    whole, alone = rates("inferences_per_s"), rates("learner_inferences_per_s")
+    found = verdict("FIX-F8", tmp_path / "a", *whole, *array([5e4] * 4), *host(1e-3))
+    assert [n.value for n in found.finding.ours[:4]] == [2.0 * size for size in BATCH_SIZES]
+    assert len(found.finding.ours) == 8
+    assert found.needs == fixar_platform.NEEDS_GPU_STEPS
+    assert fixar_platform.NEEDS_STEPS in verdict("FIX-F8", tmp_path / "b").needs
+    found = verdict("FIX-F10", tmp_path / "c", *alone, *array([5e4] * 4))
+    assert [n.value for n in found.finding.ours] == [2.0 * size for size in BATCH_SIZES] + [5e4] * 4
+    assert fixar_platform.ACCELERATOR not in found.needs
+    assert verdict("FIX-F10", tmp_path / "d", *alone).needs.startswith(fixar_platform.ACCELERATOR)
 
 
 def test_a_platform_without_a_host_is_none(tmp_path: Path) -> None:
@@ -201,6 +301,10 @@ def test_the_bottleneck_moves_to_the_learner_or_not(
         (1.5, 0.01, "ok", Outcome.NO_VERDICT),  # its interval holds the limit
         (2.0, 0.3, "ok", Outcome.NO_VERDICT),
         (1.2, 0.01, "too_noisy", Outcome.NO_VERDICT),
+        (1.46, 0.01, "ok", Outcome.IN_KIND),  # with its interval just within 1.5 times
+        (1.55, 0.01, "ok", Outcome.NOT_REPRODUCED),
+        (0.69, 0.01, "ok", Outcome.IN_KIND),
+        (0.64, 0.01, "ok", Outcome.NOT_REPRODUCED),
     ],
 )
 def test_an_environments_time_is_constant_with_its_whole_interval(

@@ -7,6 +7,7 @@ import pytest
 from harness import claims, resource_table
 from harness.claims import Outcome, Verdict
 from harness.measurement import Measurement
+from harness.provenance import Provenance
 from primitives.fpga import counted
 from tests.harness.claims.rows import frame_of
 
@@ -26,11 +27,37 @@ def test_counted_cells_stand_beside_every_published_row(key: str, tmp_path: Path
     assert found.provenance == "simulated"
 
 
+@pytest.mark.parametrize("key", ["PPO-T1-cells", "FIX-T1", "FIX-T1-adam", "MAP-T6-cells"])
 def test_cells_that_were_never_counted_are_not_guessed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counted, "committed", lambda: {})
-    assert "needs cells counted by Yosys" in verdict("FIX-T1", tmp_path).verdict
+    assert "needs cells counted by Yosys" in verdict(key, tmp_path).verdict
+
+
+@pytest.mark.parametrize(
+    ("factor", "outcome"),
+    [
+        (0.49, Outcome.NOT_REPRODUCED),
+        (0.5, Outcome.IN_KIND),
+        (2.0, Outcome.IN_KIND),
+        (2.01, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_two_designs_are_alike_within_a_factor_of_two(
+    factor: float, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one resource; the others are as published."""
+
+    def ours(item: resource_table.Counterpart) -> dict[str, float]:
+        published = item.published()
+        return published | {name: factor * published[name] for name in list(published)[-1:]}
+
+    monkeypatch.setattr(resource_table.Counterpart, "ours", ours)
+    found = verdict("FIX-T1", tmp_path).finding
+    assert found.outcome is outcome
+    assert f"{factor:.2g}x. Ours: " in found.explanation
+    assert {number.provenance for number in found.ours} == {Provenance.SIMULATED}
 
 
 def counts(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:

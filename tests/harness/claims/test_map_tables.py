@@ -54,6 +54,21 @@ def test_counts_that_an_unstated_convention_could_explain_give_no_verdict(
     assert "The paper does not say" in found.finding.explanation
 
 
+@pytest.mark.parametrize(
+    ("key", "row", "macs"),
+    [
+        ("MAP-T3-CartPole", "CartPole", 104),  # 4 x 8 + 8 x 8 + 8 x 1, the actor's
+        ("MAP-T3-CartPole", "CartPole", 112),  # with an action as input, the critic's
+        ("MAP-T3-Hopper", "Hopper", 69_376),  # 14 x 256 + 256 x 256 + 256
+    ],
+)
+def test_a_count_of_the_row_s_own_network_is_consistent(
+    key: str, row: str, macs: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_table(monkeypatch, row, "MACs", macs)
+    assert verdict(key, tmp_path).finding.outcome is Outcome.CONSISTENT
+
+
 def test_counts_of_the_networks_themselves_are_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
     # 135 inputs and one neuron a layer: 135 + 1 + 1 multiply-accumulates.
     assert map_tables.table_3("CartPole", 135, 1, 1).outcome is Outcome.CONSISTENT

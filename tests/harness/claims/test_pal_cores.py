@@ -58,6 +58,8 @@ def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) ->
         (400, 700, Outcome.NO_VERDICT),  # 1.75 times as fast with 1.33 times the cores: suspect
         (400, 500, Outcome.NOT_REPRODUCED),  # does not saturate
         (400, 460, Outcome.NO_VERDICT),  # 1.15 times as fast, the limit
+        (400, 449, Outcome.IN_KIND),  # 1.12 times, with 2% of noise
+        (400, 471, Outcome.NOT_REPRODUCED),  # 1.18 times
     ],
 )
 def test_throughput_that_grows_and_then_does_not_is_pals(
@@ -75,6 +77,66 @@ def test_throughput_that_grows_and_then_does_not_is_pals(
     refuted = [row(TRAINING, a, b, 90.0 if a + b == 2 else rate) for a, b, rate in runs]
     at_two = pal_cores.scaling(frame_of(tmp_path / "two", *curves(8), *refuted))
     assert at_two.outcome is Outcome.NOT_REPRODUCED, "1.1 times as fast on two cores is not linear"
+
+
+@pytest.mark.parametrize(
+    ("at_two", "outcome"),
+    [
+        (131, Outcome.IN_KIND),  # 1.64 times as fast on two cores: 0.8 of proportion, with 2% of noise
+        (128, Outcome.NO_VERDICT),  # 1.6 times, the limit
+        (125, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_below_four_cores_four_fifths_of_proportion_are_linear(
+    at_two: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    runs = [(0, 1, 80.0), (1, 1, at_two), (1, 3, 100.0), (2, 4, 400.0), (2, 6, 410.0)]
+    rows = [*curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    found = pal_cores.scaling(frame_of(tmp_path / "a", *rows))
+    assert found.outcome is outcome, "at four cores and more nothing need be linear"
+    noisy = [
+        replace(each, status="too_noisy", reason="wide") if each.backend == TRAINING else each
+        for each in rows
+    ]
+    assert pal_cores.scaling(frame_of(tmp_path / "noisy", *noisy)).outcome is Outcome.NO_VERDICT
+
+
+def test_a_split_that_was_not_run_stands_for_none(tmp_path: Path) -> None:
+    """Of four cores equation 5 gives one to the actors."""
+    runs = [(0, 1, 80.0), (1, 1, 150.0), (2, 2, 280.0)]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    found = pal_cores.scaling(frame_of(tmp_path, *rows))
+    assert [number.value for number in found.ours] == pytest.approx([150 / 80])
+    assert "more than 6 cores, where this machine has 2" in found.needs
+    split = pal_cores.split_of_cores(frame_of(tmp_path / "split", *rows))
+    assert split.needs == "more than 2 cores: there is one split of two"
+    assert [number.value for number in split.ours] == [pytest.approx(300.0)]  # of 300 a core collected
+
+
+def test_a_baseline_is_checked_only_where_both_of_its_parts_were_measured(tmp_path: Path) -> None:
+    rows = [row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 45)]
+    for kind in (COLLECTION, CONSUMPTION):
+        some = [*(each for each in curves(2) if each.backend == kind or sum_of(each) > 1), *rows]
+        (gain,) = pal_cores.scaling(frame_of(tmp_path / kind, *some)).ours
+        assert not gain.suspect
+
+
+def sum_of(made: Measurement) -> int:
+    """Of its cores."""
+    return int(made.details["actor_cores"]) + int(made.details["learner_cores"])
+
+
+def test_a_training_in_turns_on_one_core_is_no_split(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *curves(1), row(TRAINING, 0, 1, 80))
+    found = pal_cores.split_of_cores(frame)
+    assert (found.outcome, found.needs, found.ours) == (Outcome.NOT_RUN, pal_cores.NEEDS_CURVES, ())
+
+
+def test_noise_hides_which_split_is_the_fastest(tmp_path: Path) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    rows[-1] = replace(rows[-1], status="too_noisy", reason="wide")
+    assert pal_cores.split_of_cores(frame_of(tmp_path, *rows)).outcome is Outcome.NO_VERDICT
 
 
 def test_a_baseline_that_takes_a_third_of_what_its_parts_imply_is_suspect(tmp_path: Path) -> None:

@@ -82,6 +82,71 @@ def test_fewer_than_five_seeds_are_not_enough(tmp_path: Path) -> None:
     assert finding(tmp_path, {"cartpole-ddpg": curves(400, 400, 400)}, seeds=4).outcome is Outcome.NOT_RUN
 
 
+def test_what_each_curve_shows_is_said(tmp_path: Path) -> None:
+    cartpole = ("cartpole-ddpg", curves(400, 200, 400), "cartpole-ddpg, D = 50: a loss that shows.")
+    hopper = ("hopper-ddpg", curves(400, 400, 200), "hopper-ddpg, D = 50: no loss that shows.")
+    said = finding(tmp_path, {name: some for name, some, _ in (hopper, cartpole)}).explanation
+    for _, _, words in (cartpole, hopper):
+        assert words in said
+    assert "hopper-ddpg, D = 200, whose loss MAP sees: a loss that shows." in said
+    assert "Not trained: pong-dqn." in said
+    unsure = finding(tmp_path / "unsure", {"cartpole-ddpg": curves(400, 362, 400)}, spread=10.0).explanation
+    assert "D = 50: the interval holds 0.9 of the reference's gain, or there is none." in unsure
+    flat = finding(tmp_path / "flat", {"cartpole-ddpg": curves(12, 12, 12)}).explanation
+    assert "cartpole-ddpg: the strict loop itself gains too little to tell." in flat
+
+
+@pytest.mark.parametrize(
+    ("d50", "outcome"),
+    [
+        (0.91, Outcome.IN_KIND),  # the whole interval keeps at least 0.9 of the gain
+        (0.9, Outcome.NO_VERDICT),
+        (0.89, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_a_tenth_of_the_gain_is_a_loss(d50: float, outcome: Outcome, tmp_path: Path) -> None:
+    # From 12 on, the interquartile mean of the first returns.
+    some = {"hopper-ddpg": curves(1012, 12 + 1000 * d50, 12 + 500)}
+    assert finding(tmp_path, some, spread=0.5).outcome is outcome
+
+
+def test_rows_of_other_experiments_and_other_quantities_are_left_out(tmp_path: Path) -> None:
+    rows = [
+        run("hopper-ddpg", curve, 400.0, seed, key)
+        for key in ("AAA", "PRL-F9")
+        for curve in curves(0, 0, 0)
+        for seed in range(5)
+    ]
+    assert relaxed_reward.presampled(frame_of(tmp_path, *rows)).outcome is Outcome.NOT_RUN
+
+
+def test_seeds_that_a_curve_lacks_count_for_none(tmp_path: Path) -> None:
+    rows = [
+        run("hopper-ddpg", curve, final + WIGGLE[seed % 5], seed, "MAP-F10")
+        for curve, final in curves(400, 400, 200).items()
+        for seed in range(6 if curve == "D=1" else 5)
+    ]
+    frame = frame_of(tmp_path, *rows)
+    found = relaxed_reward.presampled(frame)
+    assert {len(number.rows) for number in found.ours} == {10}
+    missing = frame[~((frame["backend"] == "D=10") & (frame["value"] == 400.0))]
+    assert relaxed_reward.presampled(missing).outcome is Outcome.NOT_RUN
+
+
+def test_a_score_is_the_mean_of_the_middle_half(tmp_path: Path) -> None:
+    """One seed far below the others changes nothing."""
+    finals = {"D=0": 412.0, "D=1": 412.0, "D=10": 412.0, "D=50": 212.0, "D=200": 412.0}
+    rows = [
+        run("cartpole-ddpg", curve, -9e3 if (curve, seed) == ("D=50", 0) else final, seed, "MAP-F10")
+        for curve, final in finals.items()
+        for seed in range(5)
+    ]
+    found = relaxed_reward.presampled(frame_of(tmp_path, *rows))
+    half = next(number for number in found.ours if "D=50" in number.quantity)
+    assert half.value == pytest.approx(0.5)
+    assert "interquartile means of 5 seeds" in half.source
+
+
 def test_reallocation_gives_numbers_but_no_verdict_on_convergence(tmp_path: Path) -> None:
     rows = [
         run("cartpole-ddpg", curve, 400 + seed, seed, "PRL-F9")

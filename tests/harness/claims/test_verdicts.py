@@ -1,19 +1,16 @@
 """Verdicts, from rows that should and should not carry them."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness import claims
-from harness.claims import Finding, Outcome, Verdict, accelerator_cycles, experiments
+from harness.claims import Finding, Outcome, Verdict, accelerator_cycles
 from harness.claims.base import SHOWN_HERE
 from harness.claims.number import Number, format_value, from_text, ratio
-from harness.errors import UserError
 from harness.measurement import Measurement
 from harness.provenance import Provenance
-from tests.harness.claims.rows import compared, frame_of, profiled
+from tests.harness.claims.rows import frame_of, profiled
 
 # Tables and figures that must each be a claim.
 LISTED = (
@@ -107,168 +104,6 @@ def test_contradictions_of_the_papers(tmp_path: Path) -> None:
     assert found["PAL-VI-H"].ours[0].value == pytest.approx(4063.49, abs=0.01)
 
 
-def tree_rows(
-    capacity: int, fanout: int, time_s: float, null_s: float = 0.0, **details: object
-) -> list[Measurement]:
-    """A row of the sum tree experiments and its A/A null, which takes as long unless told otherwise."""
-    return [
-        tree_row(capacity, fanout, time_s, null=False, **details),
-        tree_row(capacity, fanout, null_s or time_s, null=True, **details),
-    ]
-
-
-def tree_row(capacity: int, fanout: int, time_s: float, **details: object) -> Measurement:
-    """A row of the sum tree experiments, with 30 samples that vary by 2%."""
-    known = {"experiment": "fanout", "capacity": capacity, "fanout": fanout, "aligned": True}
-    samples = tuple(time_s * (0.98 + 0.04 * ((7 * i + 11 * fanout) % 30) / 29) for i in range(30))
-    return profiled(
-        experiments.PRIMITIVE,
-        time_s,
-        64,
-        suite="claim",
-        workload="",
-        samples=samples,
-        details=known | details,
-    )
-
-
-@pytest.mark.parametrize(
-    ("ours_s", "null_s", "binary_s", "outcome"),
-    [
-        (10e-6, 10e-6, 20e-6, Outcome.IN_KIND),
-        (20e-6, 20e-6, 10e-6, Outcome.NOT_REPRODUCED),
-        (10e-6, 10e-6, 10e-6, Outcome.NO_VERDICT),
-        (10e-6, 25e-6, 20e-6, Outcome.NO_VERDICT),  # the same tree differs from itself by more
-        (20e-6, 8e-6, 10e-6, Outcome.NO_VERDICT),
-    ],
-)
-def test_k_ary_tree_against_binary(
-    ours_s: float, null_s: float, binary_s: float, outcome: Outcome, tmp_path: Path
-) -> None:
-    rows = [*tree_rows(1000, 16, ours_s, null_s), *tree_rows(1000, 2, binary_s)]
-    found = verdict("PAL-F9", tmp_path, *rows)
-    assert found.finding.outcome is outcome
-    assert found.finding.ours[0].value == pytest.approx(binary_s / ours_s, rel=0.02)
-    assert found.rows == (0, 1, 2)
-    assert verdict("PAL-F9", tmp_path, *rows[:2]).finding.outcome is Outcome.NOT_RUN
-    assert verdict("PAL-F9", tmp_path, *rows[::2]).finding.outcome is Outcome.NOT_RUN
-
-
-@pytest.mark.parametrize(
-    ("best", "advantage", "itself", "outcome"),
-    [
-        ((256, 128, 64), 2.0, 1.0, Outcome.REPRODUCED),
-        ((64, 16, 16), 2.0, 1.0, Outcome.IN_KIND),
-        ((64, 16, 16), 2.0, 2.5, Outcome.NO_VERDICT),
-        ((64, 16, 16), 1.0001, 1.0, Outcome.NO_VERDICT),
-        ((16, 64, 256), 2.0, 1.0, Outcome.NOT_REPRODUCED),
-        ((16, 16, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),
-        ((64, 128, 16), 2.0, 1.0, Outcome.NOT_REPRODUCED),  # falls in the end, having risen
-    ],
-)
-def test_best_fanout(
-    best: tuple[int, int, int], advantage: float, itself: float, outcome: Outcome, tmp_path: Path
-) -> None:
-    times_s = [
-        (n, fanout, 1e-6 * (1 if fanout == chosen else advantage if fanout in best else 3))
-        for n, chosen in zip((1_000, 10_000, 100_000), best, strict=True)
-        for fanout in (2, 16, 64, 128, 256)
-    ]
-    rows = [row for n, k, time_s in times_s for row in tree_rows(n, k, time_s, itself * time_s)]
-    found = verdict("PAL-F9-fanout", tmp_path, *rows)
-    assert found.finding.outcome is outcome
-    assert [number.value for number in found.finding.ours[:3]] == list(best)
-    assert verdict("PAL-F9-fanout", tmp_path, *rows[:-1]).finding.outcome is Outcome.NOT_RUN
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_fanouts_that_noise_alone_orders_give_no_verdict(seed: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(seed)
-    rows = [
-        replace(row, samples=tuple(row.samples[0] * np.exp(rng.normal(0, 0.1, 30))))
-        for capacity in (1_000, 10_000, 100_000)
-        for fanout in (2, 4, 8, 16, 32, 64, 128, 256)
-        for row in tree_rows(capacity, fanout, 1e-6 * (1 + 2e-3 * rng.random()))
-    ]
-    found = verdict("PAL-F9-fanout", tmp_path, *rows).finding
-    assert found.outcome is Outcome.NO_VERDICT
-    assert "not told apart" in found.explanation
-
-
-def test_a_best_fanout_that_is_not_told_apart_from_another_may_still_fall(tmp_path: Path) -> None:
-    """Of two alike in the small buffer either is above the one of the large buffer."""
-    slow = {(1_000, 2): 3, (1_000, 16): 3, (1_000, 32): 3, (100_000, 64): 2, (100_000, 128): 2}
-    slow |= {(capacity, k): 3 for capacity in (10_000, 100_000) for k in (2, 32)} | {(10_000, 16): 2}
-    rows = [
-        row
-        for capacity in (1_000, 10_000, 100_000)
-        for k in (2, 16, 32, 64, 128)
-        for row in tree_rows(capacity, k, 1e-6 * slow.get((capacity, k), 1))
-    ]
-    found = verdict("PAL-F9-fanout", tmp_path, *rows).finding
-    assert found.outcome is Outcome.IN_KIND
-    assert "buffer of 1,000: 64, 128;" in found.explanation
-
-
-@pytest.mark.parametrize(
-    ("gain", "itself", "outcome"),
-    [
-        (1.01, 1.0, Outcome.IN_KIND),
-        (0.8, 1.0, Outcome.IN_KIND),
-        (1.05, 1.0, Outcome.NO_VERDICT),
-        (1.5, 1.0, Outcome.NOT_REPRODUCED),
-        (1.5, 1.6, Outcome.NO_VERDICT),
-        (1.01, 1.2, Outcome.NO_VERDICT),
-    ],
-)
-def test_the_aligned_layout_gains_little(
-    gain: float, itself: float, outcome: Outcome, tmp_path: Path
-) -> None:
-    rows = [
-        row
-        for time, aligned in ((1.0, True), (gain, False))
-        for row in tree_rows(1_000_000, 16, 1e-6 * time, itself * 1e-6, experiment="layout", aligned=aligned)
-    ]
-    found = verdict("PAL-VI-H-layout", tmp_path, *rows)
-    assert found.finding.outcome is outcome
-    assert found.finding.ours[0].value == pytest.approx(100 * (gain - 1))
-
-
-def test_experiments_are_named_by_claims() -> None:
-    assert set(experiments.EXPERIMENTS) <= {claim.key for claim in claims.claims()}
-
-
-def test_an_experiment_measures_every_configuration() -> None:
-    rows = experiments.layout(0.0, lambda *_: None)
-    assert [(row.details["aligned"], row.details["null"]) for row in rows] == [
-        (True, False),
-        (True, True),
-        (False, False),
-        (False, True),
-    ]
-    assert {(row.suite, row.primitive) for row in rows} == {("claim", experiments.PRIMITIVE)}
-    assert all(row.status != "failed" for row in rows), [row.reason for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("second", "outcome"),
-    [
-        ((2.0, "faster"), Outcome.IN_KIND),
-        ((0.5, "slower"), Outcome.NOT_REPRODUCED),
-        ((1.001, "no verdict"), Outcome.NO_VERDICT),
-        ((2.0, "no verdict"), Outcome.NO_VERDICT),  # the interval leaves 1 out, the A/A null reaches as far
-        ((0.5, "no verdict"), Outcome.NO_VERDICT),
-    ],
-)
-def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_path: Path) -> None:
-    rows = [compared(1.5, "faster"), compared(*second, "rllib")]
-    found = verdict("PRL-T3", tmp_path, *rows, compared(9.0, "faster", "cpprb"))
-    assert found.finding.outcome is outcome
-    assert [number.value for number in found.finding.ours] == [1.5, second[0]]
-    noisy = compared(2.0, "faster", status="too_noisy", reason="the interval is 40% of the median")
-    assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
-
-
 def test_learner_order_over_devices(tmp_path: Path) -> None:
     def steps(gpu_small_s: float) -> list[Measurement]:
         times = {("cpu", 32): 9e-4, ("cuda:0", 32): gpu_small_s, ("fpga", 32): 1e-4}
@@ -279,14 +114,6 @@ def test_learner_order_over_devices(tmp_path: Path) -> None:
     assert verdict("MAP-F11", tmp_path, *steps(5e-5)).finding.outcome is Outcome.NOT_REPRODUCED
     cpu_only = verdict("MAP-F11", tmp_path, steps(5e-4)[0])
     assert cpu_only.verdict == "not run: needs a CUDA device and FPGA primitives (simulated)"
-
-
-def test_only_chooses_by_key_and_refuses_what_is_unknown() -> None:
-    assert [claim.key for claim in claims.claims("MAP-T5")] == ["MAP-T5", "MAP-T5-gains"]
-    assert [claim.key for claim in claims.claims("MAP-T5-gains")] == ["MAP-T5-gains"]
-    assert {claim.paper for claim in claims.claims("FIX")} == {"FIX"}
-    with pytest.raises(UserError, match="--only: found 'NONE'"):
-        claims.claims("NONE")
 
 
 def test_a_finding_cannot_contradict_itself() -> None:
