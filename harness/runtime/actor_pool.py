@@ -150,7 +150,7 @@ class ActorPool(Actors):
         self._weights = [SharedArrays.like(learner.parameters()) for _ in range(2)]
         self._read = 0
         self.active = processes
-        self._asked = (0, 0)  # actors, and steps of each of their environments
+        self._asked: tuple[int, int]  # actors, and steps of each of their environments
         self._episodes: list[Episode] = []
         self.environment_steps = 0
         self.environment_s = 0.0

@@ -88,7 +88,7 @@ class InlineActors(Actors):
     def __init__(self, actor: Actor, learner: Learner) -> None:
         self._actor = actor
         self._learner = learner
-        self._asked = (0, True)
+        self._asked: tuple[int, bool]  # steps, and whether to explore
 
     @property
     def environment_steps(self) -> int:  # type: ignore[override]

@@ -7,6 +7,8 @@ from harness import workload
 from harness.conditions import torch_threads
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.runtime import on_policy
+from harness.runtime.actors import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
 from harness.runtime.training import Training
@@ -108,13 +110,99 @@ def test_each_algorithm_gets_its_loop():
         training.close()
 
 
-def test_a_batch_larger_than_an_iteration_is_refused():
-    with pytest.raises(UserError, match="batch_size"):
+def test_a_batch_is_at_most_an_iteration():
+    with pytest.raises(UserError) as refused:
         OnPolicyTraining(small(), MAPPING, batch_size=65)
-
-
-def test_advancing_by_nothing_is_refused():
-    training = OnPolicyTraining(small(), MAPPING)
-    with pytest.raises(ValueError, match="gradient_steps"):
-        training.advance(0)
+    assert "batch_size: found 65; allowed: 1 to actors * trajectory_length, 64" in str(refused.value)
+    assert not str(refused.value).endswith(".0")
+    training = OnPolicyTraining(small(), MAPPING, batch_size=64)
+    assert training.warm_up().gradient_steps == 2, "one minibatch an epoch"
     training.close()
+
+
+def test_samples_that_fill_no_minibatch_are_left_out():
+    training = OnPolicyTraining(small(), MAPPING, batch_size=24)
+    assert training.learner.batch_size == 24
+    assert training.advance(5).gradient_steps == 2 * (2 * 2)  # 2 iterations of 2 epochs of 2
+    training.close()
+
+
+def test_advancing_by_nothing_is_refused_and_by_one_step_is_an_iteration():
+    training = OnPolicyTraining(small(), MAPPING)
+    for number in (0, -1):
+        with pytest.raises(ValueError, match=f"gradient_steps: found {number}; allowed: at least 1"):
+            training.advance(number)
+    assert training.gradient_steps == 0, "nothing was done"
+    assert training.advance(1).gradient_steps == 8
+    training.close()
+
+
+def test_a_stretch_takes_what_was_spent_between_its_ends():
+    training = OnPolicyTraining(small(), MAPPING)
+    assert type(training._acting) is InlineActors
+    told_s = iter([1.0, 4.0, 10.0, 50.0])
+    training._time.now_s = lambda: next(told_s)
+    stretches = training.warm_up(), training.advance(8)
+    assert [stretch.wall_s for stretch in stretches] == [3, 40]
+    for term, spent_s in training._terms_s().items():
+        assert sum(stretch.terms_s[term] for stretch in stretches) == pytest.approx(spent_s)
+    training.close()
+
+
+def test_the_bytes_of_a_batch_are_those_that_the_learner_is_given():
+    training = OnPolicyTraining(small(PENDULUM), MAPPING)
+    given, step = [], training.learner.step
+    training.learner.step = lambda batch, **options: (
+        given.append(sum(column.nbytes for column in batch.values())) or step(batch, **options)
+    )
+    training.warm_up()
+    assert set(given) == {training._batch_bytes}
+    training.close()
+
+
+@pytest.mark.parametrize("loop", [OnPolicyTraining, start])
+def test_the_seed_is_0_unless_it_is_given(loop):
+    runs = [loop(small(), MAPPING, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
+    first, same, other = (training.learner.parameters() for training in runs)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, same[name])
+    assert any(np.any(value != other[name]) for name, value in first.items())
+    for training in runs:
+        training.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options", "expected"),
+    [
+        (MAPPING, {}, 1),
+        (MAPPING, {"threads": 3}, 3),
+        (Mapping.parse("native-native-cpu"), {"threads": 3}, 1),  # the native learner's threads are its own
+    ],
+)
+def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, expected):
+    asked = []
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr(on_policy.torch, "set_num_threads", lambda threads: asked.append(threads))
+    OnPolicyTraining(small(), mapping, **options).close()
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "on_policy_processes", "processes"),
+    [
+        ({}, 0, 0),
+        ({"threads": 2}, 2, 0),
+        ({"threads": 3}, 2, 0),  # of 2 environments
+        ({"threads": 2, "processes": 0}, 0, 0),
+        ({"threads": 1, "processes": 2}, 2, 2),
+    ],
+)
+def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
+    monkeypatch, options, on_policy_processes, processes
+):
+    asked = []
+    for name in ("OnPolicyTraining", "Training"):
+        monkeypatch.setattr(on_policy, name, lambda *arguments, **given: asked.append(given["processes"]))
+    start(small(), MAPPING, options=Options(**options))
+    start(workload.load("cartpole-dqn"), MAPPING, options=Options(**options))
+    assert asked == [on_policy_processes, processes]

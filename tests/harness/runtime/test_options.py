@@ -8,7 +8,7 @@ import pytest
 from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime import memory
+from harness.runtime import compose, memory
 from harness.runtime.compose import Fusion
 from harness.runtime.options import STRICT, Options
 
@@ -118,3 +118,33 @@ def test_only_what_differs_from_the_strict_loop_is_told():
     options = Options(overlap=8, processes=2)
     assert options.given() == {"overlap": 8, "processes": 2}
     assert str(options) == "processes=2,overlap=8"
+
+
+@pytest.mark.parametrize(("cores", "allowed"), [(4, 4), (None, 1)])
+def test_a_machine_has_the_threads_that_it_says_and_one_at_least(monkeypatch, cores, allowed):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    check(Options(threads=allowed))
+    for threads in (0, allowed + 1):
+        with pytest.raises(UserError) as refused:
+            check(Options(threads=threads))
+        words = f"threads: found {threads}; allowed: 1 to this machine's cores, {allowed}"
+        assert str(refused.value).endswith(words)
+
+
+def test_there_are_no_processes_in_virtual_time(monkeypatch):
+    monkeypatch.setattr(compose, "check", lambda task, mapping: None)  # builds a simulator where there is none
+    simulated = Mapping.parse("native-fpga:u200-cpu")
+    check(Options(), simulated)
+    with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
+        check(Options(processes=1), simulated)
+
+
+def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(monkeypatch):
+    item = workload.load("cartpole-ppo")
+    needed_bytes = memory.needed_bytes(item, item.training.batch_size, 0, 0)
+    available = {"bytes": needed_bytes}
+    monkeypatch.setattr(memory, "available_bytes", lambda: available["bytes"])
+    check(STRICT, name="cartpole-ppo")
+    available["bytes"] -= 1
+    with pytest.raises(UserError, match=r"replay\.capacity"):
+        check(STRICT, name="cartpole-ppo")

@@ -8,6 +8,7 @@ import pytest
 from harness import workload
 from harness.errors import UserError
 from harness.mapping import Mapping
+from harness.runtime import replay_unit
 from harness.runtime.compose import Fusion
 from harness.runtime.replay_unit import TimeBeside
 from harness.runtime.run_time import LEARNER, RMM
@@ -110,6 +111,17 @@ def test_what_waits_is_bounded_and_answered_in_order():
     assert here.value == threading.get_ident()
     assert len(time._waiting) == 0
     assert time.terms_s["sample"] > 0
+    time.close()
+
+
+def test_a_call_takes_the_seconds_from_its_beginning_to_its_end(monkeypatch):
+    told_s = iter([1.0, 10.0, 20.0, 22.0])
+    monkeypatch.setattr(replay_unit, "perf_counter", lambda: next(told_s))
+    time = TimeBeside(3)
+    for expected_s in (9, 9 + 2):
+        time.call(RMM, "sample", lambda: None)
+        time.drain()
+        assert time.terms_s == {"sample": expected_s}
     time.close()
 
 
