@@ -1,6 +1,7 @@
 """Actors in this process, in turns with the learner or in a thread beside it, are named when they return rubbish."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -8,10 +9,13 @@ import pytest
 import torch
 
 from harness.mapping import Mapping
-from harness.runtime.actors import CHECKED_ROWS, InlineActors, ThreadActors, refuse_rubbish
+from harness.runtime.actor import Actor
+from harness.runtime.actors import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_rubbish
 from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of
 from harness.runtime.program import compose
 from harness.runtime.unit import UnitError
+from primitives.replay import FieldSpec
+from primitives.replay.storage import transition_fields
 
 NATIVE = Mapping.parse("native-native-cpu")
 BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])
@@ -112,6 +116,91 @@ def test_an_error_of_the_environments_own_comes_as_it_is(short):
 
     with pytest.raises(ValueError, match="no such pole"):
         actors_with(InlineActors, short("cartpole-dqn"), Broken("", 0)).collect(1)
+
+
+@pytest.mark.parametrize("rows", [CHECKED_ROWS, CHECKED_ROWS + 1])
+def test_rubbish_among_many_rows_is_looked_for_in_turns_too(rows):
+    one = Actor([Rubbish("reward", np.nan)], np.random.default_rng(0), FIELDS, rows)
+    with pytest.raises(UnitError, match="in 'reward'"):
+        InlineActors(one, None).collect(rows, explore=False)
+
+
+FIELDS = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+
+
+class Weighted:
+    """A learner, and its algorithm, whose actions are its weights."""
+
+    def __init__(self):
+        self.weights, self.acts, self.algorithm = 0, 0, SimpleNamespace(explore=self.explored)
+
+    def parameters(self):
+        return {"weights": self.weights}
+
+    def explored(self, parameters, observations, environment_step, rng):
+        self.acts += 1
+        return np.full(len(observations), parameters["weights"])
+
+    def explore(self, observations, environment_step, rng):
+        return self.explored(self.parameters(), observations, environment_step, rng)
+
+
+def weighted(kind):
+    learner = Weighted()
+    return learner, kind(Actor([Rubbish("", 0)], np.random.default_rng(0), FIELDS, 16), learner)
+
+
+@BOTH
+def test_requests_explore_unless_they_are_to_be_random(kind):
+    learner, actors = weighted(kind)
+    actors.collect(3)
+    assert learner.acts == 3
+    actors.submit(2)
+    actors.result()
+    assert learner.acts == 5
+    actors.collect(4, explore=False)
+    actors.submit(4, explore=False)
+    actors.result()
+    assert learner.acts == 5
+    actors.close()
+
+
+@BOTH
+def test_steps_and_seconds_are_those_of_the_actor(kind):
+    _, actors = weighted(kind)
+    assert (actors.environment_steps, actors.environment_s, actors.inference_s) == (0, 0, 0)
+    actors.collect(5)
+    assert actors.environment_steps == 5
+    assert min(actors.environment_s, actors.inference_s) > 0
+    actors.close()
+
+
+def test_in_turns_the_learner_acts_itself_and_beside_it_what_was_published_last():
+    for kind, expected in ((InlineActors, [0, 1, 2, 2, 4]), (ThreadActors, [0, 0, 2, 2, 3])):
+        learner, actors = weighted(kind)
+        acted = []
+
+        def collect(actors=actors, acted=acted):
+            acted.append(int(actors.collect(1)["action"][0]))
+
+        collect()
+        learner.weights = 1
+        collect()  # not published
+        learner.weights = 2
+        actors.publish()
+        collect()
+        collect()  # nothing new
+        learner.weights = 3
+        actors.publish()
+        learner.weights = 4
+        collect()
+        assert acted == expected
+        actors.close()
+
+
+def test_what_all_actors_offer():
+    """A class that leaves one out cannot be made."""
+    assert Actors.__abstractmethods__ == {"submit", "result", "publish", "take_episodes", "close"}
 
 
 FIRST = {"slope": torch.zeros(4, 2)}

@@ -13,6 +13,7 @@ import torch
 from harness.errors import UserError
 from harness.runtime import program
 from harness.runtime.program import compose
+from primitives.replay import ConcurrentReplay
 from tests.majority import majority
 
 README = Path(__file__).parents[3] / "README.md"
@@ -159,6 +160,24 @@ def test_other_spaces_are_refused_by_name(spaces, message):
 
     with pytest.raises(UserError, match=message):
         compose(make, FIRST, step, act, mapping="native-native-cpu", name="mine")
+
+
+def test_a_program_that_asks_for_nothing_has_a_prioritised_replay_and_one_environment():
+    training = compose(Sides, FIRST, step, act, mapping="native-native-cpu")
+    progress = training.warm_up()
+    assert progress.environment_steps - progress.gradient_steps == 1_000
+    assert training.learner.batch_size == 32
+    assert training.learner.algorithm.exploration == 0.1
+    assert isinstance(training.replay, ConcurrentReplay)
+    assert training.replay.storage.capacity == 100_000
+    training.close()
+
+
+def test_an_environment_may_be_the_id_of_a_registered_one():
+    weights = {"slope": torch.zeros(4, 2), "bias": torch.zeros(2)}
+    training = compose("CartPole-v1", weights, step, act, mapping="native-native-cpu", learning_starts=40)
+    assert training.warm_up().environment_steps == 40 + 50
+    training.close()
 
 
 def test_programs_alike_in_shape_keep_their_own_steps():
