@@ -1,6 +1,7 @@
 """What parts a mapping asks for, and what is refused before one is made."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from harness.runtime import compose
 from harness.runtime.actor_pool import ActorPool
 from harness.runtime.actors import InlineActors, ThreadActors
 from harness.runtime.compose import Fusion, TimedStorage
+from harness.runtime.own_task import OwnTask
 from primitives import learner as learners
+from primitives.backend import BackendUnavailableError
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
@@ -100,6 +103,7 @@ def test_a_run_is_in_virtual_time_where_learner_or_replay_is_simulated(mapping, 
     [
         ("torch-native-cuda", "cpu"),
         ("fpga-native-fpga", "cpu"),
+        ("native-flat-flat", "cpu"),
         ("native-fpga:u200-fpga:u50", "cpu or fpga:u200"),
     ],
 )
@@ -200,6 +204,59 @@ def test_a_native_learner_computes_with_its_threads_and_no_other_is_told_of_them
     ]
 
 
+@pytest.mark.parametrize(
+    ("error", "allowed"),
+    [
+        (BackendUnavailableError("needs a compiler"), "needs a compiler"),
+        (ValueError("backend: found abacus; allowed: flat, native"), "flat, native"),
+        (ValueError("fanout: too small"), "fanout: too small"),
+    ],
+)
+def test_what_a_backend_refuses_is_an_error_of_the_mapping(error, allowed):
+    def refuse(*, backend):
+        raise error
+
+    with pytest.raises(UserError) as refused:
+        compose._create(NATIVE, "rmm", NATIVE.rmm, refuse)
+    assert str(refused.value) == f"native-native-cpu: rmm: found native; allowed: {allowed}"
+
+
+def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatch, short):
+    asked = []
+    made = compose.learner_of
+
+    def note(*arguments):
+        asked.append(arguments[-1])
+        return made(*arguments[:-1])
+
+    monkeypatch.setattr(compose, "learner_of", note)
+    for options in ({}, {"threads": 2}):
+        compose.compose(short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, **options)
+    assert asked == [1, 2]
+
+
+def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpool():
+    made = []
+
+    class Own:
+        def reset(self, *, seed):
+            self.seed = seed
+
+    def make():
+        made.append(Own())
+        return made[-1]
+
+    task = OwnTask("mine", make, None, None, SimpleNamespace(actors=2))
+    sequence = np.random.SeedSequence(3)
+    plan = compose.actors_of(task, sequence, sequence, {}, 5)
+    assert [build() for build in plan.environments] == made
+    assert [environment.seed for environment in made] == [int(s >> 1) for s in sequence.generate_state(2)]
+    with pytest.raises(UserError, match="mine: envpool: found an environment of your own"):
+        compose.check_envpool(task)
+    with pytest.raises(UserError, match="mine: envpool"):
+        compose.actors_of(task, sequence, sequence, {}, 5, envpool=True)
+
+
 def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_not_hidden():
     def one_device(*, backend):
         return backend
@@ -223,6 +280,8 @@ def test_each_environment_has_a_seed_of_its_own_that_fits_31_bits(monkeypatch, s
     assert len(set(seeds)) == len(plan.environments) == 64
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert max(seeds) > 2**30
+    assert not plan.clip
+    assert plan.together is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +300,7 @@ def test_actors_step_in_turns_in_a_thread_or_in_processes(monkeypatch, short, pr
             return "built"
 
     plan = Plan()
-    compose.start_actors(plan, "learner", processes, beside=beside)
+    compose.start_actors(plan, "learner", processes, **({"beside": True} if beside else {}))
     arguments = (plan, "learner", processes) if processes else ("built", "learner")
     assert made == [(expected, arguments)]
 
