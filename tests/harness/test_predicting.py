@@ -78,6 +78,54 @@ def test_an_interval_is_one_where_the_model_turns_slow_and_fast_round() -> None:
     assert all(low < high for low, high in bounds)
 
 
+def test_a_prediction_has_the_interval_of_its_times_and_says_what_it_is_of() -> None:
+    """By MAP's Equation 3 the learner's step is the slowest term of one mapping: it alone gives the interval."""
+    profile = [
+        replace(item, low=0.8e-3, high=1.25e-3) if item.primitive == "learner.step" else item
+        for item in PROFILE
+    ]
+    profile.append(replace(profile[0], quantity="energy", value=1e9, unit="J"))
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, profile, PLATFORM)
+    (found,) = (r for r in rows if (r.backend, r.device) == ("map-tpds23", "torch-native-cpu"))
+    assert (found.value, found.low, found.high) == pytest.approx((1000, 800, 1250))
+    assert (found.suite, found.quantity, found.unit) == ("prediction", "gradient_steps_per_s", "1/s")
+    assert (found.workload, found.batch_size, found.status) == ("hopper-ddpg", 256, "ok")
+    assert (found.details["model"], found.details["platform"]) == ("map-tpds23", "map-tpds23")
+    assert (found.details["mapping"], found.details["chosen"]) == ("torch-native-cpu", True)
+    assert found.details["terms_s"]["learner"] == 1e-3
+
+
+def test_a_prediction_from_a_noisy_time_is_too_noisy_and_names_it() -> None:
+    profile = [
+        replace(item, status="too_noisy", reason="wide")
+        if (item.primitive, item.backend) in (("sum_tree.sample", "flat"), ("learner.step", "other"))
+        else item
+        for item in PROFILE
+    ]
+    rows = predicting.measurements(workload.load("hopper-ddpg"), 256, profile, PLATFORM)
+    found = {r.device: (r.status, r.reason) for r in rows if r.backend == "map-tpds23"}
+    assert found == {
+        "torch-native-cpu": ("ok", ""),
+        "torch-flat-cpu": ("too_noisy", "made from times that are too noisy: sum_tree.sample flat"),
+    }
+
+
+def test_an_on_policy_problem_is_that_of_the_algorithm_s_settings() -> None:
+    """PPO's: a sample is an observation of 11, an action of 3, its log-probability, advantage and value."""
+    item = workload.load("hopper-ppo")
+    settings = item.algorithm.hyperparameters
+    found = predicting.problem_of(item, 64)
+    assert found.on_policy
+    assert (found.trajectory_length, found.epochs) == (settings["trajectory_length"], settings["epochs"])
+    assert found.item_bytes == 4 * (11 + 3 + 3)
+    off_policy = predicting.problem_of(workload.load("hopper-ddpg"), 64)
+    assert (off_policy.on_policy, off_policy.trajectory_length, off_policy.epochs) == (False, 0, 1)
+    item = workload.override(workload.load("hopper-ddpg"), "training.actors", 3, "test")
+    item = workload.override(item, "training.update_interval", 7, "test")
+    found = predicting.problem_of(item, 64)
+    assert (found.batch_size, found.actors, found.update_interval) == (64, 3, 7)
+
+
 def test_each_strategy_chooses_exactly_one_mapping() -> None:
     rows = predicting.measurements(workload.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     for strategy in STRATEGIES:
