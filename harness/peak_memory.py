@@ -44,10 +44,9 @@ def record(run: Run) -> None:
     A run that is resumed by another process gets rows from each; its peak is the highest.
     """
     found = {MAIN: own_bytes(), LARGEST: largest_bytes()}
-    held = dict.fromkeys(found, 0.0)
-    for row in run.measurements(suite=SUITE):
-        held[row.primitive] = max(held.get(row.primitive, 0.0), row.value or 0.0)
-    if all(bytes_ <= held[name] for name, bytes_ in found.items()):
+    stored = run.measurements(suite=SUITE)
+    held = {name: [row.value for row in stored if row.primitive == name and row.value] for name in found}
+    if all(bytes_ <= max(held[name], default=0.0) for name, bytes_ in found.items()):
         return
     # Not attempts of one cell, of which only the last counts: each name is another's.
     names = (f"{SUITE}/{run.record.tier}/{number}" for number in count(1))

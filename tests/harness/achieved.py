@@ -14,14 +14,17 @@ from harness.validation_rows import Achieved
 
 def training_row(device: str, value: float, **fields: Any) -> Measurement:
     """A row of a validation: gradient steps a second of a mapping."""
-    base = {"backend": "placerl", "quantity": "gradient_steps_per_s", "provenance": Provenance.MEASURED}
-    return Measurement(
-        **{"suite": "validation", "workload": "hopper-ddpg", "primitive": "training", "unit": "1/s"},
-        **(base | {"details": {"terms_s": {}}} | fields),
-        device=device,
-        batch_size=32,
-        value=value,
-    )
+    base: dict[str, Any] = {
+        "suite": "validation",
+        "workload": "hopper-ddpg",
+        "primitive": "training",
+        "backend": "placerl",
+        "quantity": "gradient_steps_per_s",
+        "unit": "1/s",
+        "provenance": Provenance.MEASURED,
+        "details": {"terms_s": {}},
+    }
+    return Measurement(**(base | fields), device=device, batch_size=32, value=value)
 
 
 def ran(mapping: str, *gps: float, loop: Loop = Loop.FUSED, simulated: bool = False) -> Achieved:

@@ -78,6 +78,8 @@ def test_a_case_reaches_as_far_as_it_differs_from_itself(null: Ratio | None, rea
         (4, 1, 4, "slower"),
         (4, 1, 2, "slower"),
         (4, 1, 1, "no verdict"),
+        (1, 2, 0.5, "no verdict"),
+        (2, 1, 4, "no verdict"),
         (1, 1, 1, "no verdict"),
         (1, 1, 2, "no verdict"),
     ],
@@ -90,18 +92,23 @@ def test_verdicts_with_a_second_a_where_there_is_no_noise(
     assert found.ratio == Ratio(a / b, a / b, a / b)
     assert found.null == Ratio(a / again, a / again, a / again)
     assert found.second == Ratio(again / b, again / b, again / b)
-    reason = "" if verdict != "no verdict" else "holds 1" if a == b else "differs from itself by up to 4.000x"
+    reason = f"differs from itself by up to {max(a / again, again / a):.3f}x" if a != b else "holds 1"
+    reason = reason if verdict == "no verdict" else ""
     assert reason in found.reason
     assert bool(found.reason) == bool(reason)
 
 
-@pytest.mark.parametrize(("count", "low", "high"), [(5, 1, 5), (10, 2, 9), (25, 8, 18)])
+@pytest.mark.parametrize(("count", "low", "high"), [(5, 1, 5), (10, 2, 9), (17, 5, 13), (25, 8, 18)])
 def test_the_relative_width_is_that_of_the_ranks_in_the_tables_of_the_sign_test(
     count: int, low: int, high: int
 ) -> None:
     """The median's interval of at least 95% goes from the 2nd of 10 to the 9th, from the 8th of 25 to the 18th."""
     samples = np.random.default_rng(0).permutation(np.arange(1.0, count + 1))
     assert relative_width(samples) == pytest.approx((high - low) / np.median(samples))
+
+
+def test_the_median_of_a_series_that_drifts_is_known_no_better_than_between_its_extremes() -> None:
+    assert relative_width(np.arange(1.0, 17.0)) == (16 - 1) / 8.5
 
 
 def test_neighbours_that_agree_widen_an_interval_by_what_they_are_worth() -> None:

@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from harness import platform_model, validate, workload
+from harness import measure, platform_model, predicting, simulated_profile, validate, workload
 from harness import validation_rows as made
 from harness.cases import validation_rounds
 from harness.cases.training import case_name
 from harness.cli import map_command, validate_command
 from harness.errors import UserError
-from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Target
+from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.mapping.composed_loop import NAMES
-from harness.measure import Timing
+from harness.measure import Case, Timing
 from harness.measurement import Measurement
 from harness.progress import silent
 from harness.provenance import Provenance
 from harness.runtime import compose
-from harness.validation_rows import HERE
+from harness.validation_rows import HERE, WITH_SIMULATED
 from tests.harness.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
 
 
@@ -176,6 +176,205 @@ def test_the_quick_grid_fits_into_eight_minutes() -> None:
     assert sum(cell.estimate_s for cell in validate.cells("quick")) <= 8 * 60
     with pytest.raises(UserError, match="--tier"):
         validate.cells("hasty")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("native-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED)),
+        ("torch-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED)),
+        ("torch-flat-cpu", (Loop.FUSED,)),
+        ("fpga-native-cpu", (Loop.FUSED,)),
+        ("torch-fpga-cpu", (Loop.FUSED,)),
+        ("fpga-fpga-cpu", (Loop.FUSED,)),
+        ("fpga-fpga-fpga", (Loop.FUSED, Loop.OVERLAPPED)),
+    ],
+)
+def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, expected: tuple[Loop, ...]) -> None:
+    placement = Mapping.parse(mapping)
+    assert validate.loops(workload.load("hopper-ddpg"), placement) == expected
+    assert validate.loops(workload.load("hopper-ppo"), placement) == (Loop.FUSED,)
+
+
+def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "learner_targets", lambda: [Target("torch"), Target("native")])
+    monkeypatch.setattr(
+        validate, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")]
+    )
+    monkeypatch.setattr(compose, "check", lambda item, mapping: None)
+    here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
+    board = ["fpga-flat-cpu", "fpga-native-cpu"]
+    board += [f"{name}-fpga-{where}" for name in ("torch", "native", "fpga") for where in ("cpu", "fpga")]
+    item = workload.load("hopper-ddpg")
+    monkeypatch.setattr(validate, "fpga_unavailable_reason", lambda: "")
+    assert list(map(str, validate.mappings(item))) == here + board
+    uniform = workload.override(item, "replay.prioritized", False, "test")
+    assert list(map(str, validate.mappings(uniform))) == here
+    on_policy = ["torch-native-cpu", "native-native-cpu"]
+    assert list(map(str, validate.mappings(workload.load("hopper-ppo")))) == on_policy
+    monkeypatch.setattr(validate, "fpga_unavailable_reason", lambda: "no compiler")
+    assert list(map(str, validate.mappings(item))) == here
+
+
+def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared(backend: str, value: float | None, part: str = "theirs", **fields: Any) -> Measurement:
+        why = {"status": "failed", "reason": "wrong"} if value is None else {}
+        row = training_row("", 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
+        return replace(row, value=value, **why)
+
+    stored = [
+        compared("sb3", 7.0),
+        compared("placerl", 9.0, "ours"),
+        compared("rllib", None),
+        compared("cleanrl", 3.0, quantity="episode_return"),
+    ]
+    asked: dict[str, Any] = {}
+
+    def measurements(**fields: Any) -> list[Measurement]:
+        asked.update(fields)
+        return stored
+
+    monkeypatch.setattr(validate, "this_machine", lambda: "this machine")
+    monkeypatch.setattr(validate, "validate", lambda *arguments: list(arguments))
+    item = workload.load("hopper-ddpg")
+    made_of = validate.cell(item, 32, 5.0)
+    run: Any = SimpleNamespace(measurements=measurements)
+    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}]
+    assert asked == {
+        "suite": "compare",
+        "workload": "hopper-ddpg",
+        "primitive": "training",
+        "batch_size": 32,
+    }
+    assert (made_of.key, made_of.chain, made_of.estimate_s) == ("validation/hopper-ddpg/32", "hopper-ddpg", 5)
+
+
+def test_cells_are_those_of_the_grid_with_their_own_or_the_given_time() -> None:
+    keys = [f"validation/{name}/{size}" for name, sizes in validate.GRIDS["quick"].items() for size in sizes]
+    for budget_s in (0.0, 3.0):
+        cells = validate.cells("quick", budget_s)
+        assert [cell.key for cell in cells] == keys
+        for cell in cells:
+            assert cell.estimate_s == (budget_s or validate.BUDGETS_S["quick"][cell.chain])
+
+
+def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hopper's transition is 27 words of 4 bytes."""
+    counted = training_row("fpga:u200", 1.0, suite="simulated_profile", details={"cycles": 9})
+    monkeypatch.setattr(simulated_profile, "profile", lambda *arguments: [counted])
+    item = workload.load("hopper-ddpg")
+    board = platform_model.load(simulated_profile.DEVICES[validate.BOARD].platform).find("fpga")
+    first, gather, insert = validate._board_rows(item, 32, Problem(32, 27))
+    assert (first.suite, first.device) == ("validation", "fpga")
+    assert first.details == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
+    assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]
+    for row, rows in ((gather, 32), (insert, 1)):
+        assert row.value == pytest.approx(rows * 27 * 4 / (board.memory_gb_s.value * 1e9))
+        assert (row.provenance, row.unit, row.batch_size) == (Provenance.MODELLED, "s", 32)
+        assert (row.suite, row.workload, row.backend) == ("validation", "hopper-ddpg", "fpga")
+        assert row.details["formula"].startswith(f"{rows * 27 * 4} B / ")
+
+
+@pytest.mark.parametrize("with_board", [True, False])
+def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
+    with_board: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It chose torch here; beside the board, the board."""
+    (name, *_) = VALIDATED
+    asked: list[tuple[list[str], str]] = []
+
+    def predicted(device: str, chosen: bool) -> Measurement:
+        return training_row(device, 1.0, backend=name, details={"chosen": chosen, "terms_s": {}})
+
+    def measurements(item: Any, size: int, profile: Any, platform: Any, strategies: Any) -> list[Measurement]:
+        asked.append(([row.backend for row in profile], platform))
+        assert (size, strategies) == (32, VALIDATED)
+        boards = any(row.backend == "fpga" for row in profile)
+        rows = [predicted("torch-flat-cpu", not boards), predicted("native-flat-cpu", False)]
+        return rows + [predicted("fpga-fpga-fpga", True)] * boards
+
+    monkeypatch.setattr(predicting, "measurements", measurements)
+    monkeypatch.setattr(validate, "this_machine", lambda: "here")
+    monkeypatch.setattr(simulated_profile, "with_device", lambda platform, board: f"{platform} and {board}")
+    monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
+    backends = ["torch", "fpga"] if with_board else ["torch"]
+    profile = [training_row("cpu", 1.0, backend=backend) for backend in backends]
+    given: Any = "given"
+    unused: Any = None
+    rows = validate._predictions(workload.load("hopper-ddpg"), Problem(32, 27), profile, unused, given, {})
+    found = {row.device: (row.details["chosen"], row.details["chosen_among"]) for row in rows}
+    expected = {"torch-flat-cpu": (True, [HERE]), "native-flat-cpu": (False, [])}
+    if with_board:
+        expected["fpga-fpga-fpga"] = (False, [WITH_SIMULATED])
+    assert found == expected
+    assert len(rows) == len(expected)
+    assert asked == [(["torch"], "given"), (["torch", "fpga"], "here and fpga:u200")][: 1 + with_board]
+
+
+def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each case is said to take 1 ms a call, in every one of five rounds."""
+    protocols: list[measure.Protocol] = []
+
+    class Timings(dict[str, Timing]):
+        """Of cases and, where they are asked for, of parts of them."""
+
+        def __missing__(self, name: str) -> Timing:
+            assert name.partition(": ")[0] in self
+            return one_ms(name)
+
+    def one_ms(name: str) -> Timing:
+        rounds, samples_s = tuple(range(5)), (1e-3,) * 5
+        of_all = {"all_samples_s": samples_s, "all_rounds": rounds}
+        return Timing(name, "ok", "", samples_s, 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
+
+    def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any) -> Timings:
+        made = Timings({case.name: one_ms(case.name) for case in cases})
+        assert len(made) == len(cases)
+        protocols.append(protocol)
+        progress(3, 7)
+        return made
+
+    monkeypatch.setattr(measure, "measure", measured)
+    for module in (validate, validation_rounds):
+        monkeypatch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
+    item, said = workload.load("cartpole-dqn"), []
+    size = item.training.batch_size
+    platform = platform_model.load("map-tpds23")
+    rows = validate.validate(
+        item, size, 9.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0}
+    )
+    assert said == [(3, 7, "interleaved rounds")]
+    (protocol,) = protocols
+    assert (protocol.budget_s, protocol.threads) == (9, 1)
+    assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
+    by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
+    assert {row.value for row in by["time_per_call"]} == {1e-3}
+    assert not {row.backend for row in by["time_per_call"]} & set(validate.BESIDE)
+    achieved = {(row.device, row.details["loop"]): row for row in by["gradient_steps_per_s"]}
+    expected = {
+        (str(mapping), str(loop))
+        for mapping in validate.mappings(item)
+        for loop in validate.loops(item, mapping)
+    }
+    assert set(achieved) == expected
+    assert {round(row.value or 0, 6) for row in achieved.values()} == {1000}
+    pieces = {row.primitive for row in by["time_per_call"]}
+    assert any(piece.startswith("overlapped_round.") for piece in pieces)
+    beside = [row for row in by["predicted_gradient_steps_per_s"] if "error" in row.details]
+    assert {row.backend for row in beside} >= {"composed-loop"}
+    for row in beside:
+        assert row.details["error"] == pytest.approx(row.value / 1000 - 1)
+    assert {row.backend for row in by["regret"]} == set(VALIDATED)
+    assert {row.value for row in by["regret"] if row.value is not None} == {0}
+    assert by["runtime_overhead"]
+    ours = [row for row in by["portability"] if row.backend == "placerl"]
+    assert [row.value for row in ours] == [pytest.approx(1000 * size)]
+    theirs = [row for row in by["portability"] if row.backend == "sb3"]
+    assert [row.value for row in theirs] == [50 * size]
 
 
 def off(error: float, low: float, high: float, device: str) -> Measurement:
