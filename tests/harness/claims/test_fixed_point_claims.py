@@ -104,6 +104,24 @@ def test_a_curve_is_judged_by_its_interval_over_seeds(
     assert share.low < share.value < share.high
 
 
+@pytest.mark.parametrize(
+    ("final", "words"), [(-590.0, "a dip, made good."), (-610.0, "a dip, not made good.")]
+)
+def test_half_of_a_dip_is_made_good(verdict: Verdict, final: float, words: str) -> None:
+    """From -300 to -900."""
+    said = verdict(curves([*DIPS[:-1], final], FLAT)).explanation
+    assert f"from -300 to -900 and ends at {final:.0f}: {words}" in said
+
+
+@pytest.mark.parametrize(("seeds", "outcome"), [(4, Outcome.NO_VERDICT), (5, Outcome.IN_KIND)])
+def test_five_seeds_of_every_curve_are_enough(verdict: Verdict, seeds: int, outcome: Outcome) -> None:
+    rows = [row for row in curves(DIPS, FLAT) if row.backend != FIXED_32 or row.details["seed"] < seeds]
+    finding = verdict(rows)
+    assert finding.outcome is outcome
+    assert f"pendulum-ddpg, 80 steps, {seeds} seeds:" in finding.explanation
+    assert all(len(number.rows) in (seeds, 2 * seeds) for number in finding.ours)
+
+
 def test_a_dip_that_is_not_there_is_said(verdict: Verdict) -> None:
     assert "is not seen" in verdict(curves(LEARNS, FLAT)).explanation
 
@@ -146,6 +164,17 @@ def gaining(shares: dict[str, float]) -> list[Measurement]:
         ({FIXED_32: 0.84, DYNAMIC: 0.7, FIXED_16: -0.2}, Outcome.NO_VERDICT),
         ({FIXED_32: 0.84, DYNAMIC: 0.3, FIXED_16: -0.2}, Outcome.NOT_REPRODUCED),
         ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.7}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.82, FIXED_16: -0.2}, Outcome.REPRODUCED),  # the ends of Fig. 7's reading
+        ({FIXED_32: 0.84, DYNAMIC: 0.805, FIXED_16: -0.2}, Outcome.IN_KIND),
+        ({FIXED_32: 0.84, DYNAMIC: 0.79, FIXED_16: -0.2}, Outcome.NO_VERDICT),  # trains from 0.8 on
+        ({FIXED_32: 0.79, DYNAMIC: 1.0, FIXED_16: -0.2}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.51, FIXED_16: -0.2}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.49, FIXED_16: -0.2}, Outcome.NOT_REPRODUCED),  # fails below 0.5
+        ({FIXED_32: 0.49, DYNAMIC: 0.86, FIXED_16: -0.2}, Outcome.NOT_REPRODUCED),
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.49}, Outcome.REPRODUCED),
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.51}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.79}, Outcome.NO_VERDICT),
+        ({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: 0.81}, Outcome.NOT_REPRODUCED),
     ],
 )
 def test_only_the_papers_own_run_with_its_shares_reproduces_it(
@@ -191,6 +220,11 @@ def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.ste
         (LEARNS, FLAT, Outcome.IN_KIND),
         (FLAT, FLAT, Outcome.NOT_REPRODUCED),
         ([*LEARNS[:-1], -450.0], FLAT, Outcome.NO_VERDICT),  # 69%: neither trains nor fails
+        ([*LEARNS[:-1], -352.0], FLAT, Outcome.IN_KIND),  # 81%
+        ([*LEARNS[:-1], -368.0], FLAT, Outcome.NO_VERDICT),  # 79%
+        ([*LEARNS[:-1], -592.0], FLAT, Outcome.NO_VERDICT),  # 51%
+        ([*LEARNS[:-1], -608.0], FLAT, Outcome.NOT_REPRODUCED),  # 49%
+        (LEARNS, [*LEARNS[:-1], -608.0], Outcome.IN_KIND),  # 16 bits fail at 49%
         (LEARNS, LEARNS, Outcome.NO_VERDICT),  # nothing to make up for
         (FLAT, LEARNS, Outcome.NO_VERDICT),
     ],

@@ -63,6 +63,21 @@ def test_a_loop_in_which_nothing_overlaps_says_nothing(tmp_path: Path) -> None:
         assert (found.outcome, found.needs) == (Outcome.NOT_RUN, NEEDS)
 
 
+def test_what_is_clear_and_what_is_not_is_counted(tmp_path: Path) -> None:
+    rows = [
+        prediction(0.2),
+        run(100),
+        prediction(0.02, 32, **NOISY),
+        run(100, 32),
+        prediction(0.0, 64),
+        run(100, 64),
+    ]
+    said = verdict("MAP-VI-B", tmp_path, *rows).finding.explanation
+    assert said.startswith(
+        "Of 3, 1 are too noisy, 1 clearly outside and 1 clearly within 5% of what was achieved"
+    )
+
+
 def test_only_chosen_mappings_count_and_the_weakest_provenance(tmp_path: Path) -> None:
     others = [
         prediction(0.5, mapping="graph-native-cpu", chosen_among=[]),
@@ -85,6 +100,12 @@ def test_only_chosen_mappings_count_and_the_weakest_provenance(tmp_path: Path) -
     [
         ([prediction(0.2), run(100)], Outcome.NOT_REPRODUCED),
         ([prediction(-0.2), run(100)], Outcome.NOT_REPRODUCED),
+        ([prediction(0.039), run(100)], Outcome.REPRODUCED),
+        ([prediction(-0.039), run(100)], Outcome.REPRODUCED),
+        ([prediction(-0.045), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.061), run(100)], Outcome.NOT_REPRODUCED),  # the whole interval is above 5%
+        ([prediction(-0.061), run(100)], Outcome.NOT_REPRODUCED),
+        ([prediction(0.02), run(100), prediction(0.045, 32), run(100, 32)], Outcome.NO_VERDICT),
         ([prediction(0.045), run(100)], Outcome.NO_VERDICT),  # the interval reaches beyond the limit
         ([prediction(0.07, half=0.03), run(100)], Outcome.NO_VERDICT),
         ([prediction(0.02, half=None), run(100)], Outcome.NO_VERDICT),

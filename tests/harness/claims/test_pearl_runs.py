@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.claims import Outcome
+from harness.claims import Outcome, pearl24_runs
 from harness.claims.clocks import placed_clock
+from harness.claims.number import from_text
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from tests.harness.claims.rows import compared, measurement, profiled, trained
@@ -28,6 +29,11 @@ def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more
     [
         (125.0, {}, Outcome.REPRODUCED),  # 1.25 [1.225, 1.276], within the published 1.15 to 1.35
         (105.0, {}, Outcome.IN_KIND),
+        (118.0, {}, Outcome.REPRODUCED),
+        (116.0, {}, Outcome.IN_KIND),  # its interval reaches below 1.15
+        (132.0, {}, Outcome.REPRODUCED),
+        (134.0, {}, Outcome.IN_KIND),  # and above 1.35
+        (290.0, {}, Outcome.IN_KIND),  # as much as a learner and two trainers can
         (150.0, {}, Outcome.IN_KIND),
         (101.0, {}, Outcome.NO_VERDICT),
         (125.0, NOISY, Outcome.NO_VERDICT),
@@ -53,6 +59,9 @@ def test_what_reallocation_brings(gps: float, more: dict[str, str], outcome: Out
         [run(100)],
         [run(100), run(130, moves=True, actors=4)],  # another number of actors is another run
         [run(100, 2), run(130, 2, moves=True)],  # on two cores actors have nowhere to train
+        [run(100, 3), run(130, 3, moves=True)],
+        [run(100, 3), run(130, 4, moves=True)],  # as few as the side with fewer has
+        [run(100, 4), run(130, 3, moves=True)],
     ],
 )
 def test_reallocation_is_not_run_without_its_twin_or_the_cores(
@@ -126,6 +135,55 @@ def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path
     assert found.outcome is Outcome.NOT_RUN
     assert found.explanation.startswith("The paper's own numbers agree.")
     assert verdict(EARLIER, tmp_path, board(300.0)).finding.outcome is Outcome.NOT_RUN
+
+
+def test_of_the_board_s_runs_the_fastest_counts(tmp_path: Path) -> None:
+    rows = board(1000.0, "fpga-fpga-cpu"), board(1100.0), board(900.0, "fpga-fpga-flat"), *peaks()
+    found = verdict(EARLIER, tmp_path, *rows)
+    assert found.finding.ours[0].value == 32 * 1100
+    assert found.finding.ours[0].rows == (1,)
+    assert "fpga-fpga-fpga, overlapped loop" in found.finding.ours[0].quantity
+
+
+@pytest.mark.parametrize("missing", [0, 2])
+def test_a_peak_is_of_the_board_s_learner_and_of_a_core(missing: int, tmp_path: Path) -> None:
+    made = [row for index, row in enumerate(peaks()) if index != missing]
+    assert verdict(EARLIER, tmp_path, board(1100.0), *made).finding.outcome is Outcome.NOT_RUN
+
+
+def test_a_peak_as_high_as_the_earlier_work_s_is_no_lower_one(tmp_path: Path) -> None:
+    other = from_text("PRL.other_work_peak")[0].value
+    for off, outcome in ((-0.001, Outcome.IN_KIND), (0.0, Outcome.NOT_REPRODUCED)):
+        made = peaks(board=(other + off - 0.1) * 1e12 + (1 if off == 0 else 0))
+        assert verdict(EARLIER, tmp_path / str(off), board(1100.0), *made).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1.008, True), (1.012, False), (0.992, True), (0.988, False)])
+@pytest.mark.parametrize("key", ["PRL.cartpole_eps", "PRL.cartpole_peak"])
+def test_the_text_agrees_within_a_percent(
+    key: str, factor: float, agrees: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what the earlier work has: each ratio is set to the stated one, off by some thousandths."""
+    other_eps, other_peak, more, less = (
+        number.value
+        for number in from_text(
+            "PRL.other_work_eps", "PRL.other_work_peak", "PRL.eps_gain", "PRL.peak_deficit"
+        )
+    )
+    stated = {
+        "PRL.cartpole_eps": other_eps * (1 + more / 100 + (factor - 1) * (key == "PRL.cartpole_eps")),
+        "PRL.cartpole_peak": other_peak * (1 - less / 100 + (factor - 1) * (key == "PRL.cartpole_peak")),
+    }
+    monkeypatch.setattr(
+        pearl24_runs,
+        "from_text",
+        lambda *keys: tuple(
+            replace(number, value=stated.get(name, number.value))
+            for name, number in zip(keys, from_text(*keys), strict=True)
+        ),
+    )
+    said = verdict(EARLIER, tmp_path).finding.explanation
+    assert said == f"The paper's own numbers {'agree' if agrees else 'do not agree'}."
 
 
 def test_what_a_run_reads_of_watts_is_shown_beside_map_s_table_7(tmp_path: Path) -> None:

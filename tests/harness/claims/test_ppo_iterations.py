@@ -264,8 +264,14 @@ def test_what_table_2_prints_twice(tmp_path: Path) -> None:
     [
         (8.0, Outcome.REPRODUCED),
         (9.5, Outcome.REPRODUCED),
+        (9.8, Outcome.REPRODUCED),  # within a quarter of eight
+        (10.3, Outcome.IN_KIND),
+        (6.6, Outcome.REPRODUCED),
+        (6.2, Outcome.IN_KIND),
         (11.0, Outcome.IN_KIND),
         (5.0, Outcome.IN_KIND),
+        (4.2, Outcome.IN_KIND),  # half of it
+        (3.8, Outcome.NOT_REPRODUCED),
         (4.0, Outcome.NO_VERDICT),
         (3.0, Outcome.NOT_REPRODUCED),
         (0.5, Outcome.NOT_REPRODUCED),

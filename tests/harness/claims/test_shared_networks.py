@@ -41,6 +41,12 @@ def rows(separate_s: float, null_s: float = 1.0, batch_size: int = 512) -> list[
         (2.0, 1.0, Outcome.REPRODUCED),
         (1.7, 1.0, Outcome.REPRODUCED),
         (1.4, 1.0, Outcome.IN_KIND),
+        (1.65, 1.0, Outcome.REPRODUCED),  # a quarter less than twice, and more
+        (1.55, 1.0, Outcome.IN_KIND),
+        (2.4, 1.0, Outcome.REPRODUCED),
+        (2.6, 1.0, Outcome.IN_KIND),
+        (1.04, 1.0, Outcome.IN_KIND),  # any gain
+        (0.96, 1.0, Outcome.NOT_REPRODUCED),
         (3.0, 1.0, Outcome.IN_KIND),
         (1.0, 1.0, Outcome.NO_VERDICT),
         (1.4, 1.5, Outcome.NO_VERDICT),  # the same network differs from itself by more
