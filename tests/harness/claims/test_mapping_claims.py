@@ -108,6 +108,9 @@ def gain(place: str, modelled: float, in_place: bool = True) -> Measurement:
     [
         ((), Outcome.NOT_RUN),
         ((gain("second best", 13.0), gain("worst", 900.0)), Outcome.CONSISTENT),
+        ((gain("second best", 14.3), gain("worst", 1190.0)), Outcome.CONSISTENT),  # within a fifth of both
+        ((gain("second best", 14.5), gain("worst", 900.0)), Outcome.NO_VERDICT),
+        ((gain("second best", 13.0), gain("worst", 1200.0)), Outcome.NO_VERDICT),
         ((gain("second best", 13.0), gain("worst", 2000.0)), Outcome.NO_VERDICT),
         ((gain("second best", 13.0, in_place=False), gain("worst", 900.0)), Outcome.NO_VERDICT),
         ((gain("second best", 0.9), gain("worst", 900.0)), Outcome.NO_VERDICT),

@@ -11,6 +11,7 @@ import pytest
 
 from harness import claims
 from harness.claims import Outcome, pearl24_portability
+from harness.claims.number import Number
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.report import site
@@ -255,6 +256,27 @@ def test_an_algorithm_of_ones_own_changes_in_the_mappings_name_alone(tmp_path: P
     for lines, divergence in zip(found.ours[::2], found.ours[1::2], strict=True):
         assert 12 < lines.value < 100
         assert 0 < divergence.value < 4 / lines.value  # one line of each side is its own
+
+
+@pytest.mark.parametrize(
+    ("last", "low"),
+    [((100.0, 0.01), True), ((100.0, 1.0), False), (None, False)],  # 0 within an interval, and no interval
+)
+def test_a_harmonic_mean_has_an_interval_only_of_rates_above_0(
+    last: tuple[float, float] | None, low: bool
+) -> None:
+    def rate(value: float, spread: float) -> Number:
+        return Number(
+            "rate", value, "1/s", Provenance.MEASURED, "", value * (1 - spread), value * (1 + spread)
+        )
+
+    bare = replace(rate(100.0, 0.01), low=None, high=None)
+    mean = pearl24_portability.harmonic_mean([rate(50.0, 0.01), bare if last is None else rate(*last)])
+    assert mean.value == pytest.approx(2 / (1 / 50 + 1 / 100))
+    assert (mean.low is not None, mean.high is not None) == (low, low)
+    if low:
+        assert (mean.low, mean.high) == pytest.approx((0.99 * mean.value, 1.01 * mean.value))
+    assert pearl24_portability.harmonic_mean([rate(50.0, 0.01), None]).value == 0.0
 
 
 @pytest.mark.parametrize(
