@@ -145,7 +145,7 @@ class ThreadActors(InlineActors):
         super().__init__(actor, learner)
         self._policy = DoubleBufferedPolicy(learner)
         self._unit: Unit[tuple[int, bool], Transitions] = Unit(ONE, self._work)
-        self._published = False
+        self._published = False  # both buffers are alike
 
     def submit(self, steps: int, explore: bool = True) -> None:
         """See `Actors.submit`."""
