@@ -357,7 +357,8 @@ def test_requests_explore_with_what_was_published_last_unless_they_are_random(he
         pool.collect(1)
         pool.publish()
         pool.collect(1, explore=False)
-        pool.collect(1)
+        pool.submit(1)
+        pool.result()
         assert [weight for weight, _ in learner.algorithm.seen[-4:]] == [before] * 2 + [weights] * 2
 
 

@@ -232,6 +232,14 @@ def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     made.close()
 
 
+@pytest.mark.parametrize(("overlap", "beside"), [(0, False), (4, True)])
+def test_an_actor_beside_the_learner_has_seconds_of_its_own(short, overlap, beside):
+    made = training(short("cartpole-dqn"), overlap=overlap)
+    made.advance(8)
+    assert ("act" in made._time.terms_s) is beside
+    made.close()
+
+
 @pytest.mark.parametrize("options", [{}, {"ahead": 3}, {"overlap": 4}])
 def test_it_trains_as_the_real_run_does(short, options):
     virtual = training(short("cartpole-dqn"), **options)
