@@ -1,12 +1,16 @@
 """The roofs are rates of work that was checked, and the work of a call is counted right."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from primitives._native import learner as native_learner
 
 from harness import available_memory, machine, roofs, workload
 from harness.cases.work import copy_work, infer_work, step_work, tree_work
+from harness.measure import Timing
 from harness.progress import silent
 from primitives import opencl_runtime
 
@@ -45,6 +49,95 @@ def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
         monkeypatch.setattr(roofs, name, lambda found=found: found)
     (row,) = roofs.profile(0.0, silent)
     assert (row.status, row.value) == ("failed", None)
+
+
+def idle(name: str) -> roofs.Case[None]:
+    return roofs.Case(name, lambda: None, lambda _: None, lambda _, rng: None, lambda _, __: None)
+
+
+def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
+    roof = roofs.Roof("cpu", "peak", "FLOP/s", 12.0, idle("a"), {"threads": 1})
+    timing = Timing("a", "ok", "", (2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
+    row = roofs._row(roof, timing)
+    assert (row.value, row.low, row.high, row.samples) == (6, 3, 12, (6, 4))
+    assert (row.suite, row.primitive, row.quantity, row.unit) == ("roofs", "peak", "peak", "FLOP/s")
+    assert row.details == {"calls": 7, "threads": 1}
+
+
+def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
+    first = roofs.Roof("cpu", "peak", "FLOP/s", 1.0, idle("a"), {})
+    devices = {
+        "_cpu": [first, replace(first, case=idle("b"), not_run="no memory")],
+        "_opencl": [replace(first, device="opencl", case=idle("c"))],
+        "_cuda": [],
+    }
+    for name, found in devices.items():
+        monkeypatch.setattr(roofs, name, lambda found=found: found)
+    asked, said = [], []
+
+    def measured(cases, protocol, progress):
+        asked.append(([case.name for case in cases], protocol.budget_s, protocol.threads))
+        progress(1, 4)
+        return {case.name: Timing(case.name, "ok", "", (2.0,), 2.0) for case in cases}
+
+    monkeypatch.setattr(roofs, "measure", measured)
+    rows = roofs.profile(10.0, lambda done, total, what: said.append((done / total, what)))
+    assert asked == [(["a"], 5, 1), (["c"], 5, 1)]
+    assert [(row.device, row.status, row.value) for row in rows] == [
+        ("cpu", "ok", 0.5), ("cpu", "not_run", None), ("opencl", "ok", 0.5)
+    ]  # fmt: skip
+    assert rows[1].reason == "no memory"
+    assert [share for share, _ in said] == [1 / 8, 5 / 8]
+
+
+def test_a_call_of_the_processor_s_peak_is_a_thousand_million_operations(monkeypatch):
+    monkeypatch.setattr(native_learner, "peak_gflops", lambda seconds: 4.0)
+    peak = next(roofs._cpu())
+    assert (peak.quantity, peak.amount) == ("peak", 1e9)
+    assert peak.case.block(None, 8) == 2, "eight calls of 10^9 operations, of which 4 x 10^9 take a second"
+
+
+def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypatch):
+    """On tensors of the CPU: its product and its copies do the same there."""
+    properties = SimpleNamespace(name="GPU", L2_cache_size=2**26)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert list(roofs._cuda()) == []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4 * 2**30, 8 * 2**30))
+    peak, cached, memory = roofs._cuda()
+    assert (peak.device, peak.unit, peak.amount) == ("cuda", "FLOP/s", 2 * 4096**3)
+    assert (peak.details["name"], peak.details["how"]) == ("GPU", "product of 4096^3")
+    assert (cached.unit, cached.amount, cached.details["footprint_bytes"]) == ("B/s", 2**25, 2**25)
+    assert memory.amount == 2 * 4 * 2**26, (
+        "four times the cache in each of two buffers, in a quarter of 4 GiB"
+    )
+    assert not memory.not_run
+
+    def on_the_cpu(name):
+        made = getattr(torch, name)
+
+        def without_device(*arguments, device, **others):
+            assert device == "cuda"
+            return made(*arguments, **others)
+
+        monkeypatch.setattr(torch, name, without_device)
+
+    for name in ("randn", "randint"):
+        on_the_cpu(name)
+    monkeypatch.setattr(roofs, "_SIDE", 96)
+    small, *_ = roofs._cuda()
+    a, b, out = made = small.case.setup()
+    small.case.call(made, None)
+    torch.testing.assert_close(out, a @ b)
+    small.case.check(made)
+    copy = roofs._torch_copy(1000)
+    target, source = made = copy.setup()
+    assert source.unique().numel() > 100
+    assert target.shape == source.shape == (1000,)
+    copy.call(made, None)
+    assert torch.equal(target, source)
+    copy.check(made)
 
 
 def test_buffers_fit_their_cache_and_the_last_fits_none():
