@@ -91,10 +91,12 @@ def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
 
 
 def test_a_call_of_the_processor_s_peak_is_a_thousand_million_operations(monkeypatch):
-    monkeypatch.setattr(native_learner, "peak_gflops", lambda seconds: 4.0)
+    asked_s = []
+    monkeypatch.setattr(native_learner, "peak_gflops", lambda seconds: asked_s.append(seconds) or 4.0)
     peak = next(roofs._cpu())
     assert (peak.quantity, peak.amount) == ("peak", 1e9)
     assert peak.case.block(None, 8) == 2, "eight calls of 10^9 operations, of which 4 x 10^9 take a second"
+    assert asked_s == [pytest.approx(8e-3)], "it is measured for a thousandth of a second a call"
 
 
 def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypatch):
@@ -143,6 +145,7 @@ def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
 def test_buffers_fit_their_cache_and_the_last_fits_none():
     assert roofs.buffer_sizes([48 * 2**10, 2**20, 64 * 2**20], 2**31) == [2**18, 2**24, 256 * 2**20]
     assert roofs.buffer_sizes([], 2**31) == [2**27]
+    assert roofs.buffer_sizes([2**17 - 1, 2**17], 2**31) == [2**15, 2**27], "128 KiB are the least"
 
 
 @pytest.mark.parametrize(
@@ -217,6 +220,35 @@ def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
     monkeypatch.setattr(opencl_runtime.load(), "CommandQueue", lambda context: SimpleNamespace(finish=None))
     monkeypatch.setattr(available_memory, "measurement_bytes", lambda: 0)
     assert [bool(roof.not_run) for roof in roofs._opencl()] == [False, False, True], "peak, cache, memory"
+
+
+def test_the_operations_of_an_opencl_device_are_those_of_its_kernel():
+    """A round multiplies and adds eight vectors of 16 numbers."""
+    if reason := opencl_runtime.unavailable_reason():
+        pytest.skip(reason)
+    peak = next(roofs._opencl())
+    asked = []
+    peak.case.call((lambda *arguments: asked.append(arguments), None), None)
+    ((_, (items,), _, _, rounds),) = asked
+    assert peak.amount == 2 * 8 * 16 * items * int(rounds)
+
+
+def test_a_wrong_copy_of_an_opencl_device_is_seen():
+    if reason := opencl_runtime.unavailable_reason():
+        pytest.skip(reason)
+    cl = opencl_runtime.load()
+    context = cl.Context([opencl_runtime.devices()[0]])
+    queue = cl.CommandQueue(context)
+    size = 2 * roofs.PATTERN_BYTES + 5
+    copy = roofs._opencl_copy(cl, context, queue, size)
+    buffers = copy.setup()
+    copy.check(buffers)
+    for place in (0, roofs.PATTERN_BYTES, size - 1):
+        buffers = copy.setup()
+        wrong = buffers[2][place % roofs.PATTERN_BYTES : place % roofs.PATTERN_BYTES + 1] + np.uint8(1)
+        cl.enqueue_copy(queue, buffers[1], wrong, dst_offset=place)
+        with pytest.raises(AssertionError, match="differs"):
+            copy.check(buffers)
 
 
 def test_few_bytes_are_drawn_and_a_wrong_copy_is_seen():
