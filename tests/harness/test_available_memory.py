@@ -10,7 +10,6 @@ import pytest
 
 from harness import available_memory
 from harness.available_memory import (
-    PROCESS_BYTES,
     NotEnoughMemory,
     available_bytes,
     measurement_bytes,
@@ -61,6 +60,8 @@ def test_the_tightest_group_of_version_2_counts(tmp_path: Path, machine_of) -> N
     proc(tmp_path, "0::/a/b", V2)
     group(tmp_path, "sys/fs/cgroup/a/b", memory__max="max", memory__high="max", memory__current=GB)
     assert available_bytes(tmp_path) == 20 * GB
+    group(tmp_path, "sys/fs", memory__max=2, memory__current=1)
+    assert available_bytes(tmp_path) == 20 * GB, "above the mount there is no group"
     group(tmp_path, "sys/fs/cgroup/a", memory__max=4 * GB, memory__current=3 * GB)
     assert available_bytes(tmp_path) == GB, "of the group around it"
     group(tmp_path, "sys/fs/cgroup/a", memory__stat=f"anon {2 * GB}\ninactive_file {GB // 2}\nother 7")
@@ -105,7 +106,7 @@ def test_a_group_that_is_named_from_outside_is_looked_up_at_the_mount(tmp_path: 
 @pytest.mark.parametrize(
     ("available", "held", "expected"),
     [
-        (40 * GB, GB // 2, PROCESS_BYTES - GB // 2),  # what the process leaves
+        (40 * GB, GB // 2, 2 * GB),  # what the process leaves of 2.5 GB
         (4 * GB, GB // 2, GB),  # a quarter
         (40 * GB, 3 * GB, 0),
     ],

@@ -133,6 +133,11 @@ def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
     small.case.call(made, None)
     torch.testing.assert_close(out, a @ b)
     small.case.check(made)
+    product = torch.mm
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "mm", lambda a, b, out: out.copy_(1.02 * product(a, b)))
+        with pytest.raises(AssertionError):
+            small.case.check(made)
     copy = roofs._torch_copy(1000)
     target, source = made = copy.setup()
     assert source.unique().numel() > 100
@@ -231,6 +236,18 @@ def test_the_operations_of_an_opencl_device_are_those_of_its_kernel():
     peak.case.call((lambda *arguments: asked.append(arguments), None), None)
     ((_, (items,), _, _, rounds),) = asked
     assert peak.amount == 2 * 8 * 16 * items * int(rounds)
+
+
+def test_a_kernel_of_an_opencl_device_whose_last_number_is_wrong_is_seen(monkeypatch):
+    if reason := opencl_runtime.unavailable_reason():
+        pytest.skip(reason)
+    stored = "out[get_global_id(0)] = a[0];"
+    assert stored in roofs._KERNEL
+    last = "if (get_global_id(0) == get_global_size(0) - 1) a[0].sf += 1;"
+    monkeypatch.setattr(roofs, "_KERNEL", roofs._KERNEL.replace(stored, last + stored))
+    peak = next(roofs._opencl()).case
+    with pytest.raises(AssertionError, match="1 / "):
+        peak.check(peak.setup())
 
 
 def test_a_wrong_copy_of_an_opencl_device_is_seen():

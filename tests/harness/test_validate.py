@@ -249,6 +249,13 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
     assert (made_of.key, made_of.chain, made_of.estimate_s) == ("validation/hopper-ddpg/32", "hopper-ddpg", 5)
 
 
+def test_a_longer_tier_validates_what_a_shorter_one_does() -> None:
+    """So that their numbers can be set beside each other."""
+    quick, standard, full = validate.GRIDS.values()
+    for shorter, longer in ((quick, standard), (standard, full)):
+        assert all(set(sizes) <= set(longer[name]) for name, sizes in shorter.items())
+
+
 def test_cells_are_those_of_the_grid_with_their_own_or_the_given_time() -> None:
     keys = [f"validation/{name}/{size}" for name, sizes in validate.GRIDS["quick"].items() for size in sizes]
     for budget_s in (0.0, 3.0):
