@@ -7,6 +7,7 @@ is consistent, where they do not there is no verdict.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 
@@ -38,9 +39,7 @@ def _modelled(quantity: str, value: float, unit: str, source: str) -> Number:
     return Number(quantity, value, unit, Provenance.MODELLED, source)
 
 
-def _dataflows(
-    benchmark: str, side: int, steps: int, minibatch: int, epochs: int
-) -> tuple[list[Number], bool]:
+def _dataflows(benchmark: str, side: int, iteration: ppo.Iteration) -> tuple[list[Number], bool]:
     """Gains over NS for few and many agents under each model; whether Equation 5's grow as N falls under P."""
     layers, numbers, grows = networks.PPO_NETWORKS[benchmark], [], True
     for name, product_cycles in MODELS.items():
@@ -48,7 +47,7 @@ def _dataflows(
             agents: 100
             * ppo.dataflow_gain(
                 layers,
-                ppo.Iteration(agents, steps, minibatch, epochs),
+                replace(iteration, agents=agents),
                 side=side,
                 product_cycles=product_cycles,
             ).inference
@@ -76,8 +75,8 @@ UNKNOWN = "The formulas know neither how memory feeds the array nor what else bo
 
 def dataflow_mujoco(_: pd.DataFrame) -> Finding:
     """PPO Fig. 12."""
-    hopper, hopper_grows = _dataflows("Hopper", 16, 512, 512, 10)
-    humanoid, humanoid_grows = _dataflows("Humanoid", 16, 512, 512, 10)
+    hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
+    humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
     holds = hopper_grows and humanoid_grows
     said = f"{SHORT_PASSES if holds else 'The gain does not grow.'} {NO_CLOCK}"
     return by_a_model(holds, (*hopper, *humanoid), said, unknown=UNKNOWN)
@@ -85,11 +84,11 @@ def dataflow_mujoco(_: pd.DataFrame) -> Finding:
 
 def dataflow_pong(_: pd.DataFrame) -> Finding:
     """PPO Fig. 13: P = 32, and the array of 38 x 38 that divides no layer."""
-    numbers, grows = _dataflows("Pong", 32, 128, 128, 3)
+    numbers, grows = _dataflows("Pong", 32, BASELINES)
     odd: dict[str, float] = {}
     for side in (32, 38):
         for name, product_cycles in MODELS.items():
-            iteration = ppo.Iteration(16, 128, 128, 3)
+            iteration = replace(BASELINES, agents=16)
             layers = networks.PPO_NETWORKS["Pong"]
             gain = ppo.dataflow_gain(layers, iteration, side=side, product_cycles=product_cycles).total
             odd[f"{name} {side}"] = gain

@@ -233,6 +233,18 @@ def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
     assert finding("PPO-T2", tmp_path / "c", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
 
 
+def test_one_bound_that_reaches_a_published_gain_over_the_gpu_leaves_it_open(tmp_path: Path) -> None:
+    """2.3 times: less than is published for the small mini-batch (3.4 and 26), not for the large one (1.4)."""
+    made = [
+        some
+        for item in (SMALL, LARGE)
+        for some in (rows("Hopper", item, 1.0, 2.0, 4.0), rows("Hopper", item, 1.0, 3.0, 3.0, "cuda")[:1])
+    ]
+    assert finding("PPO-T2", tmp_path / "both", *made).outcome is Outcome.NO_VERDICT
+    assert finding("PPO-T2", tmp_path / "small", *made[:2]).outcome is Outcome.NOT_REPRODUCED
+    assert finding("PPO-T2", tmp_path / "large", *made[2:]).outcome is Outcome.NO_VERDICT
+
+
 @pytest.mark.parametrize(
     ("infer_s", "learner_s", "outcome"),
     [

@@ -5,6 +5,7 @@ The closed forms stand in for the RTL's simulation here.
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,18 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
     assert found.outcome is outcome
     shown = [n.value for n in found.ours if n.quantity.endswith("(285 MHz; Pong 300 MHz)")]
     assert shown == pytest.approx(gains)
+    for row in rows:
+        benchmark, made = row.details["benchmark"], row.details["cycles"]
+        (iteration,) = (of for name, _, of in accelerator_simulation.LAYOUT_CASES if name == benchmark)
+        saved, blocked = made["plain"]["BW"], made["blocked"]["WU"]
+        inferences = iteration.steps * row.details["inference_cycles"]
+        whole = inferences + iteration.updates * (row.details["forward_cycles"] + blocked)
+        values = {n.quantity: n.value for n in found.ours if n.quantity.startswith(benchmark)}
+        title = f"{benchmark}: gain of the blocked layout"
+        assert values[f"{title} in BW and WU"] == pytest.approx(100 * saved / blocked)
+        assert values[f"{title}, were the accelerator all"] == pytest.approx(
+            100 * saved * iteration.updates / whole
+        )
 
 
 @pytest.mark.usefixtures("closed_forms")
@@ -176,6 +189,38 @@ def test_without_rows_the_formulas_reproduce_nothing(key: str, outcome: Outcome,
     assert {number.provenance for number in found.ours} == {Provenance.MODELLED}
     assert found.outcome is outcome
     assert ("formulas do not know" in found.explanation) == (outcome is Outcome.NO_VERDICT)
+
+
+def test_formulas_are_of_ppo_s_arrays_and_agents(tmp_path: Path) -> None:
+    """Fig. 12: P = 16; Fig. 13: P = 32, and 38 x 38, which divides no layer."""
+    mujoco = {number.quantity: number.value for number in verdict("PPO-F12", tmp_path, []).finding.ours}
+    assert len(mujoco) == 2 * 3 * 2
+    for name, model, agents in product(("Hopper", "Humanoid"), accelerator_cycles.MODELS, (4, 16)):
+        assert mujoco[f"{name}, P = 16, {model}: gain of inferences over NS, N = {agents}"] >= 0
+    for name in ("Hopper", "Humanoid"):
+        title = f"{name}, P = 16, Equation 5: gain of inferences over NS, N = "
+        assert mujoco[f"{title}4"] > mujoco[f"{title}16"]
+    pong = {
+        number.quantity: number.value for number in verdict("PPO-F13", tmp_path / "pong", []).finding.ours
+    }
+    assert len(pong) == 3 * 2 + 3 * 2
+    for model in accelerator_cycles.MODELS:
+        for agents in (4, 32):
+            assert pong[f"Pong, P = 32, {model}: gain of inferences over NS, N = {agents}"] >= 0
+        gains = [
+            pong[f"Pong, P = {side}, {model}: gain of an iteration over NS, N = 16"] for side in (32, 38)
+        ]
+        assert 0 <= gains[0] < gains[1]
+
+
+def test_published_throughputs_are_those_of_table_2_at_ppo_s_clocks() -> None:
+    found = {name: published_throughput(name) for name in ("Hopper", "Humanoid", "Pong")}
+    assert {name: (each.samples_per_s, each.clock_hz) for name, each in found.items()} == {
+        "Hopper": (28_600, 285e6),
+        "Humanoid": (9_200, 285e6),
+        "Pong": (904, 300e6),
+    }
+    assert published_throughput("Pong", 64.5).clock_hz == pytest.approx(64.5e6)
 
 
 @pytest.mark.parametrize("key", ["PPO-F12", "PPO-F13"])
