@@ -25,8 +25,8 @@ import simpy
 
 SPREAD = 0.2  # of a service time, to either side
 CYCLES_A_NODE = 6  # simulated, of which the first third is not counted
-FEWEST_CYCLES = 600
-FEWEST_CALLS = 18  # of the learner, which may be slow beside the actors
+FEWEST_CYCLES = 600  # of all nodes together, likewise
+FEWEST_CALLS = 18  # of the learner, likewise: it may be slow compared with the actors
 
 Event = Generator[Any, Any, None]
 
@@ -88,29 +88,38 @@ class _Server:
     def __init__(self, environment: simpy.Environment) -> None:
         self._environment = environment
         self._resource = simpy.Resource(environment)
-        self.busy_s = 0.0
+        self._served_s = 0.0
+        self._begin_s: float | None = None  # of the service under way
+
+    @property
+    def busy_s(self) -> float:
+        """Until now, with the part of a service under way that is over."""
+        return self._served_s + (
+            0.0 if self._begin_s is None else float(self._environment.now) - self._begin_s
+        )
 
     def serve(self, seconds: float) -> Event:
         """Waits for its turn, then for the service."""
         with self._resource.request() as turn:
             yield turn
+            self._begin_s = float(self._environment.now)
             yield self._environment.timeout(seconds)
-        self.busy_s += seconds
+            self._served_s, self._begin_s = self.busy_s, None
 
 
 class _Model:
     """What both networks share: the clock, the spread, counters, and the measuring after a start.
 
     Attributes:
-        cycles: of the nodes, so far.
-        done: other counters.
+        done: by what is counted, how often it has ended so far.
+        last_s: by what is counted, when it ended last.
         parts: servers, by the kind that they are told as.
     """
 
     def __init__(self, seed: int) -> None:
         self.environment = simpy.Environment()
-        self.cycles = 0
         self.done: defaultdict[str, int] = defaultdict(int)
+        self.last_s: dict[str, float] = {}
         self.parts: dict[str, list[_Server]] = {}
         self._draw = random.Random(seed)
 
@@ -124,8 +133,16 @@ class _Model:
     def pause(self, seconds: float) -> Any:
         return self.environment.timeout(self.spread(seconds))
 
+    def count(self, name: str) -> None:
+        """Counts what ends now."""
+        self.done[name] += 1
+        self.last_s[name] = self.environment.now
+
     def run(self, nodes: int, a_cycle: str, at_once: Mapping[str, float]) -> Simulated:
         """Runs until the nodes have gone round often enough; the first third is not counted.
+
+        A rate is taken from one end of what it counts to another, and not over the whole window: a dozen calls in a
+        window that begins within a call would be up to a twelfth too many.
 
         Args:
             nodes: how many there are.
@@ -133,16 +150,17 @@ class _Model:
             at_once: by what is counted, how much of it comes at once.
         """
         cycles = max(FEWEST_CYCLES, CYCLES_A_NODE * nodes)
-        self._until(cycles // 3, FEWEST_CALLS // 3)
-        begin_s, begin_cycles, begun = self.environment.now, self.cycles, dict(self.done)
+        self._more(a_cycle, cycles // 3, FEWEST_CALLS // 3)
+        begin_s, begun, first_s = self.environment.now, dict(self.done), dict(self.last_s)
         busy = {kind: [server.busy_s for server in servers] for kind, servers in self.parts.items()}
-        self._until(cycles, FEWEST_CALLS)
+        self._more(a_cycle, cycles - cycles // 3, FEWEST_CALLS - FEWEST_CALLS // 3)
         elapsed_s = self.environment.now - begin_s
-        done = {name: number - begun.get(name, 0) for name, number in self.done.items()}
-        done[a_cycle] = self.cycles - begin_cycles
         return Simulated(
             nodes,
-            {name: done.get(name, 0) * size / elapsed_s for name, size in at_once.items()},
+            {
+                name: (self.done[name] - begun[name]) * size / (self.last_s[name] - first_s[name])
+                for name, size in at_once.items()
+            },
             {
                 kind: sum(s.busy_s - before for s, before in zip(servers, busy[kind], strict=True))
                 / len(servers)
@@ -151,9 +169,11 @@ class _Model:
             },
         )
 
-    def _until(self, cycles: int, calls: int) -> None:
-        learns = "learner" in self.parts
-        while self.cycles < cycles or (learns and self.done["calls"] < calls):
+    def _more(self, a_cycle: str, cycles: int, calls: int) -> None:
+        """Goes on until so many more cycles have ended, and calls where there is a learner."""
+        cycles += self.done[a_cycle]
+        calls = self.done["calls"] + calls if "learner" in self.parts else 0
+        while self.done[a_cycle] < cycles or self.done["calls"] < calls:
             self.environment.step()
 
 
@@ -176,7 +196,7 @@ def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulat
         while True:
             yield model.pause(service.cell_s)
             yield from writer.serve(model.spread(service.writer_s))
-            model.cycles += 1
+            model.count("cells")
 
     for number in range(machines):
         model.environment.process(machine(number))
@@ -218,7 +238,7 @@ def simulate_training(
                     yield environment.timeout(copy_s * levels)
                 else:
                     yield from link.serve(copy_s)
-            model.cycles += 1
+            model.count("collections")
 
     sample_s, update_s = (service.part_s(whole_s, shards) for whole_s in (service.sample_s, service.update_s))
 
@@ -235,7 +255,7 @@ def simulate_training(
         while True:
             yield ready.get()
             yield from learner.serve(model.spread(service.learn_s))
-            model.done["calls"] += 1
+            model.count("calls")
             visit_all(update_s)
             if tree:
                 yield from link.serve(2 * copy_s)
