@@ -105,18 +105,6 @@ def test_what_the_plain_file_cannot_do_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("name", "least"), [("pendulum-sac", -500.0), ("pendulum-td3", -500.0)])
-def test_the_plain_file_learns(name, least):
-    """Returns begin at about -1200; a policy that swings up has -150."""
-    tables = workload.load(name)
-    asked = Job(workload=tables.tables(), batch_size=64, seed=1, gradient_steps=3500)
-    with here("cleanrl_style") as worker:
-        result = worker.ask(asked, LIMIT_S)
-    assert sum(result.episode_returns[-5:]) / 5 > least
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("baseline", "name"), [(b, name) for b, names in TRAINED.items() for name in names])
 def test_a_baseline_trains_in_its_own_environment(baseline, name):
     with built(baseline) as worker:
