@@ -4,13 +4,13 @@
         baselines/<name>/adapter.py
 
 `adapter.py` defines ALGORITHMS, VERSION, NOTE and `create(algorithm, ours, capacity)`: a training with
-`advance(environment_steps)`, which answers the gradient steps it took, `evaluate()`, a mean episode return, and, with
-this project's replay, `facts()` about its content.
+`advance(environment_steps)`, which answers the gradient steps it took, and, with this project's replay, `facts()`
+about its content.
 
 One JSON line a job on standard input, one JSON line an answer on standard output:
 {"algorithm": ..., "replay": "own" | "ours", "capacity": n} makes a training and answers {"version": ..., "note": ...};
 {"environment_steps": n} answers {"gradient_steps": ..., "wall_s": seconds of those steps, acting included};
-{"evaluate": true} answers {"return": ...}; {"facts": true} answers what is said above. {"error": ...} where that
+{"facts": true} answers what is said above. {"error": ...} where that
 cannot be done.
 """
 
@@ -40,8 +40,6 @@ def answer_to(job, module, training):
         start_s = time.perf_counter()
         gradient_steps = training.advance(job["environment_steps"])
         return {"gradient_steps": gradient_steps, "wall_s": time.perf_counter() - start_s}
-    if "evaluate" in job:
-        return {"return": float(training.evaluate())}
     return training.facts()
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pfrl
 import torch
 from pfrl import agents, explorers, q_functions, replay_buffers
+from transitions import misfits
 
 from primitives.replay.adapters.pfrl_adapter import PrioritizedReplayBuffer
 
@@ -52,24 +53,11 @@ class Training:
                 self.observation, _ = self.environment.reset()
         return self.agent.optim_t - before
 
-    def evaluate(self) -> float:
-        environment, total = gymnasium.make("CartPole-v1"), 0.0
-        with self.agent.eval_mode():
-            for seed in range(5):
-                observation, _ = environment.reset(seed=seed)
-                ended = False
-                while not ended:
-                    observation, reward, terminated, truncated, _ = environment.step(
-                        self.agent.act(observation)
-                    )
-                    ended = terminated or truncated
-                    self.agent.observe(observation, reward, terminated, ended)
-                    total += reward
-        return total / 5
-
     def facts(self) -> dict[str, float]:
         beta = self.replay.beta
-        weights = np.array([steps[0]["weight"] for steps in self.replay.sample(256)])
+        sampled = [steps[0] for steps in self.replay.sample(256)]
+        weights = np.array([step["weight"] for step in sampled])
+        names = ("state", "action", "reward", "next_state", "is_state_terminal")
         tree = self.replay.memory.tree
         priorities = tree.get(self.replay.memory._sampled)
         np.testing.assert_allclose(weights, (priorities / priorities.min()) ** -beta, rtol=1e-5)
@@ -78,6 +66,7 @@ class Training:
             "distinct_priorities": len(np.unique(tree.get(np.arange(len(self.replay))))),
             "least_weight": float(weights.min()),
             "largest_weight": float(weights.max()),
+            "misfits": misfits("CartPole-v1", *([step[name] for step in sampled] for name in names)),
         }
 
 

@@ -10,6 +10,7 @@ import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
+from transitions import misfits
 
 from primitives.replay.adapters.rllib_adapter import PrioritizedEpisodeReplayBuffer
 
@@ -65,12 +66,12 @@ class Training:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
+        self.environment = ALGORITHMS[algorithm][1]
         self.algorithm = made(algorithm, capacity)
         if ours:
             self.algorithm.local_replay_buffer = PrioritizedEpisodeReplayBuffer(capacity, alpha=0.6)
         self.buffer = self.algorithm.local_replay_buffer
         self.gradient_steps = 0
-        self.mean_return = np.nan
 
     def advance(self, environment_steps: int) -> int:
         before = self.gradient_steps
@@ -78,14 +79,7 @@ class Training:
             result = self.algorithm.train()
             if result.get("learners"):
                 self.gradient_steps = gradient_steps(result)
-            self.mean_return = result["env_runners"].get("episode_return_mean", np.nan)
         return self.gradient_steps - before
-
-    def evaluate(self) -> float:
-        """Of RLlib's own last episodes; goes on until there is one."""
-        while not np.isfinite(self.mean_return):
-            self.advance(ITERATION_STEPS)
-        return float(self.mean_return)
 
     def facts(self) -> dict[str, float]:
         assert isinstance(self.buffer, PrioritizedEpisodeReplayBuffer)
@@ -93,12 +87,19 @@ class Training:
         weights = np.array([episode.get_extra_model_outputs("weights")[0] for episode in episodes])
         priorities = self.buffer._sum_segment[np.array(self.buffer._last_sampled_indices)]
         np.testing.assert_allclose(weights, (priorities / priorities.min()) ** -0.4, rtol=1e-5)
+        observation, following = ([episode.get_observations(when) for episode in episodes] for when in (0, 1))
+        action = np.array([episode.get_actions(0) for episode in episodes])
+        if self.environment == "Pendulum-v1":
+            action = 2 * np.clip(action, -1, 1)  # as RLlib's connector scales it
+        reward = [episode.get_rewards(0) for episode in episodes]
+        terminated = [episode.is_terminated for episode in episodes]
         held = self.buffer._sum_segment[np.arange(self.buffer._sum_segment.capacity)]
         return {
             "items": self.buffer.get_num_timesteps(),
             "distinct_priorities": len(np.unique(held[held > 0])),
             "least_weight": float(weights.min()),
             "largest_weight": float(weights.max()),
+            "misfits": misfits(self.environment, observation, action, reward, following, terminated),
         }
 
 

@@ -1,14 +1,15 @@
 """Stable-Baselines3 with its own (uniform) replay and with this project's prioritised one."""
 
+from collections.abc import Iterable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
 from stable_baselines3 import DDPG, DQN
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from transitions import misfits
 
 from primitives.replay.adapters.sb3_adapter import PrioritizedDDPG, PrioritizedDQN
 
@@ -22,7 +23,7 @@ class Training:
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
-        own_kind, ours_kind, self.environment = ALGORITHMS[algorithm]
+        self.own_kind, ours_kind, self.environment = ALGORITHMS[algorithm]
         settings: dict[str, Any] = {
             "learning_starts": 500,
             "batch_size": 64,
@@ -35,17 +36,18 @@ class Training:
         }
         if algorithm == "dqn":
             settings |= {"target_update_interval": 250, "learning_rate": 1e-3, "exploration_fraction": 0.3}
-        self.model = (ours_kind if ours else own_kind)("MlpPolicy", self.environment, **settings)
-        self.model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
+        self.settings = settings
+        self.model = self.made(ours_kind if ours else self.own_kind)
+
+    def made(self, kind: type[DQN | DDPG], **changes: Any) -> Any:
+        model = kind("MlpPolicy", self.environment, **self.settings | changes)
+        model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
+        return model
 
     def advance(self, environment_steps: int) -> int:
         before = self.model._n_updates
         self.model.learn(environment_steps, reset_num_timesteps=False, log_interval=None)
         return self.model._n_updates - before
-
-    def evaluate(self) -> float:
-        mean, _ = evaluate_policy(self.model, gymnasium.make(self.environment), 5, warn=False)
-        return float(mean)
 
     def facts(self) -> dict[str, float]:
         replay = self.model.replay_buffer.replay
@@ -55,7 +57,52 @@ class Training:
             "distinct_priorities": len(np.unique(replay.priorities(np.arange(len(replay))))),
             "least_weight": float(weights.min()),
             "largest_weight": float(weights.max()),
+            "misfits": self.misfits(),
+            "step_difference": self.step_difference(),
         }
+
+    def misfits(self) -> int:
+        data = self.model.replay_buffer.sample(256)
+        columns = (data.observations, data.actions, data.rewards, data.next_observations, data.dones)
+        observation, action, reward, following, terminated = (column.numpy() for column in columns)
+        action = (
+            action[:, 0] if self.environment == "CartPole-v1" else self.model.policy.unscale_action(action)
+        )
+        return misfits(self.environment, observation, action, reward[:, 0], following, terminated[:, 0])
+
+    def step_difference(self) -> float:
+        """Between the parameters that SB3's own gradient steps reach and the weighted ones, over how far both moved.
+
+        SB3's own learn from 32 transitions. The weighted ones get 64, the other 32 of weight 0 and the first of weight
+        2, so that both losses and their gradients are the same. The actor's loss has no weights: the others repeat the
+        first ones' observations. Without Adam, which would turn a gradient that is all rounding into a whole step.
+        """
+        plain = {"optimizer_class": torch.optim.SGD, **self.settings["policy_kwargs"]}
+        kinds = (self.own_kind, type(self.model))
+        own, ours = (self.made(kind, learning_rate=1e-2, policy_kwargs=plain) for kind in kinds)
+        ours.policy.load_state_dict(own.policy.state_dict())
+        first = [parameter.detach().clone() for parameter in own.policy.parameters()]
+        weights = torch.tensor([2.0] * 32 + [0.0] * 32).reshape(-1, 1)
+        for _ in range(4):
+            data = self.model.replay_buffer.sample(64)
+            over = (
+                (torch.arange(64) % 4 == 0).float().reshape(-1, 1)
+            )  # as seldom as episodes end, little would show
+            batch = data._replace(observations=torch.cat([data.observations[:32]] * 2), dones=over)
+            half = ReplayBufferSamples(*(column[:32] for column in batch[:5]))
+            own.replay_buffer.sample = lambda *_, half=half, **__: half
+            ours.replay_buffer.sample = lambda *_, batch=batch, **__: batch
+            ours.replay_buffer.weights = weights
+            ours.replay_buffer.update_priorities = lambda td_errors: None
+            own.train(1)
+            ours.train(1)
+
+        def distance(a: Iterable[torch.Tensor], b: Iterable[torch.Tensor]) -> float:
+            return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True))
+
+        return distance(own.policy.parameters(), ours.policy.parameters()) / distance(
+            own.policy.parameters(), first
+        )
 
 
 create = Training

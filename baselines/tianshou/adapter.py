@@ -16,6 +16,7 @@ from tianshou.exploration import GaussianNoise
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.continuous import ContinuousActorDeterministic, ContinuousCritic
 from tianshou.utils.torch_utils import policy_within_training_step
+from transitions import misfits
 
 from primitives.replay.adapters.tianshou_adapter import PrioritizedVectorReplayBuffer
 
@@ -61,6 +62,7 @@ class Training:
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
         made, name = ALGORITHMS[algorithm]
+        self.environment = name
         torch.manual_seed(3)
         np.random.seed(3)  # noqa: NPY002 (the only source that tianshou knows)
         self.algorithm = made(gymnasium.make(name))
@@ -69,7 +71,6 @@ class Training:
         environments = DummyVectorEnv([lambda: gymnasium.make(name) for _ in range(ENVIRONMENTS)])
         environments.seed(3)
         self.collector = Collector(self.algorithm, environments, self.buffer, exploration_noise=True)
-        self.test_collector = Collector(self.algorithm, DummyVectorEnv([lambda: gymnasium.make(name)]))
         self.collector.reset()
         self.collector.collect(n_step=500 * ENVIRONMENTS, random=True)
         self.gradient_steps = 0
@@ -85,10 +86,6 @@ class Training:
             self.gradient_steps += ENVIRONMENTS
         return self.gradient_steps - before
 
-    def evaluate(self) -> float:
-        self.test_collector.reset()
-        return float(self.test_collector.collect(n_episode=5).returns.mean())
-
     def facts(self) -> dict[str, float]:
         weight = self.buffer.weight
         batch, indices = self.buffer.sample(256)
@@ -99,6 +96,14 @@ class Training:
             "distinct_priorities": len(np.unique(weight[self.buffer.sample_indices(0)])),
             "least_weight": float(batch.weight.min()),
             "largest_weight": float(batch.weight.max()),
+            "misfits": misfits(
+                self.environment,
+                batch.obs,
+                self.algorithm.policy.map_action(batch.act),
+                batch.rew,
+                batch.obs_next,
+                batch.terminated,
+            ),
         }
 
 
