@@ -3,7 +3,6 @@
 import time
 from types import SimpleNamespace
 
-import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,8 +20,8 @@ from harness.runtime.run_time import RealTime
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
 from harness.runtime.unit import UnitError
 from primitives.replay import FieldSpec, Storage
+from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.majority import majority
-from tests.primitives.algorithms.rail import RailEnvironment
 
 MAPPING = Mapping.parse("torch-native-cpu")
 NATIVE = Mapping.parse("native-native-cpu")
@@ -416,23 +415,6 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     np.testing.assert_array_equal(indices, [20, 21, 38, 39])
     assert errors == 4
     training.close()
-
-
-def dqn_on_a_rail():
-    """The task of `tests.primitives.algorithms.trainings`, with prioritised replay and a single rail."""
-    if "Rail-v0" not in gymnasium.registry:
-        gymnasium.register("Rail-v0", RailEnvironment)
-    tables = workload.load("cartpole-dqn").tables()
-    tables["environment"] |= {"id": "Rail-v0", "observation_shape": (2,), "action_size": 2}
-    tables["algorithm"] |= {
-        "gamma": 0.9, "learning_rate": 2e-3, "target_interval": 20, "exploration_steps": 2_000,
-    }  # fmt: skip
-    tables["network"]["hidden"] = [32, 32]
-    tables["replay"]["capacity"] = 10_000
-    tables["training"] |= {
-        "batch_size": 64, "batch_sizes": [64], "learning_starts": 800, "update_interval": 8,
-    }  # fmt: skip
-    return workload.from_tables(tables, "test")
 
 
 @pytest.mark.slow
