@@ -80,6 +80,7 @@ def test_the_score_is_of_the_last_fifth(job):
         [level + 2 + 0.1 * n for level in (10, 20) for n in range(10)]
     )
     assert equal_steps.mean(returns.ours).value == pytest.approx(np.mean(expected))
+    assert "4,000 environment steps, 1 seed a side: " in str(returns)
 
 
 def test_both_sides_take_the_same_environment_steps_whatever_a_gradient_step_needs(job):
