@@ -3,6 +3,7 @@
 import os
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from primitives.replay.storage import FieldSpec
 from tests.primitives.learner.graph_cases import CASES, make, named_leaves, random_batch, random_state
 
 LEVELS = ["portable", "avx2", "avx512"]
+OWN_THREADS = Path("/proc/self/task")
+LIMIT_S = 800  # only so that a broken learner ends some day
 USABLE = LEVELS[: LEVELS.index(_native.simd_level()) + 1]
 THREADS = st.integers(2, 4)
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 128, 300, 331]))
@@ -212,14 +215,21 @@ def test_fused_steps_may_have_threads() -> None:
 
 
 def test_an_idle_learner_takes_no_time() -> None:
+    """Its threads fall asleep, however late; one that waits at work stays runnable, however little it runs."""
+    others = set(os.listdir(OWN_THREADS))
     one, batch = learner_and_batch(4)
     one.step(batch)
-    time.sleep(0.05)  # the other threads fall asleep
-    before_s = time.process_time()
-    time.sleep(0.5)
-    assert (
-        time.process_time() - before_s < 0.25
-    )  # of processor time; three that wait at work take 0.5 and more
+    own = set(os.listdir(OWN_THREADS)) - others
+    assert len(own) >= 3
+    deadline_s = time.monotonic() + LIMIT_S
+    while any(state_of(thread) != "S" for thread in own):
+        assert time.monotonic() < deadline_s, "a thread of an idle learner is at work"
+        time.sleep(0.01)
+
+
+def state_of(thread: str) -> str:
+    """R where it runs or could, S where it sleeps (proc(5))."""
+    return (OWN_THREADS / thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_forked_process_can_go_on_and_leave() -> None:
