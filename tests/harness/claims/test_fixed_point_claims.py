@@ -248,6 +248,18 @@ def test_one_seed_of_the_sweep_carries_no_verdict(tmp_path: Path) -> None:
     assert len(finding.ours) == 4
 
 
+@pytest.mark.parametrize(
+    ("seeds", "outcome"), [(4, Outcome.NO_VERDICT), (5, Outcome.IN_KIND), (6, Outcome.IN_KIND)]
+)
+def test_five_seeds_of_the_sweep_or_more_carry_a_verdict(
+    seeds: int, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = swept({FIXED_32: LEARNS, FIXED_16: FLAT, EARLY: LEARNS, LATE: LEARNS}, seeds)
+    finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
+    assert finding.outcome is outcome
+    assert ("No interval, and no verdict, of fewer than 5 seeds." in finding.explanation) == (seeds < 5)
+
+
 def test_a_sweep_whose_base_learns_nothing_tells_nothing(tmp_path: Path) -> None:
     rows = swept({FIXED_32: FLAT, FIXED_16: FLAT, EARLY: LEARNS})
     finding = fixar21_training.sweep(frame_of(tmp_path, *rows))
