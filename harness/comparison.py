@@ -4,10 +4,15 @@ Timings are never normally distributed: something may always be slower, nothing 
 by its median, and two are compared by the ratio of the means of their faster halves, with bootstrap intervals of 95%.
 Of 30 pairs and more, 95% of these ratios' intervals hold over five kinds of noise; of a ratio of quartiles 97%.
 
+Samples may have been moved to full core speed by a slope that is known with an error (`Samples`, made by
+`harness.full_speed`). Each resample then draws that error too, so that the interval holds what it leaves open. Moved
+samples err in both directions, so that two of them are compared by the ratio of their medians.
+
 Samples that were taken one after another may share a disturbance. Where neighbours agree more often than chance makes
 them, the interval is widened to that of the number of independent samples.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -36,6 +41,52 @@ _SEED = 0  # the same samples give the same interval
 Statistic = Callable[..., Any]
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Samples that were moved by a slope known with an error.
+
+    Attributes:
+        values: (n,) the samples.
+        exposure: (n,) by how much the log of each changes with the slope; zeros where nothing was moved.
+        slope_error: standard error of the slope.
+    """
+
+    values: npt.NDArray[np.float64]
+    exposure: npt.NDArray[np.float64]
+    slope_error: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def moved(self) -> bool:
+        """Whether any sample was moved."""
+        return bool(np.any(self.exposure))
+
+    def taken(self, places: ArrayLike) -> "Samples":
+        """Those at some places."""
+        chosen = np.asarray(places, int)
+        return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
+
+    @property
+    def width(self) -> float:
+        """About the width of the median's 95% interval, as a fraction of the median."""
+        if len(self) < FEWEST_SAMPLES:
+            return float("inf")
+        moved = 2 * 1.96 * self.slope_error * float(np.median(self.exposure))
+        return float(np.hypot(relative_width(self.values), moved))
+
+
+Data = ArrayLike | Samples
+
+
+def _samples(data: Data) -> Samples:
+    if isinstance(data, Samples):
+        return data
+    values = np.asarray(data, float)
+    return Samples(values, np.zeros(values.shape))
+
+
 def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
     """The 25th percentile: what the machine does when little disturbs it, yet not the single luckiest sample."""
     return np.quantile(np.asarray(samples), 0.25, axis=axis)
@@ -56,11 +107,29 @@ def _ratio_of_medians(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
     return np.quantile(np.asarray(a), 0.5, axis=axis) / np.quantile(np.asarray(b), 0.5, axis=axis)
 
 
-def _bootstrap(data: tuple[np.ndarray, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
+def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
+    """The interval of a statistic of each one's values; values that were moved have to be paired, or one's alone."""
+    some = [one.taken(evenly_spread(len(one), MOST_SAMPLES)) for one in data]
+    arrays = [one.values for one in some]
+    if any(one.slope_error for one in data):
+        arrays += [one.exposure for one in some]
+    errors = np.random.default_rng((_SEED, 1))
+
+    def moved(*arrays: npt.NDArray[np.float64], axis: int = -1) -> Any:
+        """The statistic of resampled values, each resample with slopes of its own."""
+        values, exposures = arrays[: len(data)], arrays[len(data) :]
+        if exposures:
+            shape = (*values[0].shape[:-1], 1)
+            values = tuple(
+                value * np.exp(errors.normal(0.0, one.slope_error, shape) * exposure)
+                for one, value, exposure in zip(data, values, exposures, strict=True)
+            )
+        return statistic(*values, axis=axis)
+
     result = bootstrap(
-        tuple(samples[evenly_spread(len(samples), MOST_SAMPLES)] for samples in data),
-        statistic,
-        paired=paired,
+        tuple(arrays),
+        moved,
+        paired=paired or len(arrays) > len(data),
         vectorized=True,
         n_resamples=_RESAMPLES,
         batch=_RESAMPLES // 4,
@@ -77,7 +146,7 @@ def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
 
 
 def interval(
-    samples: ArrayLike, statistic: Statistic = np.median, *, in_order: bool = False
+    samples: Data, statistic: Statistic = np.median, *, in_order: bool = False
 ) -> tuple[float, float]:
     """The 95% bootstrap interval of a statistic.
 
@@ -92,14 +161,16 @@ def interval(
     Raises:
         ValueError: too few samples, or one that is not finite.
     """
-    array = _checked("samples", samples, FEWEST_SAMPLES)
-    low, high = _bootstrap((array,), statistic, paired=False)
+    checked = _checked("samples", samples, FEWEST_SAMPLES)
+    low, high = _bootstrap((checked,), statistic, paired=False)
     if not in_order:
         return low, high
+    array = checked.values
     value, stretch = float(statistic(array)), _stretch(array)
+    # A median lies among the samples, however far neighbours share a disturbance.
     return (
-        max(float(array.min()), value - stretch * (value - low)),
-        min(float(array.max()), value + stretch * (high - value)),
+        max(min(low, float(array.min())), value - stretch * (value - low)),
+        min(max(high, float(array.max())), value + stretch * (high - value)),
     )
 
 
@@ -118,6 +189,17 @@ def relative_width(samples: ArrayLike) -> float:
     return float((ordered[high] - ordered[low]) / np.median(ordered))
 
 
+def ratio_width(a: Samples, b: Samples) -> float:
+    """About the width of the 95% interval of the ratio of two paired ones, as a fraction of it.
+
+    Args:
+        a, b: (n,) positive times, taken in the same rounds.
+    """
+    ratios = Samples(a.values / b.values, a.exposure, 0.0)
+    slopes = [2 * 1.96 * one.slope_error * float(np.median(one.exposure)) for one in (a, b) if len(one)]
+    return math.hypot(ratios.width, *slopes)
+
+
 def _stretch(series: npt.NDArray[np.float64]) -> float:
     """How much wider an interval is than that of as many independent samples, at least 1.
 
@@ -133,12 +215,13 @@ def _stretch(series: npt.NDArray[np.float64]) -> float:
     return float(np.sqrt((1 + correlation) / (1 - correlation)))
 
 
-def _checked(name: str, samples: ArrayLike, fewest: int) -> np.ndarray:
-    array = np.asarray(samples, float)
+def _checked(name: str, data: Data, fewest: int) -> Samples:
+    samples = _samples(data)
+    array = samples.values
     if array.ndim != 1 or array.size < fewest or not np.isfinite(array).all():
         found = f"shape {array.shape}{'' if np.isfinite(array).all() else ', not all finite'}"
         raise ValueError(f"{name}: found {found}; allowed: (n,) finite numbers, n at least {fewest}")
-    return array
+    return samples
 
 
 @dataclass(frozen=True)
@@ -188,8 +271,10 @@ class Comparison:
         return max(self.null.high, 1 / self.null.low)
 
 
-def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """The ratio of the faster halves' means of samples taken in interleaved rounds; pairs are resampled together.
+def paired_ratio(a: Data, b: Data) -> Ratio:
+    """The ratio of samples taken in interleaved rounds: of the faster halves' means, of moved samples of the medians.
+
+    Pairs are resampled together.
 
     Args:
         a: (n,) positive times; element i was measured beside element i of `b`, within a second or so.
@@ -198,12 +283,14 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     Raises:
         ValueError: fewer than `FEWEST_SAMPLES` pairs, other shapes, or times that are not positive.
     """
-    a, b = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
-    if a.shape != b.shape or min(a.min(), b.min()) <= 0:
-        found = f"shapes {a.shape}, {b.shape}, smallest {min(a.min(), b.min())}"
+    ours, theirs = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
+    a_s, b_s = ours.values, theirs.values
+    if a_s.shape != b_s.shape or min(a_s.min(), b_s.min()) <= 0:
+        found = f"shapes {a_s.shape}, {b_s.shape}, smallest {min(a_s.min(), b_s.min())}"
         raise ValueError(f"a, b: found {found}; allowed: the same number of positive times")
-    low, high = _bootstrap((a, b), _ratio_of_faster_halves, paired=True)
-    value, stretch = float(_ratio_of_faster_halves(a, b)), _stretch(np.log(a / b))
+    statistic = _ratio_of_medians if ours.moved or theirs.moved else _ratio_of_faster_halves
+    low, high = _bootstrap((ours, theirs), statistic, paired=True)
+    value, stretch = float(statistic(a_s, b_s)), _stretch(np.log(a_s / b_s))
     return Ratio(value, value * (low / value) ** stretch, value * (high / value) ** stretch)
 
 
@@ -217,13 +304,15 @@ def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
     Raises:
         ValueError: too few samples, or not all positive and finite.
     """
-    a, b = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
-    if min(a.min(), b.min()) <= 0:
-        raise ValueError(f"a, b: found {min(a.min(), b.min())}; allowed: positive numbers")
-    return _bootstrap((a, b), _ratio_of_medians, paired=False)
+    both = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
+    if (least := min(float(one.values.min()) for one in both)) <= 0:
+        raise ValueError(f"a, b: found {least}; allowed: positive numbers")
+    return _bootstrap(both, _ratio_of_medians, paired=False)
 
 
-def compare(a: Sequence[float], b: Sequence[float], null: Sequence[float] | None = None) -> Comparison:
+def compare(
+    a: Sequence[float] | Samples, b: Sequence[float] | Samples, null: Sequence[float] | Samples | None = None
+) -> Comparison:
     """Whether A takes less time than B.
 
     There is no verdict with fewer than `FEWEST_PAIRS` pairs, or when the interval of the ratio holds 1. With a second A

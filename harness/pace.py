@@ -1,34 +1,42 @@
 """At which speed a core ran while a piece of work was timed, read from a calibration kernel next to the piece.
 
 A core of a shared machine runs at full speed or, while its hardware is shared, at 55 to 65% of it, by turns that last
-from tenths of a millisecond to seconds. A fixed kernel of about 11 us that is timed right before and right after a
-piece shows which speed the core had. A piece counts as fast when both readings are within `FAST_LIMIT` of the run's
-fast readings and the scheduler did not take the core away in between. The rule looks at the readings alone, never at
-the time of the piece: of two cases that are compared it cannot prefer one.
+from tenths of a millisecond to seconds. A fixed kernel of about 5 us that is timed right before and right after a
+piece shows which speed the core had. What is made of the readings stands in `harness.full_speed`. Where other processes
+want the core too, the kernel's scheduler states how long a thread waited for one.
 """
 
+import os
 import resource
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-FAST_LIMIT = 1.15
-"""Slowest reading of a fast piece, in fast readings: steps of the clock frequency stay below it, a shared core (1.5
-and more) above."""
-FAST_QUANTILE = 0.1
-"""Of a run's readings: what the kernel takes at full speed. A tenth of the run must have been fast."""
-LONGEST_PIECE_S = 10e-3
-"""The readings at the ends of a longer piece do not show what happened between them."""
+FULL_QUANTILE = 0.1
+"""Of a run's readings: what the kernel takes at full speed. A tenth of the run must have been at full speed."""
 
-FULL_SPEED = "blocks at full speed"
-"""What a row's details say that its samples are, where they are not "all blocks"."""
-
-_LEAD_IN, _KERNEL = range(50), range(1000)
+_LEAD_IN, _KERNEL = range(50), range(500)
+_THREAD = threading.local()
 Clock = Callable[[], float]
+
+
+class Pace(NamedTuple):
+    """How fast the core was.
+
+    Attributes:
+        reading_s: mean of the kernel's readings before and after, seconds; 0 where none was read, because the work
+            ran elsewhere.
+        interrupted: whether the scheduler took the core away in between.
+        waited_s: seconds that the thread waited for a core meanwhile; 0 where the system does not state them.
+    """
+
+    reading_s: float = 0.0
+    interrupted: bool = False
+    waited_s: float = 0.0
 
 
 class Piece(NamedTuple):
@@ -37,50 +45,77 @@ class Piece(NamedTuple):
     Attributes:
         seconds: that it took.
         calls: that it made; a part that occurs k times a call makes 1/k.
-        reading_s: the slower of the kernel's readings before and after; infinite when the scheduler took the core away;
-            0 where none was read because the work ran elsewhere, which counts as fast.
+        pace: of the core meanwhile.
     """
 
     seconds: float
     calls: float
-    reading_s: float = 0.0
+    pace: Pace = Pace()
+
+
+def _waited_s() -> float:
+    """Seconds that this thread has waited for a core, ready to run; 0 where the system does not state them."""
+    if not hasattr(_THREAD, "schedstat"):
+        try:
+            _THREAD.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            _THREAD.schedstat = None
+    if _THREAD.schedstat is None:
+        return 0.0
+    return 1e-9 * int(os.pread(_THREAD.schedstat, 64, 0).split()[1])
+
+
+def _switches() -> int:
+    """How often the scheduler has taken the core away from this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 class Bracket:
     """Reads the kernel between pieces.
 
     Args:
-        clock: seconds.
+        clock: seconds. On another than the wall's, what the scheduler does counts only where it is given.
         kernel: the same work at every call.
         switches: how often the scheduler has taken the core away from this thread.
+        waited: seconds that this thread has waited for a core.
     """
 
     def __init__(
         self,
         clock: Clock = time.perf_counter,
         kernel: Callable[[], object] = lambda: sum(_KERNEL),
-        switches: Callable[[], int] = lambda: resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw,
+        switches: Callable[[], int] | None = None,
+        waited: Callable[[], float] | None = None,
     ) -> None:
-        self._clock, self._kernel, self._switches = clock, kernel, switches
-        self._reading_s, self._before = 0.0, 0
+        real = clock is time.perf_counter
+        self._clock, self._kernel = clock, kernel
+        self._switches = switches or (_switches if real else lambda: 0)
+        self._waited = waited or (_waited_s if real else lambda: 0.0)
+        self._reading_s, self._before, self._waited_s = 0.0, 0, 0.0
 
     def open(self) -> None:
         """Read the kernel before the first piece."""
-        self._reading_s, self._before = self._read(), self._switches()
+        self._begin(self._read())
 
-    def close(self) -> float:
-        """`Piece.reading_s` of the piece since the last reading; this one also stands before the next piece."""
-        interrupted = self._switches() != self._before
+    def close(self) -> Pace:
+        """The pace of the piece since the last reading; this reading also stands before the next piece."""
+        interrupted, waited_s = self._switches() != self._before, self._waited() - self._waited_s
         after_s = self._read()
-        slower_s = float("inf") if interrupted else max(self._reading_s, after_s)
-        self._reading_s, self._before = after_s, self._switches()
-        return slower_s
+        pace = Pace((self._reading_s + after_s) / 2, interrupted, waited_s)
+        self._begin(after_s)
+        return pace
+
+    def _begin(self, reading_s: float) -> None:
+        self._reading_s, self._before, self._waited_s = reading_s, self._switches(), self._waited()
 
     def _read(self) -> float:
+        """The faster of two runs: an interrupt hits one of them."""
         sum(_LEAD_IN)  # the code of the kernel may have left the caches
         start_s = self._clock()
         self._kernel()
-        return self._clock() - start_s
+        middle_s = self._clock()
+        self._kernel()
+        return min(middle_s - start_s, self._clock() - middle_s)
 
 
 @dataclass
@@ -91,74 +126,9 @@ class Readings:
 
     def add(self, pieces: Iterable[Piece]) -> None:
         """Note the readings of pieces; those without one say nothing."""
-        self.seconds += [piece.reading_s for piece in pieces if 0 < piece.reading_s < float("inf")]
+        self.seconds += [piece.pace.reading_s for piece in pieces if piece.pace.reading_s > 0]
 
     @property
-    def limit_s(self) -> float:
-        """The slowest reading of a fast piece, seconds; infinite without readings."""
-        if not self.seconds:
-            return float("inf")
-        return FAST_LIMIT * float(np.quantile(self.seconds, FAST_QUANTILE))
-
-
-def seconds_per_call(pieces: Sequence[Piece], limit_s: float = float("inf")) -> float:
-    """Mean seconds a call over the pieces whose readings are at most `limit_s`; not a number where there is none."""
-    kept = [piece for piece in pieces if piece.reading_s <= limit_s]
-    calls = sum(piece.calls for piece in kept)
-    return sum(piece.seconds for piece in kept) / calls if calls else float("nan")
-
-
-class Chosen(NamedTuple):
-    """The samples of a case that count.
-
-    Attributes:
-        samples_s: seconds a call.
-        places: of those blocks, in order.
-        fast: whether they are those at full speed; otherwise all.
-        known: whether the speed was read at all.
-        readable: whether it was, and pieces are no longer than `LONGEST_PIECE_S`.
-        fast_share: of the blocks, 0 to 1.
-        all_s: seconds a call of every block, all of its pieces included.
-    """
-
-    samples_s: npt.NDArray[np.float64]
-    places: npt.NDArray[np.int64]
-    fast: bool
-    known: bool
-    readable: bool
-    fast_share: float
-    all_s: npt.NDArray[np.float64]
-
-
-def choose(blocks: Sequence[Sequence[Piece]], limit_s: float, fewest: int) -> Chosen:
-    """Keep the blocks at full speed where they suffice, and all blocks where they do not.
-
-    A block's sample is the mean over its fast pieces. Fast blocks suffice when there are `fewest`; of pieces longer
-    than `LONGEST_PIECE_S`, whose readings say less, when they are also half of all.
-
-    Args:
-        blocks: pieces of each block, in the order of time; at least one each.
-        limit_s: slowest reading of a fast piece.
-        fewest: blocks that an interval takes.
-    """
-    all_s = np.array([seconds_per_call(pieces) for pieces in blocks])
-    # Without a limit every piece counts, and so do those that the scheduler interrupted.
-    fast_s = np.array([seconds_per_call(pieces, min(limit_s, 1e300)) for pieces in blocks])
-    fast = np.isfinite(fast_s)
-    longest_s = (
-        float(np.median([max(piece.seconds for piece in pieces) for pieces in blocks])) if blocks else 0.0
-    )
-    known = any(0 < piece.reading_s < float("inf") for pieces in blocks for piece in pieces)
-    needed = max(fewest, len(blocks) / 2 if longest_s > LONGEST_PIECE_S else 0)
-    enough = known and bool(fast.sum() >= needed)
-    places = np.flatnonzero(fast) if enough else np.arange(len(blocks))
-    share = float(fast.mean()) if len(blocks) else 0.0
-    return Chosen(
-        (fast_s if enough else all_s)[places],
-        places,
-        enough,
-        known,
-        known and longest_s <= LONGEST_PIECE_S,
-        share,
-        all_s,
-    )
+    def full_s(self) -> float:
+        """What the kernel takes at full speed, seconds; 0 without readings."""
+        return float(np.quantile(self.seconds, FULL_QUANTILE)) if self.seconds else 0.0

@@ -231,16 +231,16 @@ def claim_cell(key: str, tier: Tier) -> Cell:
     """What the claim of that key needs beyond the profile of a workload."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        return EXPERIMENTS[key](tier.profile_s, report)
+        return EXPERIMENTS[key](tier.experiment_s, report)
 
     if key in MODELLED:
         return Cell(f"claim/{key}", 0.0, measure, provenance=Provenance.MODELLED)
-    return Cell(f"claim/{key}", tier.profile_s, measure, provenance=Provenance.MEASURED)
+    return Cell(f"claim/{key}", tier.experiment_s, measure, provenance=Provenance.MEASURED)
 
 
 def fixed_point_cells(tier: Tier) -> list[Cell]:
     """Training in fixed point: a run each of FIX Fig. 7, and the throughput of Fig. 8 to 10; in named tiers alone."""
-    if tier.name not in fixed_point_training.TASKS:
+    if tier.name not in TIERS:
         return []
 
     def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
@@ -253,9 +253,9 @@ def fixed_point_cells(tier: Tier) -> list[Cell]:
     throughput = fixed_point_throughput
 
     def steps(run: Run, report: Report) -> list[Measurement]:
-        return throughput.measure(tier.profile_s, report)
+        return throughput.measure(tier.experiment_s, report)
 
-    return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.profile_s, steps)]
+    return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.experiment_s, steps)]
 
 
 def relaxed_cells(tier: Tier) -> list[Cell]:

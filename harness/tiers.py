@@ -20,6 +20,7 @@ class Tier:
         workloads: names of the workloads it runs.
         batch_sizes: batch sizes of the primitive table.
         profile_s: budget of one primitive table (one workload, one batch size), seconds.
+        experiment_s: budget of one experiment that a claim asks for, seconds.
         run_s: budget of one training run after its warm-up, seconds.
         compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
         returns: how far both sides of a comparison are trained to compare what they learn; None: not at all.
@@ -34,6 +35,7 @@ class Tier:
     workloads: tuple[str, ...]
     batch_sizes: tuple[int, ...]
     profile_s: float
+    experiment_s: float
     run_s: float
     compare_s: float
     seeds: int
@@ -58,7 +60,8 @@ TIERS = {
             "quick",
             SLICE,
             (32, 256, 2048),
-            profile_s=10,
+            profile_s=24,
+            experiment_s=10,
             run_s=20,
             compare_s=25,
             seeds=1,
@@ -70,6 +73,7 @@ TIERS = {
             SLICE,
             BATCH_SIZES,
             profile_s=30,
+            experiment_s=25,
             run_s=120,
             compare_s=60,
             seeds=3,
@@ -82,6 +86,7 @@ TIERS = {
             tuple(workload.names()),
             BATCH_SIZES,
             profile_s=180,
+            experiment_s=180,
             run_s=1200,
             compare_s=600,
             seeds=5,

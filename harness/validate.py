@@ -221,9 +221,9 @@ def validate(
         for mapping, loop in trainings
     }
     profile = [_piece(one, timings, item, batch_size) for one in pieces]
-    # Of all blocks: a training in the same round ran at the same speed.
+    # As the clock had them: a training in the same round ran at the same speed.
     rounds = [
-        dict(zip(t.all_rounds, t.all_samples_s, strict=True)) for t in (one.timing(timings) for one in pieces)
+        dict(zip(t.clock_rounds, t.clock_s, strict=True)) for t in (one.timing(timings) for one in pieces)
     ]
     if any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen):
         told = list(_board_rows(item, batch_size, problem))

@@ -24,7 +24,7 @@ from harness.cases.runtime_rounds import empty_training
 from harness.cases.shared_parts import SharedParts, managers
 from harness.mapping import Mapping, Problem, Target
 from harness.measure import Case
-from harness.pace import Bracket, Piece
+from harness.pace import Bracket, Pace, Piece
 from harness.runtime.actor import Actor
 from harness.runtime.compose import Fusion, TimedStorage, actors_of, columns_of, fusions
 from harness.runtime.run_time import simulated_s
@@ -51,7 +51,7 @@ class Round:
         publish: hands the weights to actors elsewhere, or None.
         sweep: empties the caches before each part, or None.
         rng: source of the random numbers of sampling.
-        occurrences: of each part since they were last taken: seconds, and the kernel's reading (`Piece.reading_s`).
+        occurrences: of each part since they were last taken: seconds, and the core's pace.
     """
 
     vector_steps: int
@@ -65,9 +65,7 @@ class Round:
     publish: Callable[[], None] | None = None
     sweep: Sweep | None = None
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(2))
-    occurrences: defaultdict[str, list[tuple[float, float]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    occurrences: defaultdict[str, list[tuple[float, Pace]]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         learner_s, replay_s = simulated_s(self.learner), simulated_s(self.replay)
@@ -77,7 +75,7 @@ class Round:
         }
         self._storage = cast(TimedStorage, self.replay.storage)  # as `storage_of` makes them
         self._storage_apart = replay_s is not None
-        self._bracket, self._reading_s, self._runs = Bracket(), 0.0, 0
+        self._bracket, self._pace, self._runs = Bracket(), Pace(), 0
         self._clock_s = float("inf")  # that one reading of the clock takes
 
     def _timed(self, part: str, work: Callable[[], Any]) -> Any:
@@ -87,10 +85,14 @@ class Round:
         begin_s = clock()
         result = work()
         seconds = clock() - begin_s
-        self._reading_s = self._bracket.close()
+        self._pace = self._bracket.close()
         # A simulated device's seconds do not depend on the core.
-        self.occurrences[part].append((seconds, self._reading_s if clock is perf_counter else 0.0))
+        self.occurrences[part].append((seconds, self._pace if clock is perf_counter else Pace()))
         return result
+
+    def _within(self) -> Pace:
+        """Of a piece within the last one: where in it the thread waited for a core is not known."""
+        return self._pace._replace(waited_s=0.0)
 
     def run(self) -> None:
         """One round, in parts; with it, how long one reading of the clock takes."""
@@ -102,7 +104,7 @@ class Round:
         written_s = self._storage.write_s
         self._timed("insert", lambda: replay.insert(transitions))
         if self._storage_apart:
-            self.occurrences["write"].append((self._storage.write_s - written_s, self._reading_s))
+            self.occurrences["write"].append((self._storage.write_s - written_s, self._within()))
         if self.publish is not None:
             self._timed("publish", self.publish)
         if (steps := self.steps) is not None:
@@ -116,7 +118,7 @@ class Round:
         replay, gathered_s = self.replay, self._storage.gather_s
         sample = self._timed("sample", lambda: replay.sample(len(self.out.indices), self.rng, out=self.out))
         if self._storage_apart:
-            self.occurrences["gather"].append((self._storage.gather_s - gathered_s, self._reading_s))
+            self.occurrences["gather"].append((self._storage.gather_s - gathered_s, self._within()))
         outcome = self._timed("learn", lambda: self.learner.step(sample.batch, sample.weights))
         self._timed("update", lambda: replay.update_priorities(sample.indices, outcome.td_errors))
 
@@ -132,7 +134,7 @@ class Round:
             calls = runs / len(occurrences)
             # The storage and a simulated device sum up seconds of their own.
             less_s = reading_s if self._read_by_host(part) else 0.0
-            pieces[part] = [Piece(seconds - less_s, calls, pace_s) for seconds, pace_s in occurrences]
+            pieces[part] = [Piece(seconds - less_s, calls, pace) for seconds, pace in occurrences]
         return pieces
 
     def _read_by_host(self, part: str) -> bool:
@@ -216,6 +218,7 @@ class Sequences:
             call=lambda made, _: made.run(),
             close=lambda made: made.actor.close(),
             parts=Round.taken,
+            empties_caches=cold,
         )
 
 

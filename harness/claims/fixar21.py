@@ -14,7 +14,6 @@ from harness.claims.fixar21_training import NEEDS_CURVES, NEEDS_SWEEP
 from harness.claims.fixar_platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
 from harness.claims.number import from_cell, from_text
 from harness.fixed_point_throughput import BATCH_SIZES
-from harness.fixed_point_training import SWEPT, SWEPT_SEED
 
 _PLATFORM = (
     *from_text("FIX.platform_ips"),
@@ -44,13 +43,7 @@ CLAIMS = (
         (),
         NEEDS_SWEEP,
         fixar21_training.sweep,
-        reads=(
-            "claim/FIX-F7-sweep",
-            *(
-                f"claim/FIX-F7/{SWEPT.workload}/{curve}/seed{SWEPT_SEED}"
-                for curve in ("fixed-32", "fixed-16")
-            ),
-        ),
+        reads=("claim/FIX-F7-sweep",),
     ),
     Claim(
         "FIX-F8",

@@ -186,8 +186,7 @@ def sweep(frame: pd.DataFrame) -> Finding:
     task = training.SWEPT
     tried: dict[str, dict[int, Any]] = defaultdict(dict)
     for row in records(select(frame, suite="claim", quantity="evaluation_return", workload=task.workload)):
-        of_sweep = detail(row, "experiment") == training.SWEEP
-        if detail(row, "steps") == task.steps and (of_sweep or row.backend in (FIXED_32, FIXED_16)):
+        if detail(row, "steps") == task.steps and detail(row, "experiment") == training.SWEEP:
             tried[row.backend][int(detail(row, "seed"))] = row
     delays = [name for name in tried if name.startswith(DYNAMIC)]
     seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))

@@ -388,7 +388,7 @@ class Content:
         changes: the quantities that both have.
         measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
             attempt of each cell; the index labels are those of the whole store's frame.
-        core_speed: how many blocks ran at full speed; none where no row states it.
+        core_speed: how many pieces ran at full speed; none where no row states it.
         noisy_rows: those of each kind, then all; none where nothing was timed.
         memory: peaks of those runs; none where a store is older than their rows.
         everything: that frame, in which verdicts about several machines have rows.

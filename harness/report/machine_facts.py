@@ -8,7 +8,6 @@ import pandas as pd
 from harness import peak_memory
 from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number, format_value
-from harness.pace import FULL_SPEED
 from harness.provenance import Provenance
 from harness.report.content import Fact, NoisyRows
 
@@ -76,19 +75,19 @@ def _timed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the share of blocks at full core speed over the timed rows; nothing where no row's details state it."""
+    """Yield the share of pieces at full core speed over the timed rows; nothing where no row's details state it."""
     paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
     paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
-    known = [(row, pace) for row, pace in paces if isinstance(pace.get("fast_share"), int | float)]
+    known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
     if known:
-        percent = pd.Series([100 * float(pace["fast_share"]) for _, pace in known])
-        alone = sum(pace.get("counted") == FULL_SPEED for _, pace in known)
+        percent = pd.Series([100 * float(pace["full_speed_share"]) for _, pace in known])
+        moved = sum(float(pace["full_speed_share"]) < 1 for _, pace in known)
         rows, measured = tuple(int(row.Index) for row, _ in known), Provenance.MEASURED
         yield Number("timed rows whose core speed was read", len(known), "count", measured, rows=rows)
-        yield Number("of them timed from blocks at full speed alone", alone, "count", measured, rows=rows)
-        yield Number("blocks at full speed, median row", percent.median(), "%", measured, rows=rows)
-        yield Number("blocks at full speed, lowest row", percent.min(), "%", measured, rows=rows)
-        yield Number("blocks at full speed, highest row", percent.max(), "%", measured, rows=rows)
+        yield Number("of them moved to full speed in part", moved, "count", measured, rows=rows)
+        yield Number("pieces at full speed, median row", percent.median(), "%", measured, rows=rows)
+        yield Number("pieces at full speed, lowest row", percent.min(), "%", measured, rows=rows)
+        yield Number("pieces at full speed, highest row", percent.max(), "%", measured, rows=rows)
 
 
 def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:

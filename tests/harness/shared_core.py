@@ -5,7 +5,7 @@ import numpy as np
 from harness.measure import Case
 from harness.pace import Bracket
 
-KERNEL_S = 11e-6
+KERNEL_S = 5e-6
 
 
 class SharedCore:
@@ -45,7 +45,7 @@ class SharedCore:
             self.now_s = self.turns_s
 
     def bracket(self):
-        return Bracket(self.clock, lambda: self.work(KERNEL_S), lambda: 0)
+        return Bracket(self.clock, lambda: self.work(KERNEL_S))
 
     def case(self, name, call_s, spread=0.02):
         """Calls that take `call_s` at full speed, with one-sided noise of a piece each."""

@@ -7,7 +7,7 @@ from rich.console import Console
 from harness import calibration
 from harness.calibration import Try, finding, planted, summary
 from harness.cli import calibrate_command
-from harness.comparison import Comparison, Ratio
+from harness.comparison import Comparison, Ratio, Samples
 from harness.measure import NULL, Case, Timing
 
 
@@ -26,7 +26,7 @@ def test_a_share_has_a_binomial_interval_and_meets_its_goal_or_not():
 
 def tried(low, high, verdict="no verdict", name="p"):
     ratio = Ratio((low * high) ** 0.5, low, high)
-    timing = Timing("a", "ok", "", tuple(np.linspace(1, 1.01, 20)))
+    timing = Timing("a", "ok", "", Samples(np.linspace(1, 1.01, 20), np.zeros(20)))
     return Try(name, Comparison(ratio, None, verdict, "", 45), timing)
 
 

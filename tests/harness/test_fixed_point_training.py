@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness import fixed_point_throughput, fixed_point_training, workload
-from harness.fixed_point_training import CURVES, DYNAMIC, FIXED_32, FLOAT, Task
+from harness.fixed_point_training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, Task
 from harness.progress import silent
 from primitives.quantization import precision
 
@@ -48,19 +48,20 @@ def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
         assert {workload.load(name).environment.id for name in names} == environments
         assert {workload.load(name).network.hidden for name in names} == {(400, 300)}
     keys = [key for key, _, _ in fixed_point_training.experiments("full")]
-    sweep = fixed_point_training.sweep(fixed_point_training.SWEPT, "full")
+    sweep = fixed_point_training.sweep(fixed_point_training.SWEPT)
     assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES) + len(sweep)
 
 
-def test_the_sweep_has_what_it_is_compared_with_and_the_quick_one_is_part_of_it() -> None:
+def test_the_sweep_has_what_it_is_compared_with() -> None:
     task = fixed_point_training.SWEPT
-    full, quick = (fixed_point_training.sweep(task, tier) for tier in ("full", "quick"))
-    assert set(quick) < set(full)
-    assert FIXED_32 in full
-    assert FIXED_32 not in quick  # a curve of the tier's own
-    assert task in fixed_point_training.TASKS["quick"]
-    for formats in full.values():
+    sweep = fixed_point_training.sweep(task)
+    assert {FIXED_32, FIXED_16} < set(sweep)
+    for formats in sweep.values():
         formats.check_run(task.steps)
+
+
+def test_a_tier_without_time_for_seeds_has_no_trainings() -> None:
+    assert not list(fixed_point_training.experiments("quick"))
 
 
 def test_throughput_has_every_term_of_every_side() -> None:

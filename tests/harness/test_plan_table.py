@@ -13,7 +13,7 @@ from harness.machine import Machine
 from harness.reproduce import Cell
 from harness.tiers import TIERS, Tier
 
-TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=60, run_s=120, compare_s=30, seeds=2)
+TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=60, experiment_s=60, run_s=120, compare_s=30, seeds=2)
 
 
 def cell(key: str, estimate_s: float) -> Cell:

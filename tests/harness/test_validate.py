@@ -9,6 +9,7 @@ from harness import validation_rows as made
 from harness.cases import validation_rounds
 from harness.cases.training import case_name
 from harness.cli import map_command, validate_command
+from harness.comparison import Samples
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.mapping.composed_loop import NAMES
@@ -115,7 +116,7 @@ def test_what_a_mapping_achieved_is_of_its_backends_provenance(
 ) -> None:
     placement = Mapping.parse(mapping)
     name = case_name(placement, Loop.FUSED)
-    timings = {name: Timing(name, "ok", "", (2.0,), median_s=2.0, rounds=(0,))}
+    timings = {name: Timing(name, "ok", "", Samples(np.array([2.0]), np.zeros(1)), median_s=2.0, rounds=(0,))}
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
     row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
     assert (row.value, row.provenance) == (0.5, provenance)

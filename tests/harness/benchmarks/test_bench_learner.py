@@ -17,6 +17,7 @@ from harness.benchmarks.learner.cells import CELLS, RLTOOLS, Cell, step_flops
 from harness.benchmarks.learner.eager import EAGER
 from harness.benchmarks.learner.limits import Limits
 from harness.cases.learners import random_batch
+from harness.comparison import Samples
 from harness.errors import UserError
 from harness.measure import Protocol, Timing, measure
 from harness.runtime.compose import algorithm_of
@@ -150,9 +151,8 @@ def test_a_peer_without_its_environment_says_what_to_do(tmp_path, monkeypatch):
 
 
 def timing(name, seconds, rounds=20):
-    samples_s, numbers = (seconds,) * rounds, tuple(range(rounds))
-    every = {"rounds": numbers, "all_samples_s": samples_s, "all_rounds": numbers}
-    return Timing(name, "ok", "", samples_s, seconds, seconds, seconds, **every)
+    samples = Samples(np.full(rounds, seconds), np.zeros(rounds))
+    return Timing(name, "ok", "", samples, seconds, seconds, seconds, rounds=tuple(range(rounds)))
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.ste
         run(name, returns, seed, steps=steps) for name, returns in curves.items() for seed in range(seeds)
     ]
     for row in rows:
-        row.details["experiment"] = "FIX-F7" if row.backend in (FIXED_32, FIXED_16) else SWEEP
+        row.details["experiment"] = SWEEP
     return rows
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from harness.measurement import Measurement
-from harness.pace import FULL_SPEED
 from harness.provenance import Provenance
 from harness.report import export, machine_facts, site
 from harness.report.reading import read
@@ -30,9 +29,9 @@ OTHERS = [
 ]
 
 
-def paced(share: float, counted: str = FULL_SPEED, **fields: Any) -> Measurement:
-    """A profile row of which that share of the blocks ran at full speed."""
-    pace = {"counted": counted, "fast_share": share, "blocks": 20}
+def paced(share: float, **fields: Any) -> Measurement:
+    """A profile row of which that share of the pieces ran at full speed."""
+    pace = {"known": True, "full_speed_share": share, "blocks": 20}
     return profiled("round.sample", 1.0, details={"pace": pace}, **fields)
 
 
@@ -58,23 +57,23 @@ def test_without_timed_rows_none_are_counted(tmp_path: Path) -> None:
 
 
 def test_core_speed_is_that_of_the_rows_that_state_it(tmp_path: Path) -> None:
-    unread = profiled("learner.step", 1.0, details={"pace": {"counted": "all blocks", "blocks": 20}})
-    rows = [*TIMED, paced(0.25, "all blocks"), paced(1.0), unread, paced(0.75, **NOISY), paced(0.65)]
+    unread = profiled("learner.step", 1.0, details={"pace": {"known": False, "blocks": 20}})
+    rows = [*TIMED, paced(0.25), paced(1.0), unread, paced(0.75, **NOISY), paced(0.65)]
     others = [paced(0.0, suite="claim"), paced(0.0, provenance=Provenance.SIMULATED)]
     found = list(machine_facts.core_speed(frame_of(tmp_path, *rows, *others)))
     assert {n.quantity: (pytest.approx(n.value), n.unit) for n in found} == {
         "timed rows whose core speed was read": (4, "count"),
-        "of them timed from blocks at full speed alone": (3, "count"),
-        "blocks at full speed, median row": (70, "%"),
-        "blocks at full speed, lowest row": (25, "%"),
-        "blocks at full speed, highest row": (100, "%"),
+        "of them moved to full speed in part": (3, "count"),
+        "pieces at full speed, median row": (70, "%"),
+        "pieces at full speed, lowest row": (25, "%"),
+        "pieces at full speed, highest row": (100, "%"),
     }
     assert {n.rows for n in found} == {(5, 6, 8, 9)}
 
 
 @pytest.mark.parametrize(
     "details",
-    [{}, {"pace": "fast"}, {"pace": {}}, {"pace": {"fast_share": "most"}}],
+    [{}, {"pace": "fast"}, {"pace": {}}, {"pace": {"full_speed_share": "most"}}],
     ids=["older", "no table", "empty", "no number"],
 )
 def test_rows_that_do_not_state_the_core_speed_say_nothing_of_it(
@@ -95,7 +94,7 @@ def test_the_page_and_the_files_show_the_kinds_and_the_core_speed(tmp_path: Path
     page = site.render(content)
     assert "core speed in this run" not in older
     (section,) = re.findall("<h3>core speed in this run</h3>.*?</section>", page, re.DOTALL)
-    assert "<dt>blocks at full speed, median row</dt>" in section
+    assert "<dt>pieces at full speed, median row</dt>" in section
     assert '<data value="50.0">50</data>%' in section
     assert "the more this machine was shared" in section
     (table,) = re.findall("<h3>timed rows too noisy for a verdict</h3>.*?</section>", page, re.DOTALL)
