@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness import comparison
-from harness.full_speed import FullSpeed, at_full_speed
+from harness.full_speed import FullSpeed, at_full_speed, own_s
 from harness.pace import Bracket, Piece, Readings
 from harness.timed_case import Case, Protocol, Timing, no_wait, timing_status
 
@@ -21,6 +21,8 @@ WARM_S = 0.1
 """Where long blocks are few: after so long in its check and first calls a case is warm, or in its check alone, if it
 makes blocks of its own."""
 LONG_CALL_S = 10e-3
+ALIKE = 1.5
+"""Cases whose calls take within so many times as long as another's are timed in the same blocks and pieces."""
 MOST_ARGUMENTS = 5
 """Longest turn of a case that settles, arguments included, in multiples of `Protocol.block_s`."""
 Clock = Callable[[], float]
@@ -181,14 +183,16 @@ class CaseRunner:
     @property
     def _piece_calls(self) -> int:
         """Calls of a piece; a device that is waited for is not made to wait within a block."""
-        if self.case.synchronise is not no_wait or not self._call_s:
+        if self.case.synchronise is not no_wait:
             return self.calls
-        return max(1, round(self.protocol.piece_s / self._call_s))
+        call_s = self._call_s or self.protocol.block_s / self.calls
+        return max(1, round(self.protocol.piece_s / call_s))
 
     def _walled_block(self) -> float:
-        """Seconds of a block, on the wall's clock where the case's own is slower: a simulation takes its time."""
-        told_s = sum(piece.seconds for piece in self._turn())
-        self._block_s = self._turn_s if self.case.block else told_s
+        """Seconds of an undisturbed block, on the wall's clock where the case's own is slower, as a simulation's is."""
+        # The fastest piece stands for all: how many calls a case makes must not depend on what disturbed some.
+        call_s = min(own_s(piece) / piece.calls for piece in self._turn())
+        self._block_s = self._turn_s if self.case.block else call_s * self.calls
         return self._block_s
 
     def _turn(self) -> list[Piece]:
@@ -203,6 +207,15 @@ class CaseRunner:
     def round_s(self) -> float:
         """Seconds that it takes of a round in which it takes part, arguments included, judging by the last block."""
         return 0.0 if self.failure else self._turn_s
+
+    def time_like(self, other: "CaseRunner") -> None:
+        """Make as many calls a block, and a piece, as a case that takes about as long: its first ones are colder."""
+        if (
+            not self.failure
+            and not other.failure
+            and max(self._call_s, other._call_s) < ALIKE * min(self._call_s, other._call_s)
+        ):
+            self.calls, self._call_s = other.calls, other._call_s
 
     def set_stride(self, rounds: float) -> None:
         """In which rounds it takes part, where there will be so many."""

@@ -66,7 +66,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
     """
     seconds, calls, readings = (
         np.array([get(piece) for pieces in blocks for piece in pieces], float)
-        for get in (_own_s, lambda p: p.calls, lambda p: p.pace.reading_s)
+        for get in (own_s, lambda p: p.calls, lambda p: p.pace.reading_s)
     )
     whole = np.array([not piece.pace.interrupted for pieces in blocks for piece in pieces])
     block = np.repeat(np.arange(len(blocks)), [len(pieces) for pieces in blocks])
@@ -93,7 +93,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
     return FullSpeed(samples, places, slope, known, share, np.array(clock_s))
 
 
-def _own_s(piece: Piece) -> float:
+def own_s(piece: Piece) -> float:
     """Seconds of a piece without those that its thread waited for a core."""
     return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
 

@@ -392,3 +392,55 @@ def test_a_comparison_ends_when_its_cases_fail(world):
         world.case("a", 2e-3), world.case("b", call=fail), Protocol(rounds=40), clock=world.clock
     )
     assert found.reason.startswith("b: call: MemoryError")
+
+
+@pytest.mark.parametrize(("time_s", "alike"), [(1.2e-4, True), (3e-4, False)])
+def test_cases_that_are_compared_and_take_about_as_long_make_as_many_calls_a_block(world, time_s, alike):
+    """The first calls of a piece are colder, so that two alike cases have to be cut alike."""
+    _, timings = compare_cases(world.case("a", 1e-4), world.case("b", time_s), clock=world.clock)
+    assert (timings["a"].calls == timings["b"].calls) is alike
+    assert timings["a (null)"].calls == timings["a"].calls
+
+
+def test_a_call_s_length_is_that_of_the_least_disturbed_piece(world):
+    disturbed = lambda: 5e-3 if world.log.count("a") % 30 == 29 else 1e-5  # noqa: E731
+    (timing,) = world.measure(world.case("a", disturbed), block_s=1e-3).values()
+    assert timing.calls >= 80
+
+
+def test_blocks_whose_arguments_take_far_longer_than_their_calls_are_shorter(world):
+    def inputs(state, rng):
+        world.now_s += 1e-3
+
+    case = world.case("a", 1e-4, inputs=inputs)
+    (settled,) = world.measure(case, budget_s=10.0, settle=True).values()
+    (plain,) = world.measure(case).values()
+    assert plain.calls >= 10
+    assert 1 <= settled.calls < plain.calls
+
+
+def test_a_call_that_empties_the_caches_or_fills_them_itself_has_none_to_lead_in(world):
+    def calls(**change):
+        world.log.clear()
+        world.measure(world.case("a", **change), rounds=1, block_s=0.9e-4, warm_up_calls=0, lead_in_calls=1)
+        return world.log.count("a")
+
+    warm = 1
+    assert calls() == warm + 2
+    assert calls(empties_caches=True) == warm + 1
+    assert calls(time_s=1.0) == warm + 1
+
+
+def test_a_part_is_known_well_enough_at_a_hundredth_of_all_parts(world):
+    rng = np.random.default_rng(0)
+
+    def measured(share):
+        parts = lambda state: {"most": 1e-3, "loud": share * 1e-3 * rng.lognormal(0, 0.5)}  # noqa: E731
+        return world.measure(world.case("a", 2e-3, parts=parts), rounds=30)["a: loud"]
+
+    small, large = measured(0.01), measured(0.5)
+    assert small.status == "ok"
+    assert small.high_s - small.low_s > 0.1 * small.median_s
+    assert large.status == "too_noisy"
+    assert "of all parts, where 1% is" in large.reason
+    assert small.details["all_parts_s"] == pytest.approx(1.01e-3, rel=0.01)
