@@ -210,6 +210,16 @@ def test_the_interval_holds_the_spread_of_the_seeds_not_of_the_episodes_alone():
     assert Returns("", tuple(lower), tuple(alike)).verdict("faster") == LEARNS_LESS
 
 
+@pytest.mark.parametrize(("steps", "compared"), [(4400, True), (4401, False)])
+def test_a_side_may_reach_a_tenth_more_steps_than_the_other(steps, compared):
+    """A training ends with the first of ten stretches that reaches what was planned."""
+    ours = [trained(0, [0.0] * 9, range(50, 59))]
+    theirs = [replace(ours[0], environment_steps=steps)]
+    found = equal_steps.judged("placerl", ours, "other", theirs)
+    assert (found.reason == "") is compared
+    assert found.environment_steps == STEPS
+
+
 def test_an_interval_leaves_out_a_fortieth_of_what_was_resampled_on_either_side() -> None:
     assert equal_steps._interval(60.0, np.linspace(0, 100, 2001)) == pytest.approx((60, 2.5, 97.5))
 
