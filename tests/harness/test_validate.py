@@ -358,6 +358,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert said == [(3, 7, "interleaved rounds")]
     (protocol,) = protocols
     assert (protocol.budget_s, protocol.threads) == (9, 1)
+    assert protocol.block_s < protocol.long_block_s, "a usual block is no long one"
     assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
     by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
     assert {row.value for row in by["time_per_call"]} == {1e-3}

@@ -1,5 +1,6 @@
 """What the FPGA learner promises beyond the conformance suites of `test_graph_conformance.py`."""
 
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -173,6 +174,12 @@ def test_a_formula_gives_cycles_of_every_step(name: str) -> None:
     ]
     assert all(found & set(fpga_backend.MODELLED_UNITS) for found in units)
     assert fpga_backend.MODELLED
+
+
+def test_made_without_a_device_or_a_seed_it_has_those_of_every_backend() -> None:
+    here, everywhere = (signature(made).parameters for made in (fpga_backend.create, learner.create))
+    for name in ("device", "seed"):
+        assert here[name].default == everywhere[name].default
 
 
 def test_it_says_that_it_is_simulated_and_how_wide_its_units_are() -> None:
