@@ -49,7 +49,7 @@ def test_without_priorities_nothing_fuses():
 
 def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
     task = short("cartpole-dqn")  # 500 rows
-    for batch_size, ahead in ((1, 0), (500, 0), (250, 1), (100, 4)):
+    for batch_size, ahead in ((1, 0), (500, 0), (250, 1), (100, 4), (100, 3)):
         compose.check_batches(task, batch_size, ahead)
     for batch_size, ahead, words in (
         (0, 0, "batch_size: found 0; allowed: 1 to replay.capacity, 500"),

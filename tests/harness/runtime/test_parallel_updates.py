@@ -93,16 +93,16 @@ def test_parts_that_are_not_the_batch_or_too_many_are_refused_with_what_is_allow
 
 
 def test_seconds_are_counted_for_learner_trainers_and_putting_together(monkeypatch):
-    """Each thread has a clock: the learner begins its part at 101 s, and has all gradients at 110 s."""
+    """Each thread has a clock: the learner begins its part at 2 s, and has all gradients at 11 s."""
     updates = ParallelUpdates(1)
     assert (updates.learner_s, updates.trainers_s, updates.synchronisation_s) == (0, 0, 0)
     own = threading.get_ident()
-    told = {True: iter([100.0, 101.0, 104.0, 110.0]), False: iter([50.0, 55.0])}
+    told = {True: iter([1.0, 2.0, 5.0, 11.0]), False: iter([50.0, 55.0])}
     monkeypatch.setattr(parallel_updates, "perf_counter", lambda: next(told[threading.get_ident() == own]))
     updates.parts = (4, 4)
     updates.gradients(line, SLOPE, points(8))
-    assert (updates.learner_s, updates.trainers_s, updates.synchronisation_s) == (3, 5, 110 - 100 - 3)
-    told[True] = iter([200.0, 201.0, 203.0])
+    assert (updates.learner_s, updates.trainers_s, updates.synchronisation_s) == (3, 5, 11 - 1 - 3)
+    told[True] = iter([20.0, 21.0, 23.0])
     updates.parts = (8,)
     updates.gradients(line, SLOPE, points(8))
     assert (updates.learner_s, updates.trainers_s, updates.synchronisation_s) == (3 + 2, 5, 7), "nobody else"
