@@ -5,11 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from harness.comparison import Samples
 from harness.mapping import Loop, Mapping
 from harness.measurement import Measurement
 from harness.provenance import Provenance
 from harness.regret_rows import regrets
 from harness.validation_rows import Achieved
+
+
+def unmoved(*samples_s: float) -> Samples:
+    """Samples as the clock had them."""
+    return Samples(np.array(samples_s), np.zeros(len(samples_s)))
 
 
 def training_row(device: str, value: float, **fields: Any) -> Measurement:

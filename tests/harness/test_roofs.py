@@ -13,6 +13,7 @@ from harness.cases.work import copy_work, infer_work, step_work, tree_work
 from harness.measure import Timing
 from harness.progress import silent
 from primitives import opencl_runtime
+from tests.harness.achieved import unmoved
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def idle(name: str) -> roofs.Case[None]:
 
 def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
     roof = roofs.Roof("cpu", "peak", "FLOP/s", 12.0, idle("a"), {"threads": 1})
-    timing = Timing("a", "ok", "", (2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
+    timing = Timing("a", "ok", "", unmoved(2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
     row = roofs._row(roof, timing)
     assert (row.value, row.low, row.high, row.samples) == (6, 3, 12, (6, 4))
     assert (row.suite, row.primitive, row.quantity, row.unit) == ("roofs", "peak", "peak", "FLOP/s")
@@ -78,7 +79,7 @@ def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
     def measured(cases, protocol, progress):
         asked.append(([case.name for case in cases], protocol.budget_s, protocol.threads))
         progress(1, 4)
-        return {case.name: Timing(case.name, "ok", "", (2.0,), 2.0) for case in cases}
+        return {case.name: Timing(case.name, "ok", "", unmoved(2.0), 2.0) for case in cases}
 
     monkeypatch.setattr(roofs, "measure", measured)
     rows = roofs.profile(10.0, lambda done, total, what: said.append((done / total, what)))

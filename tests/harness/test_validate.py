@@ -9,7 +9,6 @@ from harness import validation_rows as made
 from harness.cases import validation_rounds
 from harness.cases.training import case_name
 from harness.cli import map_command, validate_command
-from harness.comparison import Samples
 from harness.errors import UserError
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target
 from harness.mapping.composed_loop import NAMES
@@ -19,7 +18,7 @@ from harness.progress import silent
 from harness.provenance import Provenance
 from harness.runtime import compose
 from harness.validation_rows import HERE, WITH_SIMULATED
-from tests.harness.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
+from tests.harness.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row, unmoved
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +115,7 @@ def test_what_a_mapping_achieved_is_of_its_backends_provenance(
 ) -> None:
     placement = Mapping.parse(mapping)
     name = case_name(placement, Loop.FUSED)
-    timings = {name: Timing(name, "ok", "", Samples(np.array([2.0]), np.zeros(1)), median_s=2.0, rounds=(0,))}
+    timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
     row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
     assert (row.value, row.provenance) == (0.5, provenance)
@@ -336,8 +335,8 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
 
     def one_ms(name: str) -> Timing:
         rounds, samples_s = tuple(range(5)), (1e-3,) * 5
-        of_all = {"all_samples_s": samples_s, "all_rounds": rounds}
-        return Timing(name, "ok", "", samples_s, 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
+        of_all = {"clock_s": samples_s, "clock_rounds": rounds}
+        return Timing(name, "ok", "", unmoved(*samples_s), 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
 
     def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any) -> Timings:
         made = Timings({case.name: one_ms(case.name) for case in cases})
