@@ -20,6 +20,7 @@ def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list
         for row in (
             profiled("learner.step", 1e-3, size, device=device, backend="torch", **more),
             profiled("learner.step", 1e-9, size, device=device, backend="reference"),
+            profiled("replay.gather", 1e-9, size),  # another operation, which does not count
             profiled("sum_tree.sample", share * 4e-4, size),
             profiled("sum_tree.update", share * 6e-4, size),
         )
