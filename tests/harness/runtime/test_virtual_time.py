@@ -215,6 +215,29 @@ def test_the_host_writes_into_its_own_storage_beside_a_simulated_replay(short, s
     made.close()
 
 
+@pytest.mark.parametrize(
+    ("storage", "gather_s"), [("cpu", WRITE_S), ("fpga", 8 * (INDEX_BYTES + ITEM_BYTES) / 1e-6)]
+)
+def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, storage, gather_s):
+    class Slow(Links):
+        def bytes_per_s(self, source, target):
+            return 1e-6 if source == target else 1e300
+
+    made = training(short("cartpole-dqn"), links=Slow, learner=False, storage=storage)
+    gather = made._storage.gather
+
+    def timed(*arguments):
+        before_s = made._storage.gather_s
+        batch = gather(*arguments)
+        made._storage.gather_s = before_s + WRITE_S
+        return batch
+
+    made._storage.gather = timed
+    made.warm_up()
+    assert made.advance(10).terms_s["gather"] == pytest.approx(10 * gather_s)
+    made.close()
+
+
 @pytest.mark.parametrize("overlap", [0, 4])
 def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     class Slow(Links):
