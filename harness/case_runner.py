@@ -330,6 +330,6 @@ def _pace_details(found: FullSpeed) -> dict[str, Any]:
             "slope_error": found.samples.slope_error,
             "full_speed_share": found.share,
             "median_on_the_clock_s": float(np.median(found.clock_s)),
-            "clock_s": [float(one) for one in found.clock_s],
+            "clock_s": [float(f"{one:.4g}") for one in found.clock_s],
         }
     return details

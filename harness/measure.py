@@ -10,7 +10,7 @@
    95% that holds what the slope leaves open; when that is wider than the noise limit, the case is "too_noisy". A part
    of a case may also be known to 1% of all parts. The details hold the slope and what the clock had.
 5. With `Protocol.settle`, the time that is left goes to the cases whose intervals are too wide: to as many as can be
-   expected to settle in it, those first that need the least.
+   expected to settle in it, those first where a second settles the most of them.
 
 Two cases are compared within the same rounds, together with one of them against itself (`compare_cases`).
 The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.

@@ -3,14 +3,15 @@
 A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To commit
 the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. Of a row with very many
 samples (the returns of a training's episodes) it keeps some, evenly spread, and the row's details say how many there
-were (`samples_measured`): the file is for git.
+were (`samples_measured`); of a timed row it leaves out what the clock had of each block before that was moved to full
+speed: the file is for git.
 """
 
 import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
         rows = last_attempts(opened, runs[-1].id)
-    table = pd.DataFrame([_flat(_thinned(row)) for row in rows], columns=_COLUMNS).astype(
+    table = pd.DataFrame([_flat(_moved_alone(_thinned(row))) for row in rows], columns=_COLUMNS).astype(
         {"batch_size": "Int64"}
     )
     record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
@@ -118,6 +119,16 @@ def _thinned(row: Measurement) -> Measurement:
     }
     samples = tuple(row.samples[place] for place in kept)
     return dataclasses.replace(row, samples=samples, details=details | {"samples_measured": count})
+
+
+def _moved_alone(row: Measurement) -> Measurement:
+    """A timed row without what the clock had of each block: its samples are these, moved to full speed."""
+    pace = row.details.get("pace")
+    if not isinstance(pace, Mapping):
+        return row
+    kept = {name: value for name, value in pace.items() if name != "clock_s"}
+    samples = tuple(float(f"{one:.6g}") for one in row.samples)
+    return dataclasses.replace(row, samples=samples, details={**row.details, "pace": kept})
 
 
 def _flat(row: Measurement) -> dict[str, Any]:

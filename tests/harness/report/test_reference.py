@@ -83,6 +83,18 @@ def test_of_very_many_samples_it_keeps_some_evenly_and_says_so(tmp_path: Path) -
     assert (row.details["seeds"], row.details["samples_measured"]) == ([0, 1], 5001)
 
 
+def test_of_a_timed_row_it_keeps_what_was_moved_to_full_speed(tmp_path: Path) -> None:
+    pace = {"slope": 0.7, "clock_s": [1.0, 2.0]}
+    row = profiled("learner.step", 1.0, samples=(1 / 3, 1.0), details={"pace": pace, "target": "native"})
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [row])
+    reference.save(tmp_path / "store.sqlite", "quick", tmp_path)
+    ((loaded,),) = (each.measurements for each in reference.load(tmp_path))
+    assert loaded.details == {"pace": {"slope": 0.7}, "target": "native"}
+    assert loaded.samples == (0.333333, 1.0)
+    assert (loaded.value, loaded.low, loaded.high) == (row.value, row.low, row.high)
+
+
 def test_a_reference_of_another_machine_gives_no_verdict(tmp_path: Path) -> None:
     for name, machine, value in (("here", sample.MACHINE, 1.0), ("there", {"fingerprint": "other"}, 5.0)):
         with Store.open(tmp_path / f"{name}.sqlite") as made:
