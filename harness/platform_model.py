@@ -38,7 +38,8 @@ class Number(Table):
     """A positive number with its origin; the bounds are wider than any device, and keep what follows finite."""
 
     value: float = Field(ge=1e-6, le=1e9, description="in the unit that the field's name gives")
-    provenance: Provenance = Field(description="measured, simulated, modelled or published")
+    # Not strict: a file has its name.
+    provenance: Provenance = Field(strict=False, description="measured, simulated, modelled or published")
     source: str = Field(
         min_length=1, max_length=300, description="paper and place, data sheet, or how measured"
     )
