@@ -10,6 +10,7 @@ from harness.claims.evidence import detail, number, records, select
 from harness.claims.number import Number, format_value
 from harness.provenance import Provenance
 from harness.report.content import Fact, NoisyRows
+from harness.timed_case import NOISE_LIMIT, PART_LIMIT
 
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
 
@@ -64,6 +65,10 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
         yield Number("of them too noisy for a verdict", noisy, "count", measured, rows=rows)
         if len(widths):
             yield Number("median width of their 95% intervals", widths.median(), "%", measured, rows=rows)
+        wide = timed["high"] - timed["low"] > NOISE_LIMIT * timed["value"]
+        if len(parts := timed[wide & (timed["status"] == "ok")]):
+            what = f"wider than {NOISE_LIMIT:.0%}, yet within {PART_LIMIT:.0%} of the round that they are a part of"
+            yield Number(what, len(parts), "count", measured, rows=tuple(map(int, parts.index)))
     for row in records(select(frame, suite="compare", quantity="null_ratio")):
         yield number(row, f"A/A null, {row.workload} beside {detail(row, 'baseline')}")
 

@@ -56,6 +56,17 @@ def test_without_timed_rows_none_are_counted(tmp_path: Path) -> None:
     assert not list(machine_facts.core_speed(frame))
 
 
+def test_parts_that_are_known_to_a_hundredth_of_their_round_alone_are_counted(tmp_path: Path) -> None:
+    rows = [
+        profiled("round.insert", 1.0, low=0.8, high=1.2),
+        profiled("round.learn", 1.0, low=0.96, high=1.05),
+        profiled("round.sample", 1.0, low=0.5, high=1.5, **NOISY),
+    ]
+    found = {one.quantity: one for one in machine_facts.noise(frame_of(tmp_path, *rows))}
+    (parts,) = (one for name, one in found.items() if name.startswith("wider than 10%, yet within 1%"))
+    assert (parts.value, parts.unit, parts.rows) == (1, "count", (0,))
+
+
 def test_core_speed_is_that_of_the_rows_that_state_it(tmp_path: Path) -> None:
     unread = profiled("learner.step", 1.0, details={"pace": {"known": False, "blocks": 20}})
     rows = [*TIMED, paced(0.25), paced(1.0), unread, paced(0.75, **NOISY), paced(0.65)]
