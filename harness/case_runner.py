@@ -108,9 +108,8 @@ class CaseRunner:
         slow = self.protocol.long_block_s is not None or self.protocol.settle
         spent_s = self._checked_s if slow else 0.0
         if slow and self.case.block is not None and self._checked_s > WARM_S:
-            self._block_s = self._turn_s = (
-                self._checked_s
-            )  # warm already; a block takes no longer than the check did
+            # Warm already; a block takes no longer than the check did.
+            self._block_s = self._turn_s = self._checked_s
             return
         for _ in range(self.protocol.warm_up_calls):
             if not slow or spent_s < WARM_S:
@@ -237,20 +236,20 @@ class CaseRunner:
                 self.readings.add(found)
                 self.parts.setdefault(name, _Series()).add(number, found)
 
-    def settling_s(self) -> float:
-        """Seconds until its intervals, and those of its parts, can be expected to be narrow; 0 when they are."""
+    def settling(self) -> tuple[float, int]:
+        """Seconds until its intervals, and those of its parts, can be expected to be narrow; how many are not."""
         done = len(self.whole.blocks)
         if self.failure or done >= MOST_TURNS * self.protocol.rounds:
-            return 0.0
-        excess = self._excess()
-        if excess <= 1:
-            return 0.0
+            return 0.0, 0
+        wide = [excess for excess in self._excesses() if excess > 1]
+        if not wide:
+            return 0.0, 0
         # An interval narrows with the square root of the number of samples.
-        more = done * (excess**2 - 1) if np.isfinite(excess) else done
-        return float(max(1, more) * self.round_s)
+        more = done * (max(wide) ** 2 - 1) if np.isfinite(max(wide)) else done
+        return float(max(1, more) * self.round_s), len(wide)
 
-    def _excess(self) -> float:
-        """By how many times the widest interval is wider than one that has settled."""
+    def _excesses(self) -> list[float]:
+        """By how many times each interval is wider than one that has settled."""
         found = [one.judged(self.readings) for one in self.parts.values() or [self.whole]]
         whole_s = self._whole_s(median_s for median_s, _ in found)
         limits = [
@@ -258,7 +257,7 @@ class CaseRunner:
             * max(self.protocol.noise_limit, self.protocol.part_limit * whole_s / max(median_s, 1e-12))
             for median_s, _ in found
         ]
-        return max(width / limit for (_, width), limit in zip(found, limits, strict=True))
+        return [width / limit for (_, width), limit in zip(found, limits, strict=True)]
 
     def _whole_s(self, parts_s: Iterable[float]) -> float:
         """Seconds of all parts of a call together; 0 where it is not timed in parts."""

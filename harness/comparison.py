@@ -184,9 +184,11 @@ def relative_width(samples: ArrayLike) -> float:
     if array.size < FEWEST_SAMPLES:
         return float("inf")
     ordered, reach = np.sort(array), 0.98 * np.sqrt(array.size) * _stretch(array)
+    if not (middle := float(np.median(ordered))):
+        return 0.0 if ordered[-1] == ordered[0] else float("inf")
     low = max(0, int(np.floor(array.size / 2 - reach)))
     high = min(array.size - 1, int(np.ceil(array.size / 2 + reach)) - 1)
-    return float((ordered[high] - ordered[low]) / np.median(ordered))
+    return float((ordered[high] - ordered[low]) / middle)
 
 
 def ratio_width(a: Samples, b: Samples) -> float:

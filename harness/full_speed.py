@@ -75,7 +75,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
     slower = np.zeros(len(seconds))
     if known:
         slower[read] = np.log(np.clip(readings[read] / full_s, 1.0, SLOWEST))
-    share = float(np.mean(slower <= np.log(AT_FULL_SPEED))) if len(seconds) else 0.0
+    share = float(np.mean(slower <= np.log(AT_FULL_SPEED)))
     clock_s = [
         sum(piece.seconds for piece in pieces) / sum(piece.calls for piece in pieces) for pieces in blocks
     ]

@@ -95,10 +95,12 @@ def _next_round(
             more = done % JUDGED_EVERY != 0 or not _resolved(runners, protocol.resolve)
         return list(runners) if more else []
     able = [one for one in runners if not one.failure and one.round_s <= left_s]
-    needs_s = {one.case.name: one.settling_s() for one in able}
-    waiting = sorted((one for one in able if needs_s[one.case.name]), key=lambda one: needs_s[one.case.name])
-    if waiting:
-        reach_s = np.cumsum([needs_s[one.case.name] for one in waiting])
+    needs = [(one, *one.settling()) for one in able]
+    # First where a second settles the most intervals.
+    needs = sorted((need for need in needs if need[2]), key=lambda need: need[1] / need[2])
+    if needs:
+        waiting = [one for one, _, _ in needs]
+        reach_s = np.cumsum([seconds for _, seconds, _ in needs])
         return waiting[: max(1, int(np.searchsorted(reach_s, left_s, side="right")))]
     return [one for one in able if len(one.whole.blocks) < protocol.rounds]
 

@@ -57,7 +57,7 @@ def _waited_s() -> float:
     """Seconds that this thread has waited for a core, ready to run; 0 where the system does not state them."""
     if not hasattr(_THREAD, "schedstat"):
         try:
-            _THREAD.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            _THREAD.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
         except OSError:
             _THREAD.schedstat = None
     if _THREAD.schedstat is None:
@@ -91,7 +91,9 @@ class Bracket:
         self._clock, self._kernel = clock, kernel
         self._switches = switches or (_switches if real else lambda: 0)
         self._waited = waited or (_waited_s if real else lambda: 0.0)
-        self._reading_s, self._before, self._waited_s = 0.0, 0, 0.0
+        self._reading_s: float
+        self._before: int
+        self._waited_s: float
 
     def open(self) -> None:
         """Read the kernel before the first piece."""

@@ -60,7 +60,7 @@ TIERS = {
             "quick",
             SLICE,
             (32, 256, 2048),
-            profile_s=24,
+            profile_s=27,
             experiment_s=10,
             run_s=20,
             compare_s=25,

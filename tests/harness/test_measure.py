@@ -1,11 +1,13 @@
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from harness.case_runner import CaseRunner
 from harness.measure import NULL, Case, Protocol, compare_cases, measure, overhead_s
-from harness.pace import Piece
+from harness.pace import Bracket, Pace, Piece, Readings
 
 
 class World:
@@ -392,6 +394,7 @@ def test_a_comparison_ends_when_its_cases_fail(world):
         world.case("a", 2e-3), world.case("b", call=fail), Protocol(rounds=40), clock=world.clock
     )
     assert found.reason.startswith("b: call: MemoryError")
+    assert world.log.count("a") + world.log.count("a (null)") < 150  # no rounds beyond the 40
 
 
 @pytest.mark.parametrize(("time_s", "alike"), [(1.2e-4, True), (3e-4, False)])
@@ -444,3 +447,107 @@ def test_a_part_is_known_well_enough_at_a_hundredth_of_all_parts(world):
     assert large.status == "too_noisy"
     assert "of all parts, where 1% is" in large.reason
     assert small.details["all_parts_s"] == pytest.approx(1.01e-3, rel=0.01)
+
+
+def test_a_block_grows_to_a_little_more_than_it_asks_for(world):
+    (timing,) = world.measure(world.case("a", 0.9e-5), block_s=1e-3).values()
+    assert timing.calls == 133
+
+
+class Counted(Bracket):
+    """Counts the pieces between its readings."""
+
+    def __init__(self):
+        super().__init__(lambda: 0.0)
+        self.pieces = 0
+
+    def close(self):
+        self.pieces += 1
+        return Pace()
+
+
+@pytest.mark.parametrize(("synchronise", "pieces"), [(None, 5), (lambda: None, 1)])
+def test_a_block_has_pieces_of_their_length_unless_a_device_is_waited_for(world, synchronise, pieces):
+    counted, change = Counted(), {"synchronise": synchronise} if synchronise else {}
+    found = []
+    for rounds in (1, 2):
+        # Powers of two, so that the clock adds up exactly.
+        protocol = Protocol(rounds, block_s=2**-10, piece_s=2**-12, warm_up_s=0.0, warm_up_calls=0)
+        before = counted.pieces
+        case = world.case("a", 2**-13, **change)
+        measure([case], protocol, clock=world.clock, bracket=counted)
+        found.append(counted.pieces - before)
+    assert found[1] - found[0] == pieces
+
+
+def test_every_second_round_is_enough_for_a_block_somewhat_too_long(world):
+    (timing,) = world.measure(world.case("a", 0.15), rounds=40, long_block_s=0.1).values()
+    assert len(timing.samples_s) == 20
+
+
+@pytest.mark.parametrize(("settle", "calls"), [(True, 1 + 5), (False, 3 + 1 + 5)])
+def test_a_long_check_is_warm_up_enough_where_cases_settle(world, settle, calls, monkeypatch):
+    def check(state):
+        world.now_s += 0.2
+
+    monkeypatch.setattr("harness.case_runner.time.perf_counter", world.clock)
+    world.measure(world.case("a", 1e-2, check=check), rounds=5, budget_s=100.0, settle=settle)
+    assert world.log.count("a") == calls
+
+
+def test_what_settling_takes_grows_with_the_square_of_the_width(world):
+    def runner(*times):
+        told = iter(times)
+        made = CaseRunner(
+            world.case("a", lambda: next(told, 1.0)),
+            Protocol(rounds=100, warm_up_s=0.0, warm_up_calls=0),
+            np.random.default_rng(0),
+            world.clock,
+            Readings(),
+            Bracket(world.clock),
+        )
+        made.prepare()
+        made.warm_up()
+        for number in range(5):
+            made.sample(number)
+        return made
+
+    seconds, wide = runner(1.0, 1.0, 1.1, 1.2, 1.3, 1.4).settling()
+    # Of 5 samples the interval goes from the least to the most; it has settled at 7% of the median.
+    assert seconds == pytest.approx(5 * ((0.4 / 1.2 / 0.07) ** 2 - 1) * 1.4, rel=1e-6)
+    assert wide == 1
+    assert runner(1.0, 1.0, 1.0, 1.0, 1.01, 1.0).settling() == (0.0, 0)
+
+
+def test_a_part_of_no_account_needs_no_settling(world):
+    rng = np.random.default_rng(0)
+    parts = lambda state: {"most": 1e-3, "loud": 5e-6 * rng.lognormal(0, 0.5), "none": 0.0}  # noqa: E731
+    timings = world.measure(world.case("a", 2e-3, parts=parts), rounds=20, budget_s=10.0, settle=True)
+    assert len(timings["a: loud"].samples_s) == 20
+    assert timings["a: most"].details["all_parts_s"] == pytest.approx(1.005e-3, rel=1e-2)
+
+
+def test_a_case_that_cannot_settle_has_what_is_left(world):
+    rng = np.random.default_rng(0)
+    case = world.case("hopeless", lambda: 0.1 * rng.lognormal(0, 1.5))
+    world.measure(case, rounds=20, budget_s=30.0, settle=True)
+    assert world.now_s > 25.0
+
+
+def test_progress_where_cases_settle_is_told_in_milliseconds(world):
+    told = []
+    rng = np.random.default_rng(0)
+    case = world.case("a", lambda: 0.1 * rng.lognormal(0, 1.5))
+    protocol = Protocol(rounds=20, budget_s=10.0, settle=True)
+    measure([case], protocol, progress=lambda *at: told.append(at), clock=world.clock)
+    done, totals = zip(*told, strict=True)
+    assert set(totals) == {10_000}
+    assert list(done) == sorted(done)
+    assert 100 < done[1] < done[-1] == 10_000
+
+
+def test_the_details_say_whether_cores_were_pinned(world):
+    core = min(os.sched_getaffinity(0))
+    for pins in ({}, {"caller_core": core}, {"cores": (core,)}):
+        (timing,) = world.measure(world.case("a"), **pins).values()
+        assert timing.details["protocol"]["pinned"] is bool(pins)

@@ -55,6 +55,25 @@ def test_the_time_that_a_thread_waited_grows_while_others_have_its_core():
     assert pace._waited_s() >= before_s >= 0
 
 
+def test_the_time_waited_is_the_second_number_in_nanoseconds(monkeypatch):
+    monkeypatch.setattr(pace, "_THREAD", threading.local())
+    monkeypatch.setattr(os, "open", lambda *_: 7)
+    monkeypatch.setattr(os, "pread", lambda file, *_: {7: b"9000000000 2500000000 3\n"}[file])
+    assert pace._waited_s() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("clock", "told"), [(time.perf_counter, Pace(0.0, True, 0.5)), (lambda: 0.0, Pace())]
+)
+def test_the_scheduler_counts_on_the_wall_s_clock_alone(clock, told, monkeypatch):
+    switches, waits = iter([0, 1, 1]), iter([1.0, 1.5, 1.5])
+    monkeypatch.setattr(pace, "_switches", lambda: next(switches))
+    monkeypatch.setattr(pace, "_waited_s", lambda: next(waits))
+    made = Bracket(clock)
+    made.open()
+    assert made.close()[1:] == told[1:]
+
+
 def test_without_the_scheduler_s_statistics_nothing_is_known_to_have_waited(monkeypatch):
     def missing(*_):
         raise OSError
