@@ -58,7 +58,7 @@ def test_the_time_that_a_thread_waited_grows_while_others_have_its_core():
 def test_the_time_waited_is_the_second_number_in_nanoseconds(monkeypatch):
     monkeypatch.setattr(pace, "_THREAD", threading.local())
     monkeypatch.setattr(os, "open", lambda *_: 7)
-    monkeypatch.setattr(os, "pread", lambda file, *_: {7: b"9000000000 2500000000 3\n"}[file])
+    monkeypatch.setattr(os, "pread", lambda *at: {(7, 64, 0): b"9000000000 2500000000 3\n"}[at])
     assert pace._waited_s() == 2.5
 
 
