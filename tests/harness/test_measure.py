@@ -1,12 +1,23 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.case_runner import CaseRunner
-from harness.measure import NULL, Case, Protocol, compare_cases, measure, overhead_s
+from harness.measure import (
+    NULL,
+    Case,
+    Protocol,
+    _next_round,
+    compare_cases,
+    measure,
+    overhead_s,
+    timing_status,
+)
 from harness.pace import Bracket, Pace, Piece, Readings
 
 
@@ -551,3 +562,26 @@ def test_the_details_say_whether_cores_were_pinned(world):
     for pins in ({}, {"caller_core": core}, {"cores": (core,)}):
         (timing,) = world.measure(world.case("a"), **pins).values()
         assert timing.details["protocol"]["pinned"] is bool(pins)
+
+
+def test_time_goes_first_where_a_second_settles_the_most_intervals():
+    def runner(seconds, wide):
+        case = SimpleNamespace(failure="", round_s=0.1, whole=SimpleNamespace(blocks=[0] * 20))
+        case.settling = lambda: (seconds, wide)
+        return case
+
+    one, many, done = runner(2.0, 1), runner(3.0, 3), runner(0.0, 0)
+    protocol = Protocol(rounds=20, settle=True, budget_s=100.0)
+    next_round = partial(_next_round, [one, done, many], protocol, 20, rounds_s=10.0)
+    assert next_round(left_s=4.0) == [many]
+    assert next_round(left_s=5.5) == [many, one]
+    assert next_round(left_s=0.5) == [many]
+    assert next_round(left_s=-0.5) == []
+
+
+def test_what_is_no_part_is_judged_by_its_own_interval_alone(world):
+    status, reason = timing_status(1.0, 0.9, 1.1)
+    assert status == "too_noisy"
+    assert "of all parts" not in reason
+    (failed,) = world.measure(world.case("a", check=lambda state: 1 / 0)).values()
+    assert failed.calls == 0
