@@ -99,6 +99,10 @@ class Bracket:
         """Read the kernel before the first piece."""
         self._begin(self._read())
 
+    def skip(self) -> None:
+        """Leave out of the next piece what the scheduler did since the last reading."""
+        self._begin(self._reading_s)
+
     def close(self) -> Pace:
         """The pace of the piece since the last reading; this reading also stands before the next piece."""
         interrupted, waited_s = self._switches() != self._before, self._waited() - self._waited_s

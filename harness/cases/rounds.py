@@ -82,6 +82,7 @@ class Round:
         clock = self._clocks.get(part, perf_counter)
         if self.sweep:
             self.sweep()
+            self._bracket.skip()
         begin_s = clock()
         result = work()
         seconds = clock() - begin_s

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -40,19 +42,29 @@ def test_what_a_thread_waited_for_a_core_belongs_to_the_piece_in_which_it_waited
     assert made.close().waited_s == 0.0
 
 
+def test_what_was_waited_between_two_pieces_belongs_to_neither():
+    made = bracket(readings=[1.0, 1.0, 3.0, 3.0], switches=[0, 1, 1, 1], waited=[1.0, 3.0, 3.5, 3.5])
+    made.open()
+    made.skip()
+    assert made.close() == Pace(2.0, False, 0.5)
+
+
 @pytest.mark.skipif(
     not os.path.exists("/proc/thread-self/schedstat"), reason="no scheduler's statistics here"
 )
-def test_the_time_that_a_thread_waited_grows_while_others_have_its_core():
-    """Two threads that hand one core to and fro: what neither of the two computes it waits."""
-    before_s, ready = pace._waited_s(), threading.Event()
-    other = threading.Thread(target=ready.wait)
-    other.start()
-    for _ in range(1000):
-        time.sleep(0)
-    ready.set()
-    other.join()
-    assert pace._waited_s() >= before_s >= 0
+def test_a_thread_waits_while_another_process_has_its_core():
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # the process inherits it
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before_s, start_s = pace._waited_s(), time.monotonic()
+        while pace._waited_s() == before_s and time.monotonic() - start_s < 100:
+            pass
+        assert pace._waited_s() > before_s
+    finally:
+        busy.kill()
+        busy.wait()
+        os.sched_setaffinity(0, cores)
 
 
 def test_the_time_waited_is_the_second_number_in_nanoseconds(monkeypatch):
