@@ -1,4 +1,4 @@
-"""What every baseline's `worker.py` shares: jobs in, results out, one line of JSON each (`harness/workers.py`)."""
+"""What every `worker.py` shares: jobs in, results out, one line of JSON each (`harness/compare/protocol.py`)."""
 
 import contextlib
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""PFRL as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
+"""PFRL as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/pfrl/.venv/bin/python -P baselines/pfrl/worker.py

@@ -1,4 +1,4 @@
-"""RLlib's new API stack as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
+"""RLlib's new API stack as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib/.venv/bin/python -P baselines/rllib/worker.py

@@ -1,4 +1,4 @@
-"""RLtools' own training loop in C++ as a worker: a job in, a result out, one line of JSON each (`harness/workers.py`).
+"""RLtools' own training loop in C++ as a worker: a job in, a result out (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 64, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rltools/.venv/bin/python -P baselines/rltools/worker.py

@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from harness.cli.app import app
-from harness.errors import UserError
+from harness.core.errors import UserError
 
 # In the order that `--help` lists them.
 COMMANDS = (

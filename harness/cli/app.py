@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 
 
 class OneLineErrors(TyperGroup):

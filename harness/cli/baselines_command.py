@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from harness import starting
 from harness.cli.app import app
 from harness.cli.common import named_baselines
+from harness.compare import registry
 
 
 @app.command(epilog="Example: `placerl baselines sb3`")
@@ -16,7 +16,7 @@ def baselines(
     """Build the virtual environments of baselines; one that fails stops no other."""
     failed = False
     for name in named_baselines(names, "NAMES"):
-        failure = starting.build_baselines([name])[name]
+        failure = registry.build_baselines([name])[name]
         failed |= failure is not None
         typer.echo(f"{name}: {failure or 'ready'}")
         for line in failure.last_lines if failure else ():

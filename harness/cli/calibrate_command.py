@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import calibration, tiers
-from harness.calibration import Finding
 from harness.cli.app import app
 from harness.cli.common import JsonOption, TierOption, out, print_json
-from harness.progress import bar
+from harness.core.progress import bar
+from harness.plan import calibration, tiers
+from harness.plan.calibration import Finding
 
 
 @app.command(epilog="Example: `placerl calibrate --repeats 50 --no-tables`")

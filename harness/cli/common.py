@@ -12,14 +12,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import machine, reproduce, simulated_profile, starting, workload
-from harness.errors import UserError
-from harness.peak_memory import recorded
-from harness.progress import bar, silent
+from harness import workloads
+from harness.compare import registry
+from harness.core.errors import UserError
+from harness.core.progress import bar, silent
+from harness.core.revision import revision
+from harness.plan import plan
+from harness.plan.tiers import TIERS, Tier
+from harness.platforms import this_machine
+from harness.profile import simulated as simulated_profile
 from harness.report import site
-from harness.revision import revision
-from harness.store import Measurement, Run, Store
-from harness.tiers import TIERS, Tier
+from harness.store.peak_memory import recorded
+from harness.store.store import Measurement, Run, Store
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal.
 out = Console() if sys.stdout.isatty() else Console(width=160)
@@ -51,60 +55,60 @@ def store_path(results: Path) -> Path:
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
     """Open the store and begin, or go on with, this machine's run of this revision and tier."""
     store = Store.open(store_path(results))
-    return store.begin_run(tier.name, revision(), machine.describe().to_json(), fresh=fresh)
+    return store.begin_run(tier.name, revision(), this_machine.describe().to_json(), fresh=fresh)
 
 
-def loaded(name: str, batch_size: int | None) -> workload.Workload:
+def loaded(name: str, batch_size: int | None) -> workloads.Workload:
     """The workload, with the batch size asked for.
 
     One from a file gets a hash of its fields in its name: the file may change, and what is stored of an earlier
     one must not answer for it.
     """
-    item = workload.load(name)
-    if name not in workload.names():
+    item = workloads.load(name)
+    if name not in workloads.names():
         digest = hashlib.sha256(json.dumps(item.tables(), sort_keys=True).encode()).hexdigest()[:8]
-        item = workload.override(item, "name", f"{item.name[:55]}-{digest}", name)
-    return item if batch_size is None else workload.with_batch_size(item, batch_size, "--batch-size")
+        item = workloads.override(item, "name", f"{item.name[:55]}-{digest}", name)
+    return item if batch_size is None else workloads.with_batch_size(item, batch_size, "--batch-size")
 
 
-def profiled(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+def profiled(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
     """The primitive table of a workload, measured now unless the run holds it."""
-    cell = reproduce.profile_cell(item, batch_size, tier)
-    if not reproduce.finished(run, cell):
+    cell = plan.profile_cell(item, batch_size, tier)
+    if not plan.finished(run, cell):
         with bar(cell.key) as report, recorded(run):
-            reproduce.measure_now(run, cell, report)
+            plan.measure_now(run, cell, report)
     return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
 
 
-def simulated(run: Run, item: workload.Workload, batch_size: int, device: str) -> list[Measurement]:
+def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
     """The rows of a simulated device, simulated now unless the run holds them."""
-    cell = reproduce.simulated_cell(item, batch_size, device)
-    if not reproduce.finished(run, cell):
+    cell = plan.simulated_cell(item, batch_size, device)
+    if not plan.finished(run, cell):
         with bar(cell.key) as report, recorded(run):
-            reproduce.measure_now(run, cell, report)
+            plan.measure_now(run, cell, report)
     rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
     return [row for row in rows if row.device == device]
 
 
 def predicted_with(
-    run: Run, item: workload.Workload, batch_size: int, tier: Tier, device: str
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
 ) -> list[Measurement]:
     """Every strategy's predictions for this machine with a simulated device."""
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
-    cell = reproduce.simulated_prediction_cell(item, batch_size, device)
-    if not reproduce.finished(run, cell):
-        reproduce.measure_now(run, cell, silent)
+    cell = plan.simulated_prediction_cell(item, batch_size, device)
+    if not plan.finished(run, cell):
+        plan.measure_now(run, cell, silent)
     rows = run.measurements(suite=simulated_profile.PREDICTIONS, workload=item.name, batch_size=batch_size)
     return [row for row in rows if row.details["device"] == device]
 
 
-def predicted(run: Run, item: workload.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+def predicted(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
     """Every strategy's predictions for a workload, from the run's primitive table."""
     profiled(run, item, batch_size, tier)
-    cell = reproduce.prediction_cell(item, batch_size)
-    if not reproduce.finished(run, cell):
-        reproduce.measure_now(run, cell, silent)
+    cell = plan.prediction_cell(item, batch_size)
+    if not plan.finished(run, cell):
+        plan.measure_now(run, cell, silent)
     return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
 
 
@@ -128,7 +132,7 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
         field: the argument that they came in.
         training: only those that train; a replay alone does not.
     """
-    known = [name for name in starting.baseline_names() if not (training and starting.replay_alone(name))]
+    known = [name for name in registry.baseline_names() if not (training and registry.replay_alone(name))]
     names = known if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import reproduce, tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -23,13 +22,14 @@ from harness.cli.common import (
     predicted,
     print_json,
 )
-from harness.errors import UserError
-from harness.peak_memory import recorded
-from harness.progress import bar
+from harness.core.errors import UserError
+from harness.core.progress import bar
+from harness.plan import plan, tiers
 from harness.runtime.compose import check_envpool
 from harness.runtime.options import is_on_policy
-from harness.store import Measurement
-from harness.workload import Workload
+from harness.store.peak_memory import recorded
+from harness.store.store import Measurement
+from harness.workloads import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:
@@ -105,11 +105,9 @@ def compare(
     predicted(opened, item, item.training.batch_size, tier)
     rows: list[Measurement] = []
     for baseline in names:
-        cell = reproduce.compare_cell(
-            item, baseline, tier, batch_size, environment=not alone, envpool=envpool
-        )
+        cell = plan.compare_cell(item, baseline, tier, batch_size, environment=not alone, envpool=envpool)
         with bar(cell.key) as report, recorded(opened):
-            rows += reproduce.measure_now(opened, cell, report)
+            rows += plan.measure_now(opened, cell, report)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:

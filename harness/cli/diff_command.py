@@ -9,10 +9,10 @@ from rich.table import Table
 
 from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json, store_path
-from harness.diff import Difference, diff
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.report.reference import last_attempts
-from harness.store import Measurement, RunRecord, Store
+from harness.store.diff import Difference, diff
+from harness.store.store import Measurement, RunRecord, Store
 
 
 @app.command(name="diff", epilog="Example: `placerl diff results-before results`, or `results#1 results#2`")

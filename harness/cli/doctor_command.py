@@ -1,15 +1,15 @@
 """`placerl doctor`."""
 
-from harness import machine
 from harness.cli.app import app
 from harness.cli.common import JsonOption, out, print_json
+from harness.platforms import this_machine
 
 
 @app.command(epilog="Example: `placerl doctor --json`")
 def doctor(as_json: JsonOption = False) -> None:
     """List this machine's devices, the backends it can run and why not, its links, and whether watts can be read."""
-    description = machine.describe()
+    description = this_machine.describe()
     if as_json:
         print_json(description.to_json())
     else:
-        machine.show(description, out)
+        this_machine.show(description, out)

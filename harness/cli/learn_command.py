@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from harness import learning, reproduce, tiers, workload
+from harness import workloads
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -16,10 +16,12 @@ from harness.cli.common import (
     out,
     print_json,
 )
+from harness.compare import learning
+from harness.core.progress import bar
 from harness.mapping import Mapping
-from harness.peak_memory import recorded
-from harness.progress import bar
+from harness.plan import plan, tiers
 from harness.runtime import compose
+from harness.store.peak_memory import recorded
 
 
 @app.command(epilog="Example: `placerl learn --tier quick`")
@@ -33,10 +35,10 @@ def learn(
     """Train each algorithm here and in other libraries, and print its returns: at the end of training, and the best."""
     tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
     cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
-    compose.check(workload.load("cartpole-dqn"), under)
+    compose.check(workloads.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report, recorded(opened):
-        reproduce.execute(opened, cells, report)
+        plan.execute(opened, cells, report)
     rows, highest = learning.summaries(opened), learning.bests(opened)
     if as_json:
         print_json([row.to_json() for row in (*rows, *highest)])

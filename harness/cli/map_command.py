@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import platform_model, simulated_profile, tiers, what_if
+from harness import platforms
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -22,8 +22,11 @@ from harness.cli.common import (
     predicted_with,
     print_json,
 )
-from harness.errors import UserError
-from harness.measurement import Measurement
+from harness.core.errors import UserError
+from harness.core.row import Measurement
+from harness.mapping import absent_platforms
+from harness.plan import tiers
+from harness.profile import simulated
 
 
 @app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
@@ -34,10 +37,10 @@ def map_command(
         str,
         typer.Option(
             "--platform",
-            help=f"Of {', '.join(what_if.platforms())}, or a path that ends in .toml. "
+            help=f"Of {', '.join(absent_platforms.platforms())}, or a path that ends in .toml. "
             "What is not this machine is modelled from published numbers.",
         ),
-    ] = platform_model.THIS_MACHINE,
+    ] = platforms.THIS_MACHINE,
     device: DeviceOption = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
@@ -48,14 +51,14 @@ def map_command(
     size = item.training.batch_size
     inputs: list[Measurement] = []
     if device is not None:
-        simulated_profile.checked_device(device)
-        if platform_name != platform_model.THIS_MACHINE:
+        simulated.checked_device(device)
+        if platform_name != platforms.THIS_MACHINE:
             raise UserError("command line", "--device", device, "none with another --platform")
         rows = predicted_with(begin(results, tier), item, size, tier, device)
-    elif platform_name == platform_model.THIS_MACHINE:
+    elif platform_name == platforms.THIS_MACHINE:
         rows = predicted(begin(results, tier), item, size, tier)
     else:
-        inputs, rows = what_if.predictions(item, size, platform_model.load(platform_name))
+        inputs, rows = absent_platforms.predictions(item, size, platforms.load(platform_name))
     if as_json:
         print_json([row.to_json() for row in (*inputs, *rows)])
         return
@@ -63,7 +66,7 @@ def map_command(
         _show_inputs(inputs)
     _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
     if platform_name == "map-tpds23":
-        for cell in what_if.map_table_5(item.name, size):
+        for cell in absent_platforms.map_table_5(item.name, size):
             same = "the same" if cell.ours == cell.published else "another"
             out.print(
                 f"MAP Table V prints {cell.published}; with its 16 actors and K = 2, Algorithm 3 takes "

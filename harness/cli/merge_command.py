@@ -7,9 +7,9 @@ import typer
 
 from harness.cli.app import app
 from harness.cli.common import RESULTS, ResultsOption, store_path
-from harness.errors import UserError
-from harness.portability import over_platforms
-from harness.store import Store
+from harness.core.errors import UserError
+from harness.store.store import Store
+from harness.validate.portability import over_platforms
 
 
 @app.command(epilog="Example: `placerl merge laptop/results gpu-server/results --results merged`")

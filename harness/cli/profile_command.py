@@ -3,7 +3,6 @@
 import typer
 from rich.table import Table
 
-from harness import simulated_profile, tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -20,7 +19,9 @@ from harness.cli.common import (
     profiled,
     simulated,
 )
-from harness.measurement import Measurement
+from harness.core.row import Measurement
+from harness.plan import tiers
+from harness.profile import simulated as simulated_profile
 
 
 @app.command(epilog="Example: `placerl profile hopper-ddpg --batch-size 256`")

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness import claims, machine, reproduce, tiers
-from harness.claims import Claim
+from harness import papers
 from harness.cli import plan_table
 from harness.cli.app import app
 from harness.cli.common import (
@@ -23,13 +22,16 @@ from harness.cli.common import (
     store_path,
     write_report,
 )
-from harness.machine import Machine
-from harness.peak_memory import recorded
-from harness.progress import bar
-from harness.reproduce import Cell
-from harness.revision import revision
-from harness.store import Run, Store
-from harness.tiers import Tier
+from harness.core.progress import bar
+from harness.core.revision import revision
+from harness.papers import Claim
+from harness.plan import plan, tiers
+from harness.plan.plan import Cell
+from harness.plan.tiers import Tier
+from harness.platforms import this_machine
+from harness.platforms.this_machine import Machine
+from harness.store.peak_memory import recorded
+from harness.store.store import Run, Store
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -56,10 +58,10 @@ def reproduce_command(
 ) -> None:
     """Measure, map, run and compare every workload of a tier; write the report; print the verdicts."""
     tier = tiers.tier(tier_name)
-    cells = reproduce.plan(tier)
+    cells = plan.plan(tier)
     if only:
-        chosen = claims.claims(only)
-        cells = reproduce.needed(cells, chosen)
+        chosen = papers.claims(only)
+        cells = plan.needed(cells, chosen)
         if not cells:
             _say_nothing_is_measured(tier, only, chosen)
     if plan_only:
@@ -80,7 +82,7 @@ def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> 
     """And by what there is something to measure."""
     typer.echo(f"Tier {tier.name} measures nothing for {only}.", err=True)
     for claim in chosen:
-        larger = reproduce.tier_for(claim, tier.name)
+        larger = plan.tier_for(claim, tier.name)
         for command in claim.commands:
             if command != "placerl report":
                 typer.echo(f"{claim.key} is measured by: {command}", err=True)
@@ -92,7 +94,7 @@ def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> 
 
 def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
     """Prints the plan; writes nothing."""
-    here = machine.describe(measure_links=False)
+    here = this_machine.describe(measure_links=False)
     done: set[str] = set()
     path = store_path(results)
     if path.exists() and not fresh:
@@ -119,7 +121,7 @@ def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set
     if not runs:
         return set()
     opened = Run(store, runs[-1])
-    return {cell.key for cell in cells if reproduce.finished(opened, cell)}
+    return {cell.key for cell in cells if plan.finished(opened, cell)}
 
 
 def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
@@ -132,11 +134,11 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
     opened = begin(results, tier, fresh)
-    done = {cell.key for cell in cells if reproduce.finished(opened, cell)}
+    done = {cell.key for cell in cells if plan.finished(opened, cell)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
-        reproduce.execute(opened, cells, report)
-    return [cell.key for cell in cells if not reproduce.finished(opened, cell)]
+        plan.execute(opened, cells, report)
+    return [cell.key for cell in cells if not plan.finished(opened, cell)]
 
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
@@ -147,7 +149,7 @@ def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fres
     with cluster_extra(address):
         from harness.cluster import cells as on_cluster
         from harness.cluster.connection import connected
-    here = machine.describe(measure_links=False)
+    here = this_machine.describe(measure_links=False)
     with connected(address), Store.open(store_path(results)) as store:
         done = set() if fresh else _finished(store, tier, cells, here)
         _print_plan(Console(stderr=True), tier, cells, done, here)

@@ -8,7 +8,7 @@ import typer
 
 from harness.cli.app import app
 from harness.cli.common import print_json
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.report.files import write_atomically
 from primitives.fpga import toolchain
 from primitives.fpga.blocks import BLOCKS

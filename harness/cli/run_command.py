@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness import predicting, reproduce, tiers
 from harness.cli.app import app
 from harness.cli.common import (
     RESULTS,
@@ -21,16 +20,17 @@ from harness.cli.common import (
     print_rows,
     value_text,
 )
-from harness.errors import UserError
-from harness.mapping import Mapping
+from harness.core.errors import UserError
+from harness.core.progress import bar
+from harness.core.row import Interrupted, Measurement
+from harness.mapping import Mapping, predict
 from harness.mapping.metrics import experiences_per_s
-from harness.measurement import Interrupted, Measurement
-from harness.peak_memory import recorded
-from harness.progress import bar
-from harness.reproduce import Cell
+from harness.plan import plan, tiers
+from harness.plan.plan import Cell
 from harness.runtime.compose import Fusion
+from harness.runtime.measured_run import Extent
 from harness.runtime.options import Options
-from harness.training_run import Extent
+from harness.store.peak_memory import recorded
 
 if TYPE_CHECKING:
     from harness.cluster.run import Asked
@@ -141,18 +141,18 @@ def run(
         if on_cluster:
             return on_cluster.cell(asked, mapping, size, seed, extent)
         options.check(asked, mapping, size)
-        return reproduce.run_cell(asked, size, seed, extent, mapping, options)
+        return plan.run_cell(asked, size, seed, extent, mapping, options)
 
     cell = checked(chosen) if chosen else None
     opened = begin(results, tier)
     if chosen is None or cell is None:
-        chosen = predicting.chosen_mapping(predicted(opened, item, size, tier))
+        chosen = predict.chosen_mapping(predicted(opened, item, size, tier))
         cell = checked(chosen)
     under = f"{chosen}, {options}" if str(options) else str(chosen)
     title = f"{item.name}, batch size {size}, {under}"
     try:
         with bar(cell.key) as report, recorded(opened):
-            rows = reproduce.measure_now(opened, cell, report)
+            rows = plan.measure_now(opened, cell, report)
     except Interrupted as stop:
         if stop.rows:
             print_rows(stop.rows, title, as_json)

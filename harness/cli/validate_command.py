@@ -6,17 +6,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from harness import reproduce, tiers, validate
 from harness.cli.app import app
 from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, out, print_json
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.progress import bar
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop
 from harness.mapping.composed_loop import NAMES
-from harness.measurement import Measurement
-from harness.peak_memory import recorded
-from harness.progress import bar
-from harness.provenance import Provenance
-from harness.validation_rows import HERE, WITH_SIMULATED
+from harness.plan import plan, tiers
+from harness.store.peak_memory import recorded
+from harness.validate import plan as validate
+from harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Errors up to this count as within the target."""
@@ -44,13 +45,13 @@ def validate_command(
         raise UserError("command line", "--only", only, ", ".join(cell.key for cell in cells))
     opened = begin(results, tier, fresh)
     with bar("validate") as report, recorded(opened):
-        reproduce.execute(opened, chosen, report)
-    rows = [row for cell in chosen for row in reproduce.rows_of(opened, cell)]
+        plan.execute(opened, chosen, report)
+    rows = [row for cell in chosen for row in plan.rows_of(opened, cell)]
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
         for cell in chosen:
-            show_cell(reproduce.rows_of(opened, cell))
+            show_cell(plan.rows_of(opened, cell))
         out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
         out.print("~: predicted from a time that is too noisy")
         show_strategies(rows)

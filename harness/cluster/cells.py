@@ -17,15 +17,17 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness import machine, reproduce, starting
 from harness.cluster.connection import MACHINE, RESTARTS, brief
-from harness.errors import UserError
-from harness.measurement import Measurement
-from harness.progress import Report, silent
-from harness.reproduce import Cell
-from harness.revision import revision
-from harness.store import Run, Store
-from harness.tiers import Tier
+from harness.compare import registry
+from harness.core.errors import UserError
+from harness.core.progress import Report, silent
+from harness.core.revision import revision
+from harness.core.row import Measurement
+from harness.plan import plan
+from harness.plan.plan import Cell
+from harness.plan.tiers import Tier
+from harness.platforms import this_machine
+from harness.store.store import Run, Store
 
 _NODE = "ray_node"
 """Among a row's details: Ray's name of the node that it was measured on, which a restarted driver finds again."""
@@ -65,7 +67,7 @@ class _Before(Run):
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
     """Asks drivers and programs: once a process is enough."""
-    return machine.fingerprint()
+    return this_machine.fingerprint()
 
 
 @lru_cache(maxsize=1)
@@ -83,19 +85,19 @@ def _measure(
     if _revision() != code:
         return OtherCode(node, _revision())
     if _fingerprint() != fingerprint:
-        return Elsewhere(node, machine.describe().to_json())
-    starting.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
+        return Elsewhere(node, this_machine.describe().to_json())
+    registry.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
     try:
         rows = cell.measure(_Before(before), silent)
     except Exception as error:  # one broken cell must not cost the others; it is stored and shown
-        rows = [reproduce.failure(cell, error)]
+        rows = [plan.failure(cell, error)]
     return Measured(node, rows)
 
 
 @ray.remote(num_cpus=0, max_retries=RESTARTS)
 def _describe() -> tuple[dict[str, Any], str]:
     """This machine, and the revision of the code on it."""
-    return machine.describe().to_json(), _revision()
+    return this_machine.describe().to_json(), _revision()
 
 
 def _on(node: str, *, or_another: bool) -> NodeAffinitySchedulingStrategy:
@@ -211,10 +213,10 @@ class Plan:
         """The chain, with the cells that its run does not hold yet waiting, on the node of those that it holds."""
         run = chain.run
         for cell in chain.cells:
-            for row in reproduce.rows_of(run, cell):
+            for row in plan.rows_of(run, cell):
                 if (node := row.details.get(_NODE)) in self._nodes:
                     chain.node = node
-        chain.waiting = [c for c in chain.cells if not reproduce.finished(run, c) or c.stale(run)]
+        chain.waiting = [c for c in chain.cells if not plan.finished(run, c) or c.stale(run)]
         return chain
 
     def _next_task(self, chain: _Chain) -> dict[Any, tuple[_Chain, Cell]]:
@@ -222,8 +224,8 @@ class Plan:
         if not chain.waiting:
             return {}
         cell, run = chain.waiting.pop(0), chain.run
-        mine = [c for c in chain.cells if c is not cell and reproduce.finished(run, c)]
-        before = [row for c in mine for row in reproduce.rows_of(run, c)]
+        mine = [c for c in chain.cells if c is not cell and plan.finished(run, c)]
+        before = [row for c in mine for row in plan.rows_of(run, c)]
         task = _measure
         if chain.node:  # should it be gone, Ray takes another
             task = _measure.options(scheduling_strategy=_on(chain.node, or_another=True))
@@ -234,10 +236,10 @@ class Plan:
         try:
             answer: Elsewhere | OtherCode | Measured = ray.get(ref)
         except RayError as dead:  # its workers or nodes died again and again, or the memory does not suffice
-            answer = Measured("", [reproduce.failure(cell, RuntimeError(brief(dead)))])
+            answer = Measured("", [plan.failure(cell, RuntimeError(brief(dead)))])
         if isinstance(answer, OtherCode):  # of a machine that has joined since, or was updated meanwhile
             error = RuntimeError(f"{_other_code(*answer)}, not this process's {self._revision}")
-            answer = Measured("", [reproduce.failure(cell, error)])
+            answer = Measured("", [plan.failure(cell, error)])
         chain.node = answer.node or chain.node  # a worker that died leaves its machine
         if isinstance(answer, Elsewhere):
             chain.run = self._run_of(answer.machine)
@@ -246,7 +248,7 @@ class Plan:
         if all(row.status == "failed" for row in answer.rows):
             self._failed.append(cell.key)
         rows = [replace(row, details={**row.details, _NODE: answer.node}) for row in answer.rows]
-        reproduce.store_rows(chain.run, cell, rows)
+        plan.store_rows(chain.run, cell, rows)
         return True
 
 

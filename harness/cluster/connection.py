@@ -13,9 +13,9 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from harness import guard
 from harness.cluster import cleaner
-from harness.errors import UserError
+from harness.compare import guard
+from harness.core.errors import UserError
 
 MACHINE = "placerl"
 """The custom resource that stands for one machine: `ray start --resources='{"placerl": 1}'`."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.cluster.connection import MACHINE
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 
 SHARE = 1e-4  # of a machine's resource: the least that Ray counts, so that many roles fit one machine

@@ -21,9 +21,9 @@ from harness.cluster.connection import RESTARTS
 from harness.cluster.shard import Arrays, Drawn, Shard, Standing, Ticket, whole_batches
 from harness.mapping import Mapping
 from harness.runtime import compose
-from harness.runtime.actor import Episode
-from harness.runtime.actor_pool import ActorPlan
-from harness.workload import Workload
+from harness.runtime.actors.actor import Episode
+from harness.runtime.actors.pool import ActorPlan
+from harness.workloads import Workload
 
 UNTIL_GONE = -1
 """Calls are made again for as long as Ray starts their role anew: while a machine is dying it takes several tries."""

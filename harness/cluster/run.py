@@ -2,17 +2,17 @@
 
 from dataclasses import asdict, dataclass, replace
 
-from harness import training_run
 from harness.cluster.connection import check_address, connected
 from harness.cluster.placement import Placement
 from harness.cluster.training import ClusterTraining, Size, check
+from harness.core.progress import Report
+from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.measurement import Measurement
-from harness.progress import Report
-from harness.reproduce import Cell
-from harness.store import Run
-from harness.training_run import Extent
-from harness.workload import Workload
+from harness.plan.plan import Cell
+from harness.runtime import measured_run
+from harness.runtime.measured_run import Extent
+from harness.store.store import Run
+from harness.workloads import Workload
 
 SUITE = "cluster"
 
@@ -55,7 +55,7 @@ class Asked:
                 training = ClusterTraining(
                     item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
                 )
-                rows = training_run.measured(training, item, mapping, batch_size, seed, extent, report)
+                rows = measured_run.measured(training, item, mapping, batch_size, seed, extent, report)
             told = asdict(self.size)
             told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}
             return [replace(row, suite=SUITE, details={**row.details, "cluster": told}) for row in rows]

@@ -8,18 +8,18 @@ from time import perf_counter, sleep
 import numpy as np
 import ray
 
-from harness import tiers
 from harness.cluster import cells as on_cluster
 from harness.cluster.connection import connected
 from harness.cluster.scale import Service
 from harness.cluster.training import ClusterTraining, Size
+from harness.core.progress import Report, silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.measurement import Measurement
-from harness.progress import Report, silent
-from harness.provenance import Provenance
-from harness.reproduce import Cell
-from harness.store import Run, Store
-from harness.workload import Workload
+from harness.plan import tiers
+from harness.plan.plan import Cell
+from harness.store.store import Run, Store
+from harness.workloads import Workload
 
 CELLS, CELL_S = 60, 0.02
 ROUNDS = 20

@@ -17,7 +17,7 @@ from harness.mapping import Mapping as Placement
 from harness.runtime import compose
 from harness.runtime.compose import Fusion
 from harness.runtime.training import not_overwritten
-from harness.workload import Workload
+from harness.workloads import Workload
 from primitives.replay import PrioritizedReplay
 from primitives.replay.prioritized import importance_weights
 

@@ -29,19 +29,19 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from harness import workload as workloads
+from harness import workloads
 from harness.cluster.connection import brief
 from harness.cluster.placement import Placement
 from harness.cluster.roles import EnvironmentActor, LearnerActor, ReplayShard, Told
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.provenance import Provenance
 from harness.runtime import compose
-from harness.runtime.actor import Episode
+from harness.runtime.actors.actor import Episode
 from harness.runtime.compose import Fusion
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
-from harness.runtime.unit import UnitError
-from harness.workload import Workload
+from harness.runtime.units.unit import UnitError
+from harness.workloads import Workload
 
 STEPS_A_CALL = 16  # gradient steps for which a call's overhead, about a millisecond, is small
 AHEAD = 2

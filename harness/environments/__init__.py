@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from harness.environments import atari_frames, continuous_cartpole, simulator_warnings
+from harness.core import simulator_warnings
+from harness.environments import atari_frames, continuous_cartpole
 
 if TYPE_CHECKING:
-    from harness.workload import Environment
+    from harness.workloads import Environment
 
 __all__ = ["Seeded", "atari_frames", "continuous_cartpole", "make"]
 
 
 def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
-    """An environment that a workload describes (`harness.workload.check_environment` says whether it exists).
+    """An environment that a workload describes (`harness.workloads.schema.check_environment` says whether it exists).
 
     Args:
         environment: the workload's `[environment]` table.

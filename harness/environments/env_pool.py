@@ -13,11 +13,11 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 
 if TYPE_CHECKING:
     from harness.environments import Seeded
-    from harness.workload import Environment
+    from harness.workloads import Environment
 
 Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 """Observations (N, ...), rewards (N,), terminated (N,), truncated (N,)."""

@@ -11,8 +11,8 @@ from enum import StrEnum
 from math import gcd, inf
 from typing import Protocol
 
-from harness.errors import UserError
-from harness.provenance import Provenance, weakest
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance, weakest
 
 REFERENCE = "reference"
 """The backend in NumPy that the others are checked against: profiled, never mapped to."""

@@ -42,6 +42,7 @@ K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. E
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 
+from harness.core.provenance import Provenance
 from harness.mapping import schedule
 from harness.mapping.base import (
     INDEX_BYTES,
@@ -59,7 +60,6 @@ from harness.mapping.base import (
     inputs_provenance,
 )
 from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call
-from harness.provenance import Provenance
 
 CPU, NATIVE = Target("cpu"), Target("native")
 NAMES = {Loop.FUSED: "composed-loop", Loop.STRICT: "strict-loop", Loop.OVERLAPPED: "overlapped-loop"}

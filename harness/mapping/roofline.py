@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, log
 
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping.base import WORD_BYTES, Entry, Problem, Target
-from harness.platform_model import Device, Number, Platform
-from harness.provenance import Provenance
+from harness.platforms import Device, Number, Platform
 
 CACHE_LINE_BYTES = 64
 _TARGETS = {

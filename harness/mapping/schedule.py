@@ -1,6 +1,6 @@
 """When the calls of a training loop take place: on the host one after the other, on other units beside it.
 
-The rules are those of the runtime's clock (`harness.runtime.run_time`): a call on the host makes the host wait, for its
+The rules are those of the runtime's clock (`harness.runtime.clock`): a call on the host makes the host wait, for its
 inputs and for its end; a call on another unit (a simulated device, actors in a process) starts when it has been made,
 its inputs are there and the unit is free. On a host alone a round takes the sum of its calls.
 """

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims.evidence import detail, records
-from harness.compare import OURS
+from harness.compare.rounds import OURS
+from harness.papers.evidence import detail, records
 from harness.report.content import BaselineVersions
 
 QUANTITIES = {

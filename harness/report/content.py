@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.claims import Verdict
-from harness.claims.number import Number
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.papers import Verdict
+from harness.papers.number import Number
 from harness.report.reference import Reference
-from harness.store import RunRecord
+from harness.store.store import RunRecord
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Prediction:
     """A predicted throughput, and the achieved one of the same mapping where it was run as predicted.
 
     Attributes:
-        chosen_among: the devices among which its strategy chose this mapping, of `harness.validation_rows`.
+        chosen_among: the devices among which its strategy chose this mapping, of `harness.validate.rows`.
         loop: the one that was run in a validation, or is predicted there; empty of a training of its own.
         achieved: the median where it was run several times, as with several seeds.
         predicted_status: "ok", or "too_noisy": made from times that are.
@@ -53,7 +53,7 @@ class HeatMap:
 
     Attributes:
         workload: its name.
-        devices: among which the best and the choice are, of `harness.validation_rows`: those here, all measured, or
+        devices: among which the best and the choice are, of `harness.validate.rows`: those here, all measured, or
             also the simulated ones.
         loop: that of all mappings; empty where the rows name none.
         batch_sizes: columns, rising: those that two mappings or more were run at, so that one is the best.

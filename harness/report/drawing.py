@@ -19,7 +19,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from harness.claims.number import Number, format_value
+from harness.papers.number import Number, format_value
 
 SERIES = 7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

@@ -31,9 +31,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import Verdict
-from harness.claims.number import Number
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.papers import Verdict
+from harness.papers.number import Number
 from harness.report import reference, text_tables
 from harness.report.content import (
     BaselineVersions,
@@ -56,7 +56,7 @@ from harness.report.content import (
 )
 from harness.report.files import write_atomically
 from harness.report.reading import read_all
-from harness.store import RunRecord, Store
+from harness.store.store import RunRecord, Store
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from markupsafe import Markup
 
-from harness.claims.number import Number, format_value
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.papers.number import Number, format_value
 
 MARKS = {
     Provenance.MEASURED: "●",

@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from harness import peak_memory
-from harness.claims.evidence import detail, number, records, select
-from harness.claims.number import Number, format_value
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
+from harness.papers.evidence import detail, number, records, select
+from harness.papers.number import Number, format_value
 from harness.report.content import Fact, NoisyRows
-from harness.timed_case import NOISE_LIMIT, PART_LIMIT
+from harness.store import peak_memory
 
 UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, "")}
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims.evidence import detail, last_attempts, mapping_of, noisy, number, records
-from harness.claims.pearl24_portability import beside_baselines
-from harness.compare import OURS
+from harness.compare.rounds import OURS
 from harness.mapping import Loop
-from harness.portability import over_platforms
+from harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
+from harness.papers.prl.portability import beside_baselines
 from harness.report.content import Portability, Throughput
 from harness.report.tables import optional_size, whole_detail
+from harness.validate.portability import over_platforms
 
 RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
 SUITES = ("run", "validation", "compare")

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from harness.claims import Verdict
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.papers import Verdict
 from harness.report.content import Comparison, Curve, HeatMap, Prediction, PrimitiveTime
 from harness.report.drawing import (
     GRID,

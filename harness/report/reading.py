@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness import claims
-from harness.claims.evidence import last_attempts
+from harness import papers
+from harness.papers.evidence import last_attempts
 from harness.report import machine_facts, performance, roofline, tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.content import Content
 from harness.report.reference import Reference, beside
 from harness.report.reference import last_attempts as last_measurements
-from harness.store import RunRecord, Store
+from harness.store.store import RunRecord, Store
 
 
 def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
@@ -78,7 +78,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         runs=runs,
         measurements=mine,
         everything=frame,
-        verdicts=tuple(claims.evaluate(mine, everywhere=frame)),
+        verdicts=tuple(papers.evaluate(mine, everywhere=frame)),
         predictions=tuple(tables.predictions(mine)),
         choices=tuple(tables.choices(mine)),
         comparisons=tuple(tables.comparisons(mine)),

@@ -19,12 +19,12 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from harness.claims.published import FOLDER as PAPERS_FOLDER
-from harness.comparison import evenly_spread
-from harness.errors import UserError
-from harness.measurement import Measurement
+from harness.core.errors import UserError
+from harness.core.row import Measurement
+from harness.measure.statistics import evenly_spread
+from harness.papers.published import FOLDER as PAPERS_FOLDER
 from harness.report.files import write_atomically
-from harness.store import RunRecord, Store
+from harness.store.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
 MOST_SAMPLES = 1000

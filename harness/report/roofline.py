@@ -1,7 +1,8 @@
 """The roofline: every primitive of the profile beside what its device does at most (Williams et al. 2009).
 
-Arithmetic and traffic are counted from shapes (`harness.cases.work`), roofs are measured on the same machine
-(`harness.roofs`), those of a simulated FPGA modelled. A memory's roof counts for the primitives that fit into it.
+Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`), roofs are measured on the same machine
+(`harness.profile.machine_peaks`), those of a simulated FPGA modelled. A memory's roof counts for the primitives that
+fit into it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,15 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from harness import roofs as measured_roofs
-from harness import simulated_profile
-from harness.claims.evidence import detail, number, records, select
-from harness.claims.number import Number, merge_rows, ratio
-from harness.provenance import Provenance, weakest
+from harness.core.provenance import Provenance, weakest
+from harness.papers.evidence import detail, number, records, select
+from harness.papers.number import Number, merge_rows, ratio
+from harness.profile import machine_peaks as measured_roofs
+from harness.profile import simulated
 from harness.report.content import Roof, RooflinePoint
 from harness.report.tables import optional_size
 
-COUNTED = "counted from shapes (harness.cases.work)"
+COUNTED = "counted from shapes (harness.profile.cases.work)"
 _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -59,7 +60,7 @@ def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
     caches_alone = set(missing["device"])
-    for suite in ("profile", simulated_profile.SUITE):
+    for suite in ("profile", simulated.SUITE):
         for row in records(select(frame, suite=suite, quantity="time_per_call")):
             if (work := row.details.get("work")) and row.value > 0:
                 roofs = [r for r in found if _bounds(r, row)]
@@ -69,8 +70,8 @@ def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint
 def _bounds(roof: Roof, row: Any) -> bool:
     if row.workload not in (roof.workloads or (row.workload,)) or row.device != roof.device:
         return False
-    if row.primitive == simulated_profile.PIPELINE:  # its units are not those of the other learner
-        return roof.primitives == simulated_profile.PIPELINE
+    if row.primitive == simulated.PIPELINE:  # its units are not those of the other learner
+        return roof.primitives == simulated.PIPELINE
     return str(row.primitive).startswith(roof.primitives)
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from harness import reproduce
-from harness.claims import Outcome
-from harness.claims.evidence import number, records
-from harness.claims.number import from_text
-from harness.claims.published import PAPERS
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.papers import Outcome
+from harness.papers.evidence import number, records
+from harness.papers.number import from_text
+from harness.papers.published import PAPERS
+from harness.plan import plan
 from harness.report import plots, reference, roofline_plot
 from harness.report.content import Content, Fact, PrimitiveTime
 from harness.report.files import write_atomically
@@ -161,7 +161,7 @@ def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]
             after=after,
             plot=plots.published_and_ours(verdict),
             evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
-            tier=reproduce.tier_for(verdict.claim, content.run.tier if content.run else ""),
+            tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.claims.evidence import detail, mapping_of, number, records, select
-from harness.claims.number import Number, merge_rows, ratio
-from harness.diff import diff
-from harness.learning import BEST, END
+from harness.compare.learning import BEST, END
+from harness.core.provenance import Provenance, weakest
+from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
-from harness.measurement import Measurement
-from harness.provenance import Provenance, weakest
+from harness.papers.evidence import detail, mapping_of, number, records, select
+from harness.papers.number import Number, merge_rows, ratio
 from harness.report.content import (
     Change,
     Choice,
@@ -28,7 +27,8 @@ from harness.report.content import (
     TrainingResult,
 )
 from harness.runtime.compose import Fusion
-from harness.validation_rows import HERE, WITH_SIMULATED
+from harness.store.diff import diff
+from harness.validate.rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # how many episodes the last return is a mean of
 

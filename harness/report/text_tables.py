@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from harness.claims.number import Number, format_value
+from harness.papers.number import Number, format_value
 from harness.report.content import Content, PrimitiveTime, Throughput
 from harness.report.formatting import scale_and_unit
 

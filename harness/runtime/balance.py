@@ -1,9 +1,9 @@
 """The host's side of dynamic re-allocation: measures an iteration's times and applies `reallocate` to a run."""
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime.actor_pool import ActorPool
-from harness.runtime.parallel_updates import ParallelLearner
+from harness.runtime.actors.pool import ActorPool
+from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.reallocation import Allocation, Times, reallocate
 from primitives.learner import Learner
 

@@ -13,16 +13,16 @@ import numpy.typing as npt
 import torch
 
 from harness import environments
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.environments import env_pool
 from harness.environments.env_pool import EnvironmentPool
-from harness.errors import UserError
 from harness.mapping import Mapping, Target
-from harness.provenance import Provenance
-from harness.runtime import own_task, time_provenance
-from harness.runtime.actor_pool import ActorPlan, ActorPool
-from harness.runtime.actors import Actors, InlineActors, ThreadActors
-from harness.runtime.own_task import OwnTask
-from harness.workload import Workload
+from harness.runtime import custom_task, time_provenance
+from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
+from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.custom_task import OwnTask
+from harness.workloads import Workload
 from primitives import algorithms, learner, sum_tree
 from primitives.algorithms import Algorithm
 from primitives.backend import BackendUnavailableError
@@ -227,7 +227,7 @@ def actors_of(
         UserError: EnvPool is asked for, and is not installed or has no such environment.
     """
     if isinstance(workload, OwnTask):
-        make: Callable[[int], Any] = partial(partial, own_task.seeded, workload.make_environment)
+        make: Callable[[int], Any] = partial(partial, custom_task.seeded, workload.make_environment)
     else:
         make = partial(environments.Seeded, workload.environment)
     if envpool:

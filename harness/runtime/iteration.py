@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from math import gcd
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.runtime.compose import Task
-from harness.workload import Training as Settings
+from harness.workloads import Training as Settings
 
 
 @dataclass(frozen=True)

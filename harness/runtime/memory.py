@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from harness.available_memory import available_bytes
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.platforms.available_memory import available_bytes
 from harness.runtime.compose import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20

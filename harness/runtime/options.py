@@ -4,14 +4,14 @@ import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import compose, memory
 from harness.runtime.balance import check_learners
 from harness.runtime.compose import Fusion, Task, check_processes
+from harness.runtime.custom_task import OwnTask
 from harness.runtime.iteration import check_overlap, collected_rows
-from harness.runtime.own_task import OwnTask
-from harness.workload import Workload, override
+from harness.workloads import Workload, override
 from primitives.algorithms.ppo import PPO
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import gymnasium
 
 from harness.mapping import Mapping
-from harness.runtime import own_task
-from harness.runtime.own_task import MakeEnvironment, OwnTask
+from harness.runtime import custom_task
+from harness.runtime.custom_task import MakeEnvironment, OwnTask
 from harness.runtime.training import Training
-from harness.workload import Replay
-from harness.workload import Training as TrainingTable
+from harness.workloads import Replay
+from harness.workloads import Training as TrainingTable
 from primitives.algorithms.own import Act, OwnAlgorithm, Step
 
 
@@ -67,7 +67,7 @@ def compose(
         ValueError: an argument out of range, or a `step` or `act` that returns something else.
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    make, spaces = own_task.prepared(make, name)
+    make, spaces = custom_task.prepared(make, name)
     algorithm = OwnAlgorithm(**spaces, state=state, step=step, policy=act, exploration=exploration)
     algorithm.check()
     task = OwnTask(

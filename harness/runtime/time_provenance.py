@@ -7,8 +7,8 @@ backend's module says which (`primitives.backend`).
 
 from collections.abc import Sequence
 
+from harness.core.provenance import Provenance, weakest
 from harness.mapping import Mapping, Target
-from harness.provenance import Provenance, weakest
 from primitives import learner, sum_tree
 from primitives.backend import BackendStatus
 

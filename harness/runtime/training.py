@@ -12,30 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from harness import platform_model
-from harness.conditions import set_blas_threads
-from harness.errors import UserError
+from harness import platforms
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import PRIORITY_BYTES, Platform
+from harness.measure.conditions import set_blas_threads
 from harness.runtime import memory
-from harness.runtime.actor import Episode
-from harness.runtime.actor_pool import ActorPlan, ActorPool
-from harness.runtime.actors import ONE, Actors, InlineActors, refuse_rubbish
+from harness.runtime.actors.actor import Episode
+from harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_rubbish
+from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.actors.virtual import VirtualActors
 from harness.runtime.balance import Balance, check_learners, parallel_learner
-from harness.runtime.compose import (
-    Fusion,
-    Parts,
-    Task,
-    check_processes,
-    check_replay_beside,
-    compose,
-    start_actors,
-)
-from harness.runtime.iteration import Iteration, check_overlap, collected_rows
-from harness.runtime.learner_processes import LearnerProcesses
-from harness.runtime.parallel_updates import ParallelLearner
-from harness.runtime.replay_unit import TimeBeside
-from harness.runtime.run_time import (
+from harness.runtime.clock import (
     HOST,
     LEARNER,
     RMM,
@@ -46,7 +34,19 @@ from harness.runtime.run_time import (
     time_of,
     weights_bytes,
 )
-from harness.runtime.virtual_actors import VirtualActors
+from harness.runtime.compose import (
+    Fusion,
+    Parts,
+    Task,
+    check_processes,
+    check_replay_beside,
+    compose,
+    start_actors,
+)
+from harness.runtime.iteration import Iteration, check_overlap, collected_rows
+from harness.runtime.learners.parallel_updates import ParallelLearner
+from harness.runtime.learners.processes import LearnerProcesses
+from harness.runtime.units.replay import TimeBeside
 from primitives.fused import FusedSteps
 from primitives.replay.base import Sample
 
@@ -120,7 +120,7 @@ def not_overwritten(
 
 def links_of_map() -> Platform:
     """MAP's platform, whose board the simulated FPGA is: its links are those of a simulated run."""
-    return platform_model.load("map-tpds23")
+    return platforms.load("map-tpds23")
 
 
 class Training:
@@ -170,7 +170,7 @@ class Training:
         fusion: what is fused.
         balance: what re-allocates, where that is asked for.
         provenance: of the seconds that it tells: not measured, where a part runs on a simulated device, in virtual
-            time (`harness.runtime.run_time`, `harness.runtime.time_provenance`).
+            time (`harness.runtime.clock`, `harness.runtime.time_provenance`).
 
     Raises:
         UserError: mapping, batch size and workload do not fit together, or something is not installed.

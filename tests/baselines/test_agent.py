@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import starting, workers, workload
+from harness import workloads
+from harness.compare import protocol, registry
 
 
 @pytest.fixture
 def agent(monkeypatch):
-    monkeypatch.syspath_prepend(str(starting.BASELINES))
-    monkeypatch.syspath_prepend(str(starting.ENVIRONMENTS))
+    monkeypatch.syspath_prepend(str(registry.BASELINES))
+    monkeypatch.syspath_prepend(str(registry.ENVIRONMENTS))
     import agent
 
     return agent
@@ -28,7 +29,7 @@ def test_a_round_keeps_the_update_interval(agent, actors, interval, expected):
 
 
 def made(agent, name, actors):
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     tables["training"]["actors"] = actors
     returns = []
     return agent.Environments(tables, 3, returns), returns
@@ -81,7 +82,7 @@ def test_a_result_counts_what_its_own_job_did(agent):
     first, second = counting.advance(7), counting.advance(3)
     assert (first["gradient_steps"], first["environment_steps"], len(first["episode_returns"])) == (9, 18, 3)
     assert (second["gradient_steps"], second["episode_returns"]) == (3, [1.0])
-    workers.Result.model_validate(json.loads(json.dumps(second)))
+    protocol.Result.model_validate(json.loads(json.dumps(second)))
 
 
 def test_learner_and_replay_alone_take_no_round(agent):
@@ -121,7 +122,7 @@ def test_one_that_steps_its_environment_all_the_same_is_found_out(agent):
 def test_who_cannot_learn_alone_says_so(agent, monkeypatch, name, said):
     import job_loop
 
-    job = {"workload": workload.load(name).tables(), "gradient_steps": 3, "environment": False}
+    job = {"workload": workloads.load(name).tables(), "gradient_steps": 3, "environment": False}
     monkeypatch.setattr("sys.stdin", [json.dumps(job)])
     (answer,) = job_loop._answers(lambda _: pytest.fail("nothing is made"))
     assert said in answer["error"]

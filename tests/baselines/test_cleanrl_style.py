@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness import starting, workload
+from harness import workloads
+from harness.compare import registry
 from primitives.algorithms import Algorithm, create, networks
 
 STEPS, BATCH_SIZE, OBSERVATION, ACTIONS = 6, 16, 5, 3
@@ -34,7 +35,7 @@ ALGORITHMS = {
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The plain file's module, whose networks are made in float64."""
-    for folder in (starting.BASELINES, starting.ENVIRONMENTS, starting.BASELINES / "cleanrl_style"):
+    for folder in (registry.BASELINES, registry.ENVIRONMENTS, registry.BASELINES / "cleanrl_style"):
         monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "worker", raising=False)
     kind = torch.get_default_dtype()
@@ -144,7 +145,7 @@ def test_its_gradient_steps_are_the_references(
 def test_its_replay_holds_what_the_environments_told(plain: ModuleType, name: str, actors: int) -> None:
     """Each row: what was seen, done, got and seen next, and whether the episode ended there for good."""
     torch.set_default_dtype(torch.float32)
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     tables["training"] |= {"actors": actors, "learning_starts": 60}
     trainer = plain.made({"workload": tables, "batch_size": 8, "seed": 0, "threads": 1, "gradient_steps": 1})
     told, step = [], trainer.environments.step

@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from harness import starting, workload
-from harness.workers import FailureKind, Job, Worker, WorkerFailure
+from harness import workloads
+from harness.compare import registry
+from harness.compare.protocol import FailureKind, Job, Worker, WorkerFailure
 
 LIMIT_S = 300.0
 
@@ -27,7 +28,7 @@ create = Buffer
 
 
 def job(name="cartpole-dqn", gradient_steps=50, **training):
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     tables["training"] |= {"learning_starts": 1000} | training
     return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
 
@@ -43,19 +44,19 @@ def cycles(worker, asked):
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "hopper-ddpg"])
 def test_our_replay_goes_through_its_cycles(name):
-    assert cycles(starting.own_replay_worker(), job(name)).environment_steps == 50
+    assert cycles(registry.own_replay_worker(), job(name)).environment_steps == 50
 
 
 @pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])
 def test_insertions_keep_the_update_interval(actors, interval):
-    result = cycles(starting.own_replay_worker(), job(actors=actors, update_interval=interval))
+    result = cycles(registry.own_replay_worker(), job(actors=actors, update_interval=interval))
     assert abs(result.environment_steps - 50 * interval) < actors
 
 
 def test_one_that_ignores_priorities_is_not_timed(tmp_path):
     (tmp_path / "replay.py").write_text(BROKEN)
-    command = [sys.executable, "-P", str(starting.REPLAY_WORKER), str(tmp_path / "replay.py")]
-    environment = {"PYTHONPATH": str(starting.BASELINES)}
+    command = [sys.executable, "-P", str(registry.REPLAY_WORKER), str(tmp_path / "replay.py")]
+    environment = {"PYTHONPATH": str(registry.BASELINES)}
     with (
         Worker(command, environment_variables=environment) as worker,
         pytest.raises(WorkerFailure) as failure,
@@ -66,16 +67,16 @@ def test_one_that_ignores_priorities_is_not_timed(tmp_path):
 
 
 def test_a_workload_without_a_replay_is_refused():
-    with starting.own_replay_worker() as worker, pytest.raises(WorkerFailure, match="no prioritised replay"):
+    with registry.own_replay_worker() as worker, pytest.raises(WorkerFailure, match="no prioritised replay"):
         worker.ask(
-            Job(workload=workload.load("cartpole-ppo").tables(), batch_size=32, seed=0, gradient_steps=1), 60
+            Job(workload=workloads.load("cartpole-ppo").tables(), batch_size=32, seed=0, gradient_steps=1), 60
         )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cpprb", "reverb"])
 def test_another_replay_in_its_own_environment(name):
-    assert starting.replay_alone(name)
-    if not starting.baseline_python(name).exists():
+    assert registry.replay_alone(name)
+    if not registry.baseline_python(name).exists():
         pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
-    cycles(starting.baseline_worker(name), job())
+    cycles(registry.baseline_worker(name), job())

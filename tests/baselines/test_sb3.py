@@ -2,15 +2,16 @@
 
 import pytest
 
-from harness import starting, workload
-from harness.workers import FailureKind, Job, WorkerFailure
+from harness import workloads
+from harness.compare import registry
+from harness.compare.protocol import FailureKind, Job, WorkerFailure
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 LIMIT_S = 300.0
 
 
 def job(name, gradient_steps=20, environment=True, **training):
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     tables["training"] |= {"learning_starts": 300} | training
     steps = {"gradient_steps": gradient_steps, "environment": environment}
     return Job(workload=tables, batch_size=32, seed=0, **steps)
@@ -18,7 +19,7 @@ def job(name, gradient_steps=20, environment=True, **training):
 
 @pytest.fixture
 def sb3():
-    with starting.baseline_worker("sb3") as worker:
+    with registry.baseline_worker("sb3") as worker:
         yield worker
 
 

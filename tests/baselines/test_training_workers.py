@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from harness import starting, workload
-from harness.workers import FailureKind, Job, Worker, WorkerFailure
+from harness import workloads
+from harness.compare import registry
+from harness.compare.protocol import FailureKind, Job, Worker, WorkerFailure
 
 LIMIT_S = 900.0
 OFF_POLICY = ("cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac")
@@ -30,12 +31,12 @@ CANNOT = {
     "rltools": "cartpole-dqn",
     "torchrl": "cartpole-dqn",
 }
-PPO = workload.load("cartpole-ppo").tables()["algorithm"]
-PPO_ACTORS = workload.load("cartpole-ppo").training.actors
+PPO = workloads.load("cartpole-ppo").tables()["algorithm"]
+PPO_ACTORS = workloads.load("cartpole-ppo").training.actors
 
 
 def job(name, gradient_steps=20, **training):
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     if tables["algorithm"]["name"] != "ppo":
         tables["training"] |= {"learning_starts": 100}
     tables["training"] |= training
@@ -44,15 +45,15 @@ def job(name, gradient_steps=20, **training):
 
 def built(name):
     """A baseline's worker; the test is skipped where its environment is not built."""
-    if not starting.baseline_python(name).exists():
+    if not registry.baseline_python(name).exists():
         pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
-    return starting.baseline_worker(name)
+    return registry.baseline_worker(name)
 
 
 def here(name):
     """The worker of a baseline that needs nothing but what this project's own environment has."""
-    modules = os.pathsep.join(map(str, (starting.ENVIRONMENTS, starting.BASELINES)))
-    script = starting.BASELINES / name / "worker.py"
+    modules = os.pathsep.join(map(str, (registry.ENVIRONMENTS, registry.BASELINES)))
+    script = registry.BASELINES / name / "worker.py"
     return Worker([sys.executable, "-P", str(script)], environment_variables={"PYTHONPATH": modules})
 
 
@@ -122,12 +123,12 @@ def test_what_a_baseline_cannot_do_is_refused(baseline, name):
 
 def test_every_folder_is_a_baseline_and_names_its_torch():
     folders = {
-        path.name for path in starting.BASELINES.iterdir() if path.is_dir() and path.name != "__pycache__"
+        path.name for path in registry.BASELINES.iterdir() if path.is_dir() and path.name != "__pycache__"
     }
-    assert set(starting.baseline_names()) == folders
+    assert set(registry.baseline_names()) == folders
     for name in folders:
-        folder = starting.BASELINES / name
-        assert (folder / "worker.py").exists() or starting.replay_alone(name), name
+        folder = registry.BASELINES / name
+        assert (folder / "worker.py").exists() or registry.replay_alone(name), name
         requirements = (folder / "requirements.txt").read_text()
         if name != "rltools":  # which computes without PyTorch
-            assert starting.TORCH in requirements, name
+            assert registry.TORCH in requirements, name

@@ -10,12 +10,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-from harness import reproduce
-from harness.measurement import Measurement
-from harness.progress import silent
-from harness.reproduce import Cell
-from harness.store import Store
-from harness.workers import Job, Worker
+from harness.compare.protocol import Job, Worker
+from harness.core.progress import silent
+from harness.core.row import Measurement
+from harness.plan import plan
+from harness.plan.plan import Cell
+from harness.store.store import Store
 
 MACHINE = {"fingerprint": "faults"}
 
@@ -66,7 +66,7 @@ def main(folder, *words):
     folder = Path(folder)
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "r", MACHINE)
-        reproduce.execute(run, cells(folder, words), silent)
+        plan.execute(run, cells(folder, words), silent)
 
 
 if __name__ == "__main__":

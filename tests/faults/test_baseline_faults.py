@@ -12,13 +12,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import compare, reproduce, starting, workers, workload
+from harness import workloads
+from harness.compare import protocol, registry, rounds
+from harness.compare.protocol import FailureKind, Worker
+from harness.core.progress import silent
+from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.measurement import Measurement
-from harness.progress import silent
-from harness.reproduce import Cell
-from harness.store import Store
-from harness.workers import FailureKind, Worker
+from harness.plan import plan
+from harness.plan.plan import Cell
+from harness.store.store import Store
 from tests.faults import named_memory
 
 pytestmark = pytest.mark.timeout(900)
@@ -71,15 +73,15 @@ def row():
 
 def comparing(baseline, monkeypatch):
     """A cell that compares this project, which behaves, with a baseline, which does as its name says."""
-    monkeypatch.setattr(starting, "own_worker", lambda mapping: nasty("rate", Worker, "20000", "1000000"))
+    monkeypatch.setattr(registry, "own_worker", lambda mapping: nasty("rate", Worker, "20000", "1000000"))
     monkeypatch.setattr(
-        starting, "baseline_worker", lambda name: nasty(name, Impatient if name in HANGS else Worker)
+        registry, "baseline_worker", lambda name: nasty(name, Impatient if name in HANGS else Worker)
     )
-    monkeypatch.setattr(starting, "build_baselines", lambda names: dict.fromkeys(names))
-    item, mapping = workload.load("cartpole-dqn"), Mapping.parse("native-native-cpu")
+    monkeypatch.setattr(registry, "build_baselines", lambda names: dict.fromkeys(names))
+    item, mapping = workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpu")
 
     def measure(run, report):
-        return compare.compare(item, mapping, [baseline], budget_s=0.1, progress=report)
+        return rounds.compare(item, mapping, [baseline], budget_s=0.1, progress=report)
 
     return Cell(f"compare/cartpole-dqn/{baseline}", 1, measure)
 
@@ -102,7 +104,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
     cells = [before, comparing(baseline, monkeypatch), after]
     with Store.open(path) as store, named_memory.watched() as shared:
         run = store.begin_run("quick", "r", MACHINE)
-        reproduce.execute(run, cells, silent)
+        plan.execute(run, cells, silent)
     with Store.open(path, read_only=True) as store:
         assert store.cells(1) == ["before", f"compare/cartpole-dqn/{baseline}", "after"]
         failed = [row for row in store.measurements(suite="compare") if row.status == "failed"]
@@ -112,7 +114,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
     assert told.backend == baseline
     if baseline == "memory":
         assert any("MemoryError" in line for line in told.details["last_lines"])
-    assert sum(map(len, told.details["last_lines"])) <= workers.LAST_LINES * workers.MAX_LINE_CHARACTERS
+    assert sum(map(len, told.details["last_lines"])) <= protocol.LAST_LINES * protocol.MAX_LINE_CHARACTERS
     assert set(psutil.Process().children(recursive=True)) <= children
     assert list(temporary.iterdir()) == []
     assert [path for path in shared if path.exists()] == []
@@ -122,7 +124,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
 def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monkeypatch):
     cell = comparing("hang", monkeypatch)
     started = []
-    monkeypatch.setattr(starting, "baseline_worker", partial(_started, started))
+    monkeypatch.setattr(registry, "baseline_worker", partial(_started, started))
 
     def kill():
         while not (started and started[0]._guarded.process.poll() is None and _below(started[0])):
@@ -134,14 +136,14 @@ def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monke
     killer.start()
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "r", MACHINE)
-        reproduce.execute(run, [cell], silent)
+        plan.execute(run, [cell], silent)
         killer.join()
         (told,) = [row for row in run.measurements() if row.status == "failed"]
         assert told.details["kind"] == FailureKind.CRASH
         assert "signal 9" in told.reason
-        assert not reproduce.finished(run, cell), "the next run tries it again"
-        reproduce.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)
-        assert reproduce.finished(run, cell)
+        assert not plan.finished(run, cell), "the next run tries it again"
+        plan.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)
+        assert plan.finished(run, cell)
 
 
 def _started(started, name):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import reproduce
-from harness.in_hand import MOST_DEATHS
-from harness.progress import silent
-from harness.store import Store
+from harness.core.progress import silent
+from harness.plan import plan
+from harness.store.crash_marker import MOST_DEATHS
+from harness.store.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))
 import main_job
@@ -199,7 +199,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
         with Store.open(tmp_path / "store.sqlite") as store:
             run = store.begin_run("quick", "r", main_job.MACHINE)
             assert run.record.id == 1, "the same run goes on"
-            reproduce.execute(run, main_job.cells(tmp_path, words), silent)
+            plan.execute(run, main_job.cells(tmp_path, words), silent)
             assert store.cells(1) == [word.partition("=")[0] for word in words]
             assert len(store.frame()) == len(words)
     assert looks > 4
@@ -209,7 +209,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
 
 def test_nothing_decides_by_the_time_of_day():
     """Seconds are counted by clocks that cannot be set."""
-    root = Path(reproduce.__file__).parents[1]
+    root = Path(plan.__file__).parents[1]
     for folder in ("harness", "primitives"):
         for path in (root / folder).rglob("*.py"):
             text = path.read_text()

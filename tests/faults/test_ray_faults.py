@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.store import Store
+from harness.store.store import Store
 from tests.faults.named_memory import held_by
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")

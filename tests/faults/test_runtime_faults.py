@@ -9,12 +9,12 @@ import threading
 import psutil
 import pytest
 
-from harness import workload
-from harness.errors import UserError
+from harness import workloads
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import memory
 from harness.runtime.training import Training
-from harness.runtime.unit import UnitError
+from harness.runtime.units.unit import UnitError
 
 pytestmark = pytest.mark.timeout(900)
 NATIVE = Mapping.parse("native-native-cpu")
@@ -117,7 +117,7 @@ def test_ctrl_c_does_not_wait_for_one_busy_actor_after_the_other():
 
 def test_an_actor_that_dies_stops_the_run_by_name_and_nothing_is_left():
     threads = set(threading.enumerate())
-    item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
+    item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")
     training = Training(item, NATIVE, processes=2, overlap=8)
     training.warm_up()
     pids = training._acting.pids
@@ -149,13 +149,13 @@ def test_what_cannot_run_is_refused_before_anything_starts(arguments, field):
     children = set(psutil.Process().children())
     mapping = Mapping.parse(arguments.pop("mapping", "native-native-cpu"))
     with pytest.raises(UserError) as refused:
-        Training(workload.load("cartpole-dqn"), mapping, **arguments)
+        Training(workloads.load("cartpole-dqn"), mapping, **arguments)
     assert field in str(refused.value)
     assert set(psutil.Process().children()) <= children
 
 
 def test_more_than_the_memory_holds_is_refused(monkeypatch):
-    item = workload.override(workload.load("cartpole-dqn"), "training.actors", 64, "test")
+    item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 64, "test")
     storage_bytes = memory.needed_bytes(item, 32, 0, 0)
     free = type("Free", (), {"available": storage_bytes + 3 * memory.PROCESS_BYTES})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import reproduce
-from harness.checked_toml import LARGEST_FILE_BYTES, read_toml
-from harness.errors import UserError
-from harness.progress import silent
+from harness.core.errors import UserError
+from harness.core.progress import silent
+from harness.core.toml_models import LARGEST_FILE_BYTES, read_toml
+from harness.plan import plan
+from harness.plan.plan import Cell
 from harness.report import export, site
-from harness.reproduce import Cell
-from harness.store import Measurement, Store
-from harness.store_file import LARGEST_STORE_BYTES
+from harness.store.file import LARGEST_STORE_BYTES
+from harness.store.store import Measurement, Store
 from tests.harness.report import sample
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -79,7 +79,7 @@ def go_on(path: Path, *, read_only: bool = False) -> None:
     """Measures one more cell."""
     with Store.open(path, read_only=read_only) as store:
         run = store.begin_run("quick", "r", {"fingerprint": "f"})
-        reproduce.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
+        plan.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm", "-writer", "-in-hand"])

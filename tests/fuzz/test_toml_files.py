@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harness
-from harness import workload
-from harness.checked_toml import check, parse_toml
-from harness.platform_model import Platform
-from harness.workload import Workload
+from harness import workloads
+from harness.core.toml_models import check, parse_toml
+from harness.platforms import Platform
+from harness.workloads import Workload
 from tests.fuzz.fuzzing import (
     A_DRAW,
     EXAMPLES,
@@ -75,9 +75,9 @@ def test_toml_text(contents):
 @given(spoiled(WORKLOAD_TABLES))
 def test_workload_tables(inputs):
     for tables in each(inputs):
-        made = accepted(lambda tables=tables: workload.from_tables(tables, "file.toml"))
+        made = accepted(lambda tables=tables: workloads.from_tables(tables, "file.toml"))
         if made is not None:
-            assert workload.from_tables(json.loads(json.dumps(made.tables())), "again") == made
+            assert workloads.from_tables(json.loads(json.dumps(made.tables())), "again") == made
             assert made.training.batch_size <= made.replay.capacity
             assert ":" not in made.environment.id
 
@@ -96,5 +96,5 @@ def test_platform_tables(inputs):
 @settings(many, max_examples=max(50, EXAMPLES // 1000))
 @given(st.from_regex(r"\A[A-Za-z0-9_.-]{1,12}(/[A-Za-z0-9_.-]{1,12})?(-v[0-9])?\Z"))
 def test_environment_names(name):
-    environment = workload.load("cartpole-dqn").environment.model_copy(update={"id": name})
-    accepted(lambda: workload.check_environment(environment, "file.toml"))
+    environment = workloads.load("cartpole-dqn").environment.model_copy(update={"id": name})
+    accepted(lambda: workloads.check_environment(environment, "file.toml"))

@@ -6,17 +6,17 @@ from math import inf, isfinite, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import workers
+from harness.compare import protocol
 from tests.fuzz.fuzzing import A_DRAW, each, edited, generators, many, several, values, whole
 
 pytestmark = whole
 
 
-class Deaf(workers.Worker):
+class Deaf(protocol.Worker):
     """A worker without a process: only what it says is judged."""
 
     def __init__(self, says):
-        self._stderr = workers.LastLines()
+        self._stderr = protocol.LastLines()
         self._says = says
         self.closed = False
 
@@ -33,14 +33,14 @@ def judged(line, ask):
     worker = Deaf(line)
     try:
         return None, ask(worker)
-    except workers.WorkerFailure as failure:
+    except protocol.WorkerFailure as failure:
         assert worker.closed, "nothing of it is left"
         for said in (str(failure), *failure.last_lines):
             assert said.isprintable(), "one line, and none that a terminal obeys"
         return failure.kind, None
 
 
-JOB = workers.Job(workload={}, batch_size=1, seed=0, gradient_steps=1)
+JOB = protocol.Job(workload={}, batch_size=1, seed=0, gradient_steps=1)
 GOOD_ANSWER = {
     "gradient_steps": 1,
     "environment_steps": 1,
@@ -67,7 +67,7 @@ def answers(draw):
 def test_worker_answers(lines):
     for line in each(lines):
         kind, result = judged(line, lambda worker: worker.ask(JOB, 1))
-        assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
+        assert kind in (None, protocol.FailureKind.RUBBISH, protocol.FailureKind.REFUSED)
         if result is not None:
             assert result.gradient_steps / result.wall_s > 0
             assert isfinite(result.environment_steps / result.wall_s)
@@ -85,7 +85,7 @@ def test_worker_answers(lines):
 def test_worker_answers_of_another_kind(lines):
     for line in each(lines):
         kind, answer = judged(line, lambda worker: worker.ask_json({}, 1))
-        assert kind in (None, workers.FailureKind.RUBBISH, workers.FailureKind.REFUSED)
+        assert kind in (None, protocol.FailureKind.RUBBISH, protocol.FailureKind.REFUSED)
         if answer is not None:
             assert json.dumps(answer, ensure_ascii=False, allow_nan=False).encode(), "a store can hold it"
 
@@ -105,9 +105,9 @@ def streams(draw):
 @given(streams())
 def test_worker_noise(inputs):
     for parts in each(inputs):
-        noise = workers.LastLines()
+        noise = protocol.LastLines()
         for part in parts:
             noise.feed(part)
         lines = noise.lines()
-        assert len(lines) <= workers.LAST_LINES
-        assert all(len(line) <= workers.MAX_LINE_CHARACTERS and line.isprintable() for line in lines)
+        assert len(lines) <= protocol.LAST_LINES
+        assert all(len(line) <= protocol.MAX_LINE_CHARACTERS and line.isprintable() for line in lines)

@@ -34,9 +34,9 @@ NOTES = Path(__file__).with_name("equivalent.toml")
 DEFAULT = (
     "harness/mapping/*.py",
     "harness/runtime/*.py",
-    "harness/reproduce.py",
-    "harness/diff.py",
-    "harness/simulated_profile.py",
+    "harness/plan/plan.py",
+    "harness/store/diff.py",
+    "harness/profile/simulated.py",
     "primitives/learner/fpga_backend.py",
 )
 # Imported once, before the mutants: what takes long and is not mutated.

@@ -61,7 +61,7 @@ def test_swaps_stay_among_operators_of_one_kind():
 
 def test_tests_are_the_mirrored_file_and_those_that_are_listed():
     listed = {"harness/mapping/__init__.py": ["tests/a.py"]}
-    assert mutants.tests_of("harness/diff.py", listed) == ["tests/harness/test_diff.py"]
+    assert mutants.tests_of("harness/store/diff.py", listed) == ["tests/harness/store/test_diff.py"]
     assert mutants.tests_of("harness/mapping/__init__.py", listed) == ["tests/a.py"]
     assert mutants.tests_of("harness/no_such_file.py", listed) == []
 
@@ -76,15 +76,15 @@ def test_a_module_is_loaded_from_the_mutant_in_processes_that_are_started(tmp_pa
     (tmp_path / "source.py").write_text("DRIFT = 'mutated'\n")
     environment = {
         "PYTHONPATH": str(HERE),
-        "PLACERL_MUTANT_MODULE": "harness.provenance",
-        "PLACERL_MUTANT_FILE": str(ROOT / "harness/provenance.py"),
+        "PLACERL_MUTANT_MODULE": "harness.core.provenance",
+        "PLACERL_MUTANT_FILE": str(ROOT / "harness/core/provenance.py"),
         "PLACERL_MUTANT_SOURCE": str(tmp_path / "source.py"),
     }
-    code = "import harness.provenance as p; print(p.DRIFT, p.__file__)"
+    code = "import harness.core.provenance as p; print(p.DRIFT, p.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["mutated", str(ROOT / "harness/provenance.py")]
+    assert done.stdout.split() == ["mutated", str(ROOT / "harness/core/provenance.py")]
 
 
 @pytest.mark.parametrize("one", NOTES["equivalent"], ids=lambda one: f"{one['file']}: {one['after']}")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.common import print_rows
-from harness.provenance import Provenance
-from harness.store import Measurement
+from harness.core.provenance import Provenance
+from harness.store.store import Measurement
 from tests.harness.cli.command_line import Placerl, refused
 
 COMMANDS = (

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from harness import machine, reproduce, tiers
 from harness.cli import reproduce_command
-from harness.measurement import Measurement
-from harness.provenance import Provenance
-from harness.reproduce import Cell
-from harness.revision import revision
-from harness.store import Store
-from tests.harness.claims.rows import profiled
+from harness.core.provenance import Provenance
+from harness.core.revision import revision
+from harness.core.row import Measurement
+from harness.plan import plan, tiers
+from harness.plan.plan import Cell
+from harness.platforms import this_machine
+from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl
+from tests.harness.papers.rows import profiled
 
 ROW = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance=Provenance.MEASURED, value=1.0)
 CELLS = [Cell(f"a/{number}", 60, lambda run, report: [ROW]) for number in range(3)]
@@ -24,15 +25,15 @@ CELLS = [Cell(f"a/{number}", 60, lambda run, report: [ROW]) for number in range(
 def test_the_plan_its_time_and_what_is_left_out_are_told_first(
     arguments: tuple[str, ...], placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """On a cluster as on one machine; the cluster's own part is tested in `tests/cluster`."""
+    """On a cluster as on one machine; the cluster's own part is tested in `tests/harness/cluster`."""
     if arguments:
         pytest.importorskip("harness.cluster.cells")
         monkeypatch.setattr("harness.cluster.connection.connected", lambda address: nullcontext())
         monkeypatch.setattr("harness.cluster.cells.execute", lambda *_, **__: [])
-    monkeypatch.setattr(reproduce, "plan", lambda tier: CELLS)
+    monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
     monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
     monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
-    described: Any = machine.describe(measure_links=False).to_json()
+    described: Any = this_machine.describe(measure_links=False).to_json()
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run(tiers.tier("quick").name, revision(), described).finish("a/1", [ROW])
     outcome = placerl("reproduce", "--results", str(tmp_path), *arguments)
@@ -50,7 +51,7 @@ def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
     def killed(*_: object) -> list[Measurement]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "plan", lambda tier: [*CELLS, Cell("a/4", 1, killed)])
+    monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, Cell("a/4", 1, killed)])
     assert placerl("reproduce", "--results", str(tmp_path)).status == 130
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         peaks = {row.primitive: row.value for row in store.measurements(suite="memory")}
@@ -64,8 +65,8 @@ def test_its_last_lines_say_how_many_timed_rows_are_too_noisy(
 ) -> None:
     noisy = profiled("round.sample", 1.0, status="too_noisy", reason="its interval is 40% wide")
     rows = [noisy, *(profiled("round.learn", 1.0, size) for size in (32, 64, 128))]
-    monkeypatch.setattr(reproduce, "plan", lambda tier: [Cell("a", 1, lambda run, report: rows)])
-    monkeypatch.setattr(reproduce, "_keys", lambda tier_name: ("a",))  # it would remember this plan
+    monkeypatch.setattr(plan, "plan", lambda tier: [Cell("a", 1, lambda run, report: rows)])
+    monkeypatch.setattr(plan, "_keys", lambda tier_name: ("a",))  # it would remember this plan
     outcome = placerl("reproduce", "--results", str(tmp_path))
     assert outcome.status == 0, outcome.err
     assert "1 of 4 timed rows too noisy (25.0%)" in outcome.out.splitlines()[-2:]

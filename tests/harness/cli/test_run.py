@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import training_run
-from harness.energy import EnergyMeter
+from harness.platforms.energy import EnergyMeter
+from harness.runtime import measured_run
 from harness.runtime.training import Progress, Training
-from harness.runtime.unit import UnitError
+from harness.runtime.units.unit import UnitError
 from tests.harness.cli.command_line import Placerl, refused
 
 
@@ -84,7 +84,7 @@ def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unread = EnergyMeter(reason="no counter")
-    monkeypatch.setattr(training_run, "meter_of", lambda mapping, simulated: unread)
+    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: unread)
     arguments = (
         "run",
         "cartpole-dqn",

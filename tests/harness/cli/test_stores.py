@@ -5,10 +5,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from harness import claims
-from harness.store import Store
-from tests.harness.claims.rows import measurement, profiled
+from harness import papers
+from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused, stored
+from tests.harness.papers.rows import measurement, profiled
 
 
 def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) ->
     assert outcome.status == 0
     answer = json.loads(outcome.out)
     assert Path(answer["report"]).is_file()
-    assert {verdict["key"] for verdict in answer["verdicts"]} == {claim.key for claim in claims.claims()}
+    assert {verdict["key"] for verdict in answer["verdicts"]} == {claim.key for claim in papers.claims()}
     assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
 
 

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import ActorsLearners, Entry, Mapping, PerformanceTable, Problem, Target
 from harness.mapping.actors_learners import allocate
-from harness.provenance import Provenance
 
-PLATFORM = platform_model.load("pal21")
+PLATFORM = platforms.load("pal21")
 
 
 def test_equation_5_holds_exactly_where_the_curves_meet() -> None:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
 from harness.mapping.base import (
     INDEX_BYTES,
@@ -13,7 +14,6 @@ from harness.mapping.base import (
     least_traffic,
     rmm_targets,
 )
-from harness.provenance import Provenance
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from typing import ClassVar
 
 import pytest
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import (
     STRATEGIES,
     ComposedLoop,
@@ -15,9 +16,8 @@ from harness.mapping import (
     Target,
 )
 from harness.mapping.composed_loop import CPU, composed_candidates
-from harness.provenance import Provenance
 
-PLATFORM = platform_model.load("map-tpds23")
+PLATFORM = platforms.load("map-tpds23")
 PIECES_S = {
     ("round.collect", "torch"): 60e-6,
     ("round.collect", "native"): 50e-6,

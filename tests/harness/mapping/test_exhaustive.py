@@ -1,6 +1,7 @@
 import pytest
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import (
     STRATEGIES,
     VALIDATED,
@@ -15,10 +16,9 @@ from harness.mapping import (
     Target,
 )
 from harness.mapping.base import Platform
-from harness.provenance import Provenance
 
 PROBLEM = Problem(32, 27)
-PLATFORM = platform_model.load("map-tpds23")
+PLATFORM = platforms.load("map-tpds23")
 EMPTY = PerformanceTable([])
 
 

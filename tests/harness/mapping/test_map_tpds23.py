@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import Entry, MapTpds23, PerformanceTable, Problem, Target
-from harness.provenance import Provenance
 
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
-PLATFORM = platform_model.load("map-tpds23")
+PLATFORM = platforms.load("map-tpds23")
 
 
 def table(learner_s: dict[str, float], rmm_s: dict[str, float]) -> PerformanceTable:

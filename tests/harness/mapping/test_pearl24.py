@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import Entry, Mapping, MapTpds23, Pearl24, PerformanceTable, Problem, Target
 from harness.mapping.pearl24_equations import (
     balanced,
@@ -11,9 +12,8 @@ from harness.mapping.pearl24_equations import (
     pipeline_s,
     published_iteration_s,
 )
-from harness.provenance import Provenance
 
-PLATFORM = platform_model.load("map-tpds23")
+PLATFORM = platforms.load("map-tpds23")
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
 
 

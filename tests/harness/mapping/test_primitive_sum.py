@@ -1,8 +1,8 @@
 import pytest
 
-from harness import platform_model
+from harness import platforms
+from harness.core.provenance import Provenance
 from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, PrimitiveSum, Problem, Target
-from harness.provenance import Provenance
 
 TIMES_S = {
     ("learner.step", "torch"): 1e-3,
@@ -20,7 +20,7 @@ TIMES_S = {
     ("environment.step", "cpu"): 3e-5,
 }
 PROBLEM = Problem(256, 27, update_interval=4)
-PLATFORM = platform_model.load("map-tpds23")
+PLATFORM = platforms.load("map-tpds23")
 
 
 def table(times_s: dict[tuple[str, str], float]) -> PerformanceTable:

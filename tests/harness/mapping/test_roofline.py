@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping import Problem, Target
 from harness.mapping.roofline import CACHE_LINE_BYTES, Modelled, Work, modelled_times
-from harness.platform_model import Device, Platform
-from harness.provenance import Provenance
+from harness.platforms import Device, Platform
 
 WORK = Work(macs=1_000_000, state_bytes=2000, batch_bytes=500, operations=10, leaves=4096, fanout=16)
 PROBLEM = Problem(batch_size=32, item_words=5, actors=3)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.learning import BEST, END
+from harness.compare.learning import BEST, END
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
-from harness.measurement import Measurement
-from harness.provenance import Provenance
-from harness.store import Store
-from tests.harness.claims.rows import compared, measurement, predicted, profiled, trained
+from harness.store.store import Store
+from tests.harness.papers.rows import compared, measurement, predicted, profiled, trained
 
 MACHINE = {
     "fingerprint": "f00d-test",

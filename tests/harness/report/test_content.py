@@ -9,19 +9,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import learning
-from harness.claims.evidence import last_attempts
-from harness.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from harness.compare import learning
+from harness.compare.equal_steps import LEARNS_LESS, NOT_COMPARED, RETURN
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
-from harness.measurement import Measurement
-from harness.provenance import Provenance
+from harness.papers.evidence import last_attempts
 from harness.report import export, plots, reading, site, tables
 from harness.report.content import Content, Prediction
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
 from harness.report.text_tables import text_tables
-from harness.store import Store
-from tests.harness.claims.rows import compared, frame_of, measurement, predicted, profiled, trained
+from harness.store.store import Store
+from tests.harness.papers.rows import compared, frame_of, measurement, predicted, profiled, trained
 from tests.harness.report import sample
 
 

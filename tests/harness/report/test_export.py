@@ -10,12 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.report import export, text_tables
 from harness.report.baseline_versions import baseline_versions
 from harness.report.files import write_atomically
-from harness.store import Store
-from tests.harness.claims.rows import frame_of, predicted, trained
+from harness.store.store import Store
+from tests.harness.papers.rows import frame_of, predicted, trained
 from tests.harness.report import sample
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.measurement import Measurement
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.report import export, machine_facts, site
 from harness.report.reading import read
-from harness.store import Store
-from tests.harness.claims.rows import frame_of, measurement, profiled
+from harness.store.store import Store
+from tests.harness.papers.rows import frame_of, measurement, profiled
 
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
 TIMED = [

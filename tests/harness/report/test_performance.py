@@ -9,15 +9,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import validation_rows
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
 from harness.mapping import Loop, Mapping
-from harness.measurement import Measurement
-from harness.provenance import Provenance
 from harness.report import export, performance, text_tables
 from harness.report.content import Portability
 from harness.report.reading import read
-from harness.store import Store
-from tests.harness.claims.rows import MACHINE, frame_of, trained
+from harness.store.store import Store
+from harness.validate import rows as validation_rows
+from tests.harness.papers.rows import MACHINE, frame_of, trained
 
 MAPPINGS = {"native-native-cpu": 400.0, "torch-native-cpu": 100.0}
 FPGA = "fpga:u200-fpga:u200-fpga:u200"

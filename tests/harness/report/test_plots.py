@@ -9,8 +9,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.claims.number import Number
-from harness.provenance import Provenance
+from harness.core.provenance import Provenance
+from harness.papers.number import Number
 from harness.report import plots, roofline_plot
 from harness.report.content import Curve, HeatMap, Prediction, PrimitiveTime, Roof, RooflinePoint
 from harness.report.drawing import LEAST_TEXT_PX, SERIES, STYLE, colour, marker, new_figure, svg

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UserError
-from harness.measurement import Measurement
+from harness.core.errors import UserError
+from harness.core.row import Measurement
 from harness.report import reading, reference, site
-from harness.store import Store
-from tests.harness.claims.rows import profiled
+from harness.store.store import Store
+from tests.harness.papers.rows import profiled
 from tests.harness.report import sample
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.measurement import Measurement
+from harness.core.row import Measurement
+from harness.profile.simulated import PIPELINE
 from harness.report import roofline, roofline_plot, site
 from harness.report.content import RooflinePoint
 from harness.report.reading import read
-from harness.simulated_profile import PIPELINE
-from harness.store import Store
-from tests.harness.claims.rows import frame_of, measurement, profiled
+from harness.store.store import Store
+from tests.harness.papers.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 
 BY_HAND = {"flops": 8000, "traffic_bytes": 2000, "footprint_bytes": 2**20}

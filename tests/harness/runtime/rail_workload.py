@@ -2,8 +2,8 @@
 
 import gymnasium
 
-from harness import workload
-from harness.workload import Workload
+from harness import workloads
+from harness.workloads import Workload
 from tests.primitives.algorithms.rail import RailEnvironment
 
 
@@ -11,7 +11,7 @@ def dqn_on_a_rail() -> Workload:
     """Return DQN with prioritised replay and a single rail."""
     if "Rail-v0" not in gymnasium.registry:
         gymnasium.register("Rail-v0", RailEnvironment)
-    tables = workload.load("cartpole-dqn").tables()
+    tables = workloads.load("cartpole-dqn").tables()
     tables["environment"] |= {"id": "Rail-v0", "observation_shape": (2,), "action_size": 2}
     tables["algorithm"] |= {
         "gamma": 0.9, "learning_rate": 2e-3, "target_interval": 20, "exploration_steps": 2_000,
@@ -21,4 +21,4 @@ def dqn_on_a_rail() -> Workload:
     tables["training"] |= {
         "batch_size": 64, "batch_sizes": [64], "learning_starts": 800, "update_interval": 8,
     }  # fmt: skip
-    return workload.from_tables(tables, "test")
+    return workloads.from_tables(tables, "test")

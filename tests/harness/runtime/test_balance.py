@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.balance import Balance, check_learners, parallel_learner
 from harness.runtime.compose import algorithm_of
 from harness.runtime.reallocation import Allocation
-from harness.workload import load
+from harness.workloads import load
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 

@@ -6,21 +6,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import workload
-from harness.errors import UserError
+from harness import workloads
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import compose
-from harness.runtime.actor_pool import ActorPool
-from harness.runtime.actors import InlineActors, ThreadActors
+from harness.runtime.actors.in_process import InlineActors, ThreadActors
+from harness.runtime.actors.pool import ActorPool
 from harness.runtime.compose import Fusion, TimedStorage
-from harness.runtime.own_task import OwnTask
+from harness.runtime.custom_task import OwnTask
 from primitives import learner as learners
 from primitives.backend import BackendUnavailableError
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
-CARTPOLE = workload.load("cartpole-dqn")
-UNIFORM = workload.override(CARTPOLE, "replay.prioritized", False, "test")
+CARTPOLE = workloads.load("cartpole-dqn")
+UNIFORM = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_data_lies_on_the_host_or_with_a_simulated_replay(mapping, allowed):
     ],
 )
 def test_columns_have_the_shapes_and_types_of_the_environment(name, observation, action):
-    columns = compose.columns_of(workload.load(name))
+    columns = compose.columns_of(workloads.load(name))
     for column, (shape, dtype) in (
         ("observation", observation),
         ("next_observation", observation),

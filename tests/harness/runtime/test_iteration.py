@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.runtime import memory
 
 ROW_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated

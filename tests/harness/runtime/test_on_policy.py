@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from harness import workload
-from harness.conditions import torch_threads
-from harness.errors import UserError
+from harness import workloads
+from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.measure.conditions import torch_threads
 from harness.runtime import on_policy
-from harness.runtime.actors import InlineActors
+from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
 from harness.runtime.training import Training
@@ -19,7 +19,7 @@ MAPPING = Mapping.parse("torch-native-cpu")
 def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
     """A PPO workload of 2 actors, 32 steps and 2 epochs."""
     identity, shape, kind, size = environment
-    tables = workload.load("hopper-ppo").tables()
+    tables = workloads.load("hopper-ppo").tables()
     tables["environment"] |= {
         "id": identity,
         "observation_shape": shape,
@@ -30,13 +30,13 @@ def small(environment=("CartPole-v1", (4,), "discrete", 2), **algorithm):
     tables["network"]["hidden"] = [16]
     tables["replay"]["capacity"] = 64
     tables["training"] |= {"batch_size": 16, "batch_sizes": [16], "actors": 2, "learning_starts": 64}
-    return workload.from_tables(tables, "test")
+    return workloads.from_tables(tables, "test")
 
 
 def test_a_native_learner_has_the_threads_of_the_run(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)  # of a machine with one core, two threads are refused
     mapping = Mapping.parse("native-native-cpu")
-    for item in (small(), workload.load("cartpole-ddpg")):
+    for item in (small(), workloads.load("cartpole-ddpg")):
         with torch_threads(1):  # put back afterwards
             training = start(item, mapping, options=Options(threads=2, processes=0))
         training.close()
@@ -105,7 +105,7 @@ def test_truncation_is_told_apart_from_termination():
 
 def test_each_algorithm_gets_its_loop():
     for name, loop in (("cartpole-dqn", Training), ("hopper-ppo", OnPolicyTraining)):
-        training = start(workload.load(name), MAPPING)
+        training = start(workloads.load(name), MAPPING)
         assert type(training) is loop
         training.close()
 
@@ -204,5 +204,5 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
     for name in ("OnPolicyTraining", "Training"):
         monkeypatch.setattr(on_policy, name, lambda *arguments, **given: asked.append(given["processes"]))
     start(small(), MAPPING, options=Options(**options))
-    start(workload.load("cartpole-dqn"), MAPPING, options=Options(**options))
+    start(workloads.load("cartpole-dqn"), MAPPING, options=Options(**options))
     assert asked == [on_policy_processes, processes]

@@ -5,21 +5,21 @@ import os
 import psutil
 import pytest
 
-from harness import workload
-from harness.errors import UserError
+from harness import workloads
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import compose, memory
 from harness.runtime.compose import Fusion
 from harness.runtime.options import STRICT, Options
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
-CARTPOLE = workload.load("cartpole-dqn")
+CARTPOLE = workloads.load("cartpole-dqn")
 CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
 PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
 
 
 def check(options, mapping=TORCH, name="cartpole-dqn"):
-    item = options.applied(workload.load(name))
+    item = options.applied(workloads.load(name))
     options.check(item, mapping, item.training.batch_size)
 
 
@@ -80,8 +80,8 @@ def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
 
 
 def test_replay_management_is_not_mapped_where_there_is_none():
-    uniform = workload.override(CARTPOLE, "replay.prioritized", False, "test")
-    for item in (workload.load("cartpole-ppo"), uniform):
+    uniform = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
+    for item in (workloads.load("cartpole-ppo"), uniform):
         STRICT.check(item, TORCH, item.training.batch_size)
         with pytest.raises(
             UserError, match=r"rmm: found flat; allowed: native: .* has no prioritised replay"
@@ -90,7 +90,7 @@ def test_replay_management_is_not_mapped_where_there_is_none():
 
 
 def test_processes_are_counted_in_the_memory(monkeypatch):
-    item = workload.load("cartpole-dqn")
+    item = workloads.load("cartpole-dqn")
     needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
     free = type("Free", (), {"available": needed_bytes + 3 * memory.PROCESS_BYTES})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
@@ -102,7 +102,7 @@ def test_processes_are_counted_in_the_memory(monkeypatch):
 
 
 def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
-    item = workload.load("cartpole-dqn")
+    item = workloads.load("cartpole-dqn")
     row_bytes = memory.needed_bytes(item, 32, 0, 0, 1) - memory.needed_bytes(item, 32, 0, 0)
     free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
@@ -142,7 +142,7 @@ def test_there_are_no_processes_in_virtual_time(monkeypatch):
 
 
 def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(monkeypatch):
-    item = workload.load("cartpole-ppo")
+    item = workloads.load("cartpole-ppo")
     available = {
         "bytes": memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
     }

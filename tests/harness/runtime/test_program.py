@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.runtime import program
 from harness.runtime.program import compose
 from primitives.replay import ConcurrentReplay

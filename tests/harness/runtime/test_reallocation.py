@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UserError
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.reallocation import Allocation, Times, reallocate
 from harness.runtime.training import Training

@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness.core.provenance import Provenance
 from harness.mapping import ComposedLoop, Entry, Loop, Mapping, PerformanceTable, Target
+from harness.mapping.predict import problem_of
 from harness.mapping.schedule import HOST, Call, Round
-from harness.predicting import problem_of
-from harness.provenance import Provenance
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,
     LEARN_S,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.core.provenance import Provenance
 from harness.mapping import Mapping
-from harness.provenance import Provenance
 from harness.runtime import time_provenance
 from primitives import learner, sum_tree
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import workload
-from harness.errors import UserError
+from harness import workloads
+from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime import training as training_module
-from harness.runtime.actors import InlineActors, ThreadActors
+from harness.runtime.actors.in_process import InlineActors, ThreadActors
+from harness.runtime.clock import RealTime
 from harness.runtime.compose import Fusion
-from harness.runtime.replay_unit import TimeBeside
-from harness.runtime.run_time import RealTime
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
-from harness.runtime.unit import UnitError
+from harness.runtime.units.replay import TimeBeside
+from harness.runtime.units.unit import UnitError
 from primitives.replay import FieldSpec, Storage
 from tests.harness.runtime.rail_workload import dqn_on_a_rail
 from tests.majority import majority
@@ -29,11 +29,11 @@ NATIVE = Mapping.parse("native-native-cpu")
 
 def small(name, **training):
     """A shipped workload made short; further fields of `[training]` by name."""
-    tables = workload.load(name).tables()
+    tables = workloads.load(name).tables()
     tables["network"]["hidden"] = [16]
     tables["replay"]["capacity"] = 500
     tables["training"] |= {"batch_size": 8, "batch_sizes": [8], "learning_starts": 40} | training
-    return workload.from_tables(tables, "test")
+    return workloads.from_tables(tables, "test")
 
 
 def trained(the_workload, steps=60, **arguments):
@@ -135,7 +135,7 @@ def test_episodes_are_those_of_cartpole():
 def test_uniform_replay_where_the_workload_says_so():
     tables = small("cartpole-dqn").tables()
     tables["replay"]["prioritized"] = False
-    training, _ = trained(workload.from_tables(tables, "test"))
+    training, _ = trained(workloads.from_tables(tables, "test"))
     assert type(training.replay).__name__ == "UniformReplay"
 
 
@@ -186,7 +186,7 @@ def test_a_batch_that_the_replay_cannot_hold_is_refused(batch_size):
 
 def test_an_algorithm_without_a_replay_is_refused():
     with pytest.raises(UserError, match="'ppo', which is on-policy"):
-        Training(workload.load("cartpole-ppo"), MAPPING)
+        Training(workloads.load("cartpole-ppo"), MAPPING)
 
 
 def test_advancing_by_nothing_is_refused_and_by_one_step_is_not():

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.errors import UserError
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
-from harness.provenance import Provenance
-from harness.runtime import run_time
+from harness.runtime import clock
+from harness.runtime.clock import LEARNER, Device, VirtualTime, simulated_s, time_of
 from harness.runtime.compose import Fusion, compose
-from harness.runtime.run_time import LEARNER, Device, VirtualTime, simulated_s, time_of
 from harness.runtime.training import Training
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -89,7 +89,7 @@ def test_what_simulating_takes_is_no_part_of_the_time(short, monkeypatch, learne
     def read():
         return clock_s
 
-    monkeypatch.setattr(run_time, "perf_counter", read)
+    monkeypatch.setattr(clock, "perf_counter", read)
     made = training(short("cartpole-dqn"), learner=learner, rmm=rmm)
     told_s = learner * LEARN_S + rmm * (INSERT_S + SAMPLE_S + UPDATE_S)
     names = ["step"] * learner, ["insert", "sample", "update_priorities"] * rmm

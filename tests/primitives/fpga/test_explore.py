@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.claims import published
+from harness.papers import published
 from primitives.fpga import devices, explore, explore_pipeline
 from primitives.fpga.cycles import networks, ppo
 

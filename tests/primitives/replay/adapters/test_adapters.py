@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import adapters
+from harness.compare import adapters
 
 LIMIT_S = 1500
 

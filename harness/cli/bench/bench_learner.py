@@ -1,0 +1,261 @@
+"""`make bench-learner`: gradient steps of every learner, beside PyTorch at its best and other systems.
+
+    python -m harness.cli.bench.bench_learner [--cells Hopper] [--threads 1 2] [--rounds 45] [--build]
+
+A cell is a network and a batch size. In interleaved rounds of one run it times
+
+    eager      PyTorch as CleanRL writes it: modules, `torch.optim.Adam`, one call an operation
+    pure       the algorithm's pure step, as it is written
+    tuned      the same with plain autograd, fused Adam and foreach averaging
+    compiled   the pure step through `torch.compile`
+    native     and every other backend of `primitives.learner` that runs here (not the oracle `reference`);
+               native twice, so that its difference from itself is known; where the others have more threads, with
+               one beside
+    sb3        Stable-Baselines3's `train()`, in an environment and a process of its own
+    rltools    RLtools' C++ with OpenBLAS, likewise, for TD3, SAC and PPO's update
+
+and tells the time of a step, its ratio to the best form of PyTorch with an interval of 95%, and the share of the cores'
+peak arithmetic (float32 multiply-adds, measured beforehand). The TD errors of what runs in this process are checked
+against the definition in float64 before it is timed.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from harness.cli.bench import command
+from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, Cell
+from harness.cli.bench.learner.limits import Limits, limits
+from harness.cli.bench.learner.sides import NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
+from harness.compare import registry
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.measure import statistics
+from harness.measure.protocol import Protocol, Timing, measure, paired
+from harness.store.store import Measurement
+from primitives import _native
+
+SUITE = "bench-learner"
+PEERS = (SB3, RLTOOLS)
+REST_S = 10e-3
+"""PyTorch's second thread spins for some 5 ms after its work, on the core that the next side needs."""
+CELL_BUDGET_S = 150.0
+"""After which a cell gets no further round, compilation included: steps of half a second need no 45 of them."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One cell's timings with so many threads.
+
+    Attributes:
+        cell: what was timed.
+        threads: of PyTorch, the native learner and the peers.
+        timings: of each side, seconds a call.
+        peak_gflops: of one core.
+        limits: of the native learner; None where it was not timed.
+    """
+
+    cell: Cell
+    threads: int
+    timings: Mapping[str, Timing]
+    peak_gflops: float
+    limits: Limits | None
+
+    def threads_of(self, side: str) -> int:
+        """How many threads a side had."""
+        return 1 if side == NATIVE_ALONE else self.threads
+
+    @property
+    def best_pytorch(self) -> str | None:
+        """The fastest form of PyTorch, by lower quartiles."""
+        quick = {
+            name: statistics.lower_quartile(self.timings[name].samples_s)
+            for name in PYTORCH
+            if name in self.timings and self.timings[name].samples_s
+        }
+        return min(quick, key=quick.__getitem__) if quick else None
+
+    def against(self, side: str, other: str) -> statistics.Ratio | None:
+        """How many times as fast a side is as another one; None where either was not timed."""
+        ours, theirs = self.timings.get(side), self.timings.get(other)
+        if not ours or not theirs or "failed" in (ours.status, theirs.status):
+            return None
+        theirs_s, ours_s = paired(theirs, ours)
+        return statistics.paired_ratio(theirs_s, ours_s) if len(ours_s) >= statistics.FEWEST_SAMPLES else None
+
+    def share_of_peak(self, side: str) -> float | None:
+        """Arithmetic of the matrix products over what the side's cores can do at most."""
+        median_s = self.timings[side].median_s
+        if median_s is None:
+            return None
+        return self.cell.flops / median_s / (self.threads_of(side) * self.peak_gflops * 1e9)
+
+    def verdicts(self) -> list[str]:
+        """What the native learner reached against the best of PyTorch and against each peer."""
+        said = []
+        targets = {self.best_pytorch: self.cell.target} | dict.fromkeys((RLTOOLS,), 1.0)
+        for other in (self.best_pytorch, *self.cell.peers):
+            target = targets.get(other)
+            if other is None or (ratio := self.against(NATIVE, other)) is None:
+                continue
+            asked = target if self.threads == 1 else None
+            text = f"{ratio.value:.2f}x {other} [{ratio.low:.2f}, {ratio.high:.2f}]"
+            if asked is not None:
+                met = "met" if ratio.low >= asked else "MISSED" if ratio.high < asked else "no verdict"
+                text += f" (target {asked:g}x: {met})"
+            said.append(text)
+        if alone := self.against(NATIVE, NATIVE_ALONE):
+            said.append(f"{alone.value:.2f}x one thread [{alone.low:.2f}, {alone.high:.2f}]")
+        if null := self.against(NATIVE, NULL):
+            said.append(f"native against itself {null.value:.2f}x [{null.low:.2f}, {null.high:.2f}]")
+        return said
+
+    def note(self) -> str:
+        """What limits the native learner."""
+        median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
+        if self.limits is None or median_s is None:
+            return "native was not timed"
+        peak_gflops = self.threads_of(NATIVE) * self.peak_gflops
+        text = self.limits.note(median_s / self.cell.steps, peak_gflops)
+        best = self.best_pytorch
+        if best and (share := self.share_of_peak(best)):
+            text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
+        return text
+
+    def measurements(self) -> list[Measurement]:
+        """The rows of the store."""
+        rows = []
+        for side, timing in self.timings.items():
+            details: dict[str, object] = {
+                "cell": self.cell.name,
+                "threads": self.threads_of(side),
+                "gradient_steps_per_call": self.cell.steps,
+                "flops_per_call": self.cell.flops,
+                "settings": dict(self.cell.settings),
+                "peak_gflops_per_core": self.peak_gflops,
+            }
+            if (share := self.share_of_peak(side)) is not None:
+                details["share_of_peak"] = share
+            if side == NATIVE:
+                details |= {"verdicts": self.verdicts(), "limits": self.note()}
+            rows.append(
+                timing.measurement(
+                    suite=SUITE,
+                    workload=self.cell.workload,
+                    primitive=f"learner.{self.cell.unit}",
+                    backend=side,
+                    device="cpu",
+                    batch_size=self.cell.batch_size,
+                    details=details,
+                )
+            )
+        return rows
+
+
+def run_cell(cell: Cell, threads: int, rounds: int, *, compiled: bool, peak_gflops: float) -> Result:
+    """Time one cell."""
+    # What other cells compiled counts against PyTorch's limit of compilations, beyond which it refuses.
+    torch.compiler.reset()
+    # Random batches are made outside the clock, but they take time too: few, for long steps.
+    protocol = Protocol(
+        rounds=rounds,
+        threads=threads,
+        block_s=5e-3,
+        largest_block=64,
+        budget_s=CELL_BUDGET_S,
+        rest_s=REST_S if threads > 1 else 0.0,
+    )
+    timings = measure(sides(cell, threads, compiled=compiled), protocol)
+    timed = NATIVE in timings and timings[NATIVE].median_s is not None
+    return Result(cell, threads, timings, peak_gflops, limits(cell, threads) if timed else None)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown: a table a number of threads, then what the native learner reached and what limits it."""
+    lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
+    for threads in dict.fromkeys(result.threads for result in results):
+        lines += [f"## {threads} thread(s)", ""]
+        lines += ["| cell | side | us a call | calls/s | faster than the best PyTorch | share of peak |"]
+        lines += ["|---" * 6 + "|"]
+        chosen = [result for result in results if result.threads == threads]
+        for result in chosen:
+            lines += [_line(result, side) for side in result.timings]
+        lines += ["", "### The native learner", ""]
+        for result in chosen:
+            lines += [f"- {result.cell.name}: {'; '.join(result.verdicts()) or 'no verdict'}."]
+            lines += [f"  - {result.note()}."]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _line(result: Result, side: str) -> str:
+    timing, share, ratio = result.timings[side], result.share_of_peak(side), None
+    if result.best_pytorch and result.best_pytorch != side:
+        ratio = result.against(side, result.best_pytorch)
+    against = "best of PyTorch" if side == result.best_pytorch else ""
+    if ratio:
+        against = f"{ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+    if timing.median_s is None:
+        return f"| {result.cell.name} | {side} | {timing.reason} | | | |"
+    spread = ""
+    if timing.low_s is not None and timing.high_s is not None:
+        spread = f" [{timing.low_s * 1e6:.4g}, {timing.high_s * 1e6:.4g}]"
+    noisy = " (too noisy)" if timing.status == "too_noisy" else ""
+    shown = f"{timing.median_s * 1e6:.4g}{spread}{noisy}"
+    return (
+        f"| {result.cell.name} | {side} | {shown} | {1 / timing.median_s:.4g} | {against} | "
+        f"{'' if share is None else f'{share:.1%}'} |"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = command.parser("Time gradient steps, interleaved.", SUITE)
+    made.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of all sides")
+    made.add_argument("--rounds", type=int, default=statistics.PAIRS, help="samples of each side")
+    made.add_argument("--no-compile", action="store_true", help="leave out torch.compile, minutes of it")
+    made.add_argument("--peak-gflops", type=float, help="float32 peak of one core; measured when left out")
+    made.add_argument("--cells", default="", help="only cells whose name contains this")
+    made.add_argument(
+        "--build", action="store_true", help="make the peers' environments where they are missing"
+    )
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, store, write `table.md` and print it."""
+    options = _parser().parse_args(arguments)
+    cells = [cell for cell in CELLS if options.cells in cell.name]
+    if not cells:
+        raise UserError("bench-learner", "--cells", options.cells, "a part of a cell's name")
+    if options.rounds < statistics.FEWEST_SAMPLES:
+        raise UserError("bench-learner", "--rounds", options.rounds, f"at least {statistics.FEWEST_SAMPLES}")
+    if min(options.threads) < 1:
+        raise UserError("bench-learner", "--threads", min(options.threads), "at least 1")
+    run = command.open_run(options)
+    if options.build:
+        for name, failure in registry.build_baselines(PEERS).items():
+            if failure:
+                print(f"{name}: {failure}")
+    peak = options.peak_gflops or _native.learner.peak_gflops()
+    results: list[Result] = []
+
+    def measured(cell: Cell, threads: int, report: Report) -> list[Measurement]:
+        report(0, 1, cell.name)
+        made = run_cell(cell, threads, options.rounds, compiled=not options.no_compile, peak_gflops=peak)
+        results.append(made)
+        return made.measurements()
+
+    for threads in options.threads:
+        for cell in cells:
+            command.measure_cell(
+                run, f"{SUITE}/{cell.name}/{threads} threads", partial(measured, cell, threads)
+            )
+    command.write_table(options, table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    command.finish(main)

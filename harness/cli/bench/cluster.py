@@ -1,0 +1,228 @@
+"""`make bench-cluster`: what spreading cells over a Ray cluster costs, and whether it changes what they measure.
+
+    python -P -m harness.cli.bench.cluster [--nodes 1 2 4] [--cells 40] [--cell-s 0.5]
+
+All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that only wait
+show how many a minute are measured by how many nodes, and what a cell costs beyond its own time: submitting it, its
+way there and back, and its commit. A cell that times the native sum tree is measured here and over the cluster by
+turns: the ratio has to hold 1.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.cli.bench import command
+from harness.cluster import cells as on_cluster
+from harness.cluster.connection import MACHINE, connected
+from harness.core.errors import UserError
+from harness.core.progress import Report, silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.plan import plan as reproduce
+from harness.plan import tiers
+from harness.plan.plan import Cell
+from harness.store.store import Run, Store
+from primitives import sum_tree
+
+SUITE = "bench-cluster"
+CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
+TIER = "quick"
+
+
+def head_alone(folder: str) -> Any:
+    """Ray's `Cluster` whose head, with its files in the folder, computes nothing; nodes may be added."""
+    from ray._common.utils import get_default_ray_temp_dir
+    from ray.cluster_utils import Cluster
+
+    # Whatever its folder is, it notes its address in the default one, which a new machine does not have.
+    Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
+    options = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
+    return Cluster(initialize_head=True, head_node_args=options)
+
+
+@contextmanager
+def nodes(number: int) -> Iterator[str]:
+    """The address of a cluster of so many machines, all on this one."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
+        made = head_alone(folder)
+        try:
+            for _ in range(number):
+                made.add_node(num_cpus=1, resources={MACHINE: 1})
+            yield made.address
+        finally:
+            made.shutdown()
+
+
+def waiting(key: str, seconds: float, chain: str = "") -> Cell:
+    """A cell that takes so long and measures nothing."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        begin_s = time.perf_counter()
+        time.sleep(seconds)
+        return [_row("cell_time", "s", [time.perf_counter() - begin_s])]
+
+    return Cell(key, seconds, measure, chain)
+
+
+def timing(key: str) -> Cell:
+    """A cell that times a primitive."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        rng = np.random.default_rng(0)
+        tree = sum_tree.create(CAPACITY, backend="native")
+        tree.update(np.arange(CAPACITY), rng.random(CAPACITY))
+        samples = []
+        for _ in range(CALLS):
+            begin_s = time.perf_counter()
+            tree.sample(BATCH_SIZE, rng)
+            samples.append(time.perf_counter() - begin_s)
+        return [_row("time_per_call", "s", samples)]
+
+    return Cell(key, 0, measure)
+
+
+def _row(quantity: str, unit: str, samples: Sequence[float], **details: Any) -> Measurement:
+    known = len(samples) >= statistics.FEWEST_SAMPLES
+    low, high = statistics.interval(samples) if known else (None, None)
+    return Measurement(
+        suite=SUITE,
+        primitive="cells",
+        backend="ray",
+        device="cpu",
+        quantity=quantity,
+        unit=unit,
+        provenance=Provenance.MEASURED,
+        value=float(np.median(samples)),
+        low=low,
+        high=high,
+        samples=tuple(samples),
+        details=details | {"conditions": conditions()},
+    )
+
+
+def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurement]:
+    """Cells a minute on so many nodes, and the overhead of a cell: what it takes of its node's time beyond its own."""
+    rates, overheads, waited = [], [], []
+    with nodes(number) as address, connected(address), tempfile.TemporaryDirectory() as folder:
+        for attempt in range(-1, rounds):  # the first one starts processes and imports
+            with Store.open(Path(folder) / f"{attempt}.sqlite") as store:
+                work = [waiting(str(i), cell_s) for i in range(cells if attempt >= 0 else number)]
+                # What starts and describes machines comes once a run, not once a cell.
+                plan = on_cluster.Plan(store, tiers.tier(TIER), work)
+                begin_s = time.perf_counter()
+                outcome = plan.execute(silent)
+                took_s = time.perf_counter() - begin_s
+                own_s = sum(row.value or 0.0 for row in store.measurements())
+            if attempt >= 0:
+                rates.append(60 * cells / took_s)
+                overheads.append((number * took_s - own_s) / cells)
+                waited.append(outcome.waited_s / took_s)
+    shared = {
+        "nodes": number,
+        "cells": cells,
+        "cell_s": cell_s,
+        "driver_waiting_share": float(np.median(waited)),
+    }
+    return [
+        _row("cells_per_min", "1/min", rates, **shared),
+        _row("overhead_per_cell", "s", overheads, **shared),
+    ]
+
+
+def same_numbers(pairs: int) -> list[Measurement]:
+    """The same cell here and over a cluster of one node by turns; the ratio of its times, and of here against here."""
+    here: list[float] = []
+    again: list[float] = []
+    there: list[float] = []
+    with nodes(1) as address, connected(address), tempfile.TemporaryDirectory() as folder:
+        for number in range(-1, pairs):
+            cell = timing(str(number))
+            with Store.open(Path(folder) / f"{number}.sqlite") as store:
+                on_cluster.execute(store, tiers.tier(TIER), [cell], silent)
+                (over,) = store.measurements()
+            with Store.open(Path(folder) / f"{number}.here.sqlite") as store:
+                run = store.begin_run(TIER, "here", {"fingerprint": "here"})
+                first, second = (reproduce.measure_now(run, cell, silent)[0] for _ in range(2))
+            if number >= 0:
+                there.append(float(statistics.lower_quartile(over.samples)))
+                here.append(float(statistics.lower_quartile(first.samples)))
+                again.append(float(statistics.lower_quartile(second.samples)))
+    outcome = statistics.compare(here, there, again)
+    if outcome.ratio is None or outcome.null is None:
+        raise UserError("command line", "--pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
+    made = []
+    for quantity, ratio in (("here_over_cluster", outcome.ratio), ("here_over_here", outcome.null)):
+        details = {"pairs": pairs, "verdict": outcome.verdict, "why_no_verdict": outcome.reason}
+        row = _row(quantity, "1", [ratio.value], **details)
+        made.append(Measurement(**{**vars(row), "low": ratio.low, "high": ratio.high, "samples": ()}))
+    return made
+
+
+def table(rows: Sequence[Measurement]) -> str:
+    """Markdown."""
+    lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
+    lines += [
+        "| nodes | cells a minute | of what waiting alone allows | overhead of a cell | driver waiting |"
+    ]
+    lines += ["|---|---|---|---|---|"]
+    rates = {row.details["nodes"]: row for row in rows if row.quantity == "cells_per_min"}
+    overheads = {row.details["nodes"]: row for row in rows if row.quantity == "overhead_per_cell"}
+    for number, row in rates.items():
+        assert row.value is not None
+        extra = overheads[number]
+        assert extra.value is not None
+        share = row.value / (60 * number / row.details["cell_s"])
+        lines.append(
+            f"| {number} | {row.value:,.0f} {_interval(row, 1)} | {share:.0%} | "
+            f"{1e3 * extra.value:.1f} ms {_interval(extra, 1e3)} | {row.details['driver_waiting_share']:.0%} |"
+        )
+    lines.append("")
+    for row in rows:
+        if row.quantity.startswith("here_over"):
+            verdict = f": {row.details['verdict']}" if row.quantity == "here_over_cluster" else ""
+            lines.append(
+                f"- {row.quantity.replace('_', ' ')}: {row.value:.3f} {_interval(row, 1, 3)}{verdict}"
+            )
+    return "\n".join(lines)
+
+
+def _interval(row: Measurement, factor: float, digits: int = 1) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"[{factor * row.low:,.{digits}f}, {factor * row.high:,.{digits}f}]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark, stores its rows and writes `table.md`."""
+    parser = command.parser("Measure what spreading cells over a Ray cluster costs.", "bench-cluster")
+    parser.add_argument("--nodes", type=int, nargs="+", default=(1, 2, 4))
+    parser.add_argument("--cells", type=int, default=40, help="of each round")
+    parser.add_argument("--cell-s", type=float, default=0.25, help="seconds that a cell waits")
+    parser.add_argument("--rounds", type=int, default=statistics.FEWEST_SAMPLES)
+    parser.add_argument("--pairs", type=int, default=statistics.PAIRS, help="of the timed cell")
+    options = parser.parse_args(arguments)
+    run = command.open_run(options)
+    rows: list[Measurement] = []
+    for number in options.nodes:
+
+        def measure(report: Report, number: int = number) -> list[Measurement]:
+            return spread(number, options.cells, options.cell_s, options.rounds)
+
+        rows += command.measure_cell(run, f"{SUITE}/nodes{number}", measure)
+    rows += command.measure_cell(run, f"{SUITE}/same", lambda report: same_numbers(options.pairs))
+    command.write_table(options, table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    command.finish(main)

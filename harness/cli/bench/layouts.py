@@ -1,0 +1,145 @@
+"""The layout ablation of PAL IV-C4 and VI-H: fanouts, and node groups on cache lines or across them.
+
+    python -P -m harness.cli.bench.layouts [--capacities 1000 10000 ...]
+
+For each capacity, the native tree with each fanout, its node groups aligned and not, samples and updates batches in
+interleaved rounds.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.cli.bench import command
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.measure.protocol import Case, Protocol, Timing, measure
+from harness.measure.statistics import lower_quartile
+from harness.papers.pal.layouts import TreeLayout, check, priorities
+from primitives.sum_tree import SumTree
+
+CAPACITIES = (10**3, 10**4, 10**5, 10**6, 10**7)
+FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
+OPERATIONS = ("sample", "update")
+BATCH_SIZE = 256
+
+
+def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
+    """A case a layout."""
+
+    def case(fanout: int, aligned: bool) -> Case[SumTree]:
+        layout = TreeLayout(capacity, fanout, aligned)
+
+        def inputs(tree: SumTree, rng: np.random.Generator) -> tuple[Any, ...]:
+            if operation == "sample":
+                return (batch_size, rng)
+            return (rng.integers(0, capacity, batch_size), priorities(rng, batch_size))
+
+        return Case(
+            name=f"K={fanout}, {'aligned' if aligned else 'not aligned'}",
+            setup=layout.make,
+            check=check,
+            inputs=inputs,
+            call=lambda tree, arguments: getattr(tree, operation)(*arguments),
+        )
+
+    return [case(fanout, aligned) for fanout in FANOUTS for aligned in (True, False)]
+
+
+def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) -> str:
+    """Markdown: a row a layout, a column a capacity, for each operation."""
+    lines = ["# Layouts of the native sum tree", ""]
+    lines += [
+        f"Microseconds a call of {batch_size}, median over the rounds; provenance: measured; ~ too noisy.",
+        "",
+    ]
+    for operation in OPERATIONS:
+        columns = {capacity: found for (name, capacity), found in timings.items() if name == operation}
+        lines += [
+            f"## {operation}",
+            "",
+            "| layout | " + " | ".join(f"{capacity:,}" for capacity in columns) + " |",
+        ]
+        lines += ["|---" * (1 + len(columns)) + "|"]
+        for layout in next(iter(columns.values())):
+            texts = [_text(found[layout]) for found in columns.values()]
+            lines.append(f"| {layout} | " + " | ".join(texts) + " |")
+        best = [_fastest(found.values()) for found in columns.values()]
+        lines += ["| **fastest** | " + " | ".join(best) + " |", ""]
+    failures = {
+        f"- {t.name}: {t.reason}"
+        for found in timings.values()
+        for t in found.values()
+        if t.status == "failed"
+    }
+    return "\n".join([*lines, *sorted(failures)])
+
+
+def _fastest(timings: Iterable[Timing]) -> str:
+    """Of those that were timed, by lower quartile as comparisons go."""
+    timed = [timing for timing in timings if timing.samples_s]
+    return min(timed, key=lambda t: lower_quartile(t.samples_s)).name if timed else "none"
+
+
+def _text(timing: Timing) -> str:
+    if timing.median_s is None:
+        return timing.status
+    return f"{'~' if timing.status == 'too_noisy' else ''}{timing.median_s * 1e6:.3g}"
+
+
+def ablation(
+    capacities: Sequence[int], batch_size: int, rounds: int, report: Report
+) -> tuple[dict[tuple[str, int], dict[str, Timing]], list[Measurement]]:
+    """Times every layout at every capacity.
+
+    Args:
+        capacities: leaves.
+        batch_size: items of a call.
+        rounds: samples of each case.
+        report: called with the progress.
+
+    Returns:
+        The timings by operation and capacity, and by layout; the same as rows of the store.
+    """
+    timings: dict[tuple[str, int], dict[str, Timing]] = {}
+    rows = []
+    steps = [(operation, capacity) for operation in OPERATIONS for capacity in capacities]
+    for done, (operation, capacity) in enumerate(steps):
+        report(done, len(steps), f"{operation}, {capacity} leaves")
+        found = measure(cases(operation, capacity, batch_size), Protocol(rounds=rounds))
+        timings[operation, capacity] = found
+        common = {"suite": "bench-layouts", "backend": "native", "device": "cpu", "batch_size": batch_size}
+        rows += [
+            timing.measurement(
+                **common,
+                primitive=f"sum_tree.{operation}",
+                details={"capacity": capacity, "layout": timing.name},
+            )
+            for timing in found.values()
+        ]
+    return timings, rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the ablation, stores its rows and writes `table.md`."""
+    parser = command.parser("Time the native sum tree over fanouts and alignments.", "bench-layouts")
+    parser.add_argument("--rounds", type=int, default=15, help="samples of each case")
+    parser.add_argument("--capacities", type=int, nargs="+", default=CAPACITIES)
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    options = parser.parse_args(arguments)
+    run = command.open_run(options)
+    timings: dict[tuple[str, int], dict[str, Timing]] = {}
+
+    def measured(report: Report) -> list[Measurement]:
+        found, rows = ablation(options.capacities, options.batch_size, options.rounds, report)
+        timings.update(found)
+        return rows
+
+    command.measure_cell(run, "bench-layouts", measured)
+    command.write_table(options, table(timings, options.batch_size))
+    return 0
+
+
+if __name__ == "__main__":
+    command.finish(main)

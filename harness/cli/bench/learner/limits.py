@@ -1,0 +1,68 @@
+"""What limits the native learner in a cell: where its time goes, from a profile of its own operations."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.cli.bench.learner.cells import PERIOD, Cell
+from harness.profile.cases.learners import random_batch
+from harness.runtime.compose import algorithm_of
+from primitives import learner
+
+PROFILED_S = 0.3  # about as long as the profile of a variant takes
+KINDS = {
+    "matmul": "matrix products",
+    "elementwise": "element-wise groups",
+    "reduce": "reductions",
+    "im2col": "patches",
+    "col2im": "patches",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where the time of one gradient step goes, in the mean over the kinds of steps.
+
+    Attributes:
+        step_s: of all operations, each the least of many.
+        parts_s: of the operations of a kind.
+        calls: how many operations.
+        product_gflops: arithmetic of the matrix products over their own time.
+    """
+
+    step_s: float
+    parts_s: dict[str, float]
+    calls: float
+    product_gflops: float
+
+    def note(self, call_s: float, peak_gflops: float) -> str:
+        """One line: shares of the measured time of a step, `call_s`, and of the peak of its cores together."""
+        parts = sorted(self.parts_s.items(), key=lambda part: -part[1])
+        shares = ", ".join(f"{name} {seconds / call_s:.0%}" for name, seconds in parts)
+        rest = max(0.0, 1 - self.step_s / call_s)
+        return (
+            f"{self.calls:.0f} operations; {shares}, the call, draws and cooled caches {rest:.0%}; "
+            f"products at {self.product_gflops:.3g} GFLOP/s, {self.product_gflops / peak_gflops:.0%} of the peak"
+        )
+
+
+def limits(cell: Cell, threads: int = 1) -> Limits:
+    """Profile the native learner on a cell, on so many threads."""
+    item = cell.item
+    algorithm = algorithm_of(item)
+    made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)
+    batch = random_batch(item, cell.batch_size, np.random.default_rng(0))
+    turns = Counter(algorithm.variant(step) for step in range(PERIOD))
+    parts: dict[str, float] = defaultdict(float)
+    calls = 0.0
+    for variant, count in turns.items():
+        made.step(batch, variant=variant)
+        (once,) = [sum(seconds for _, seconds in made.executable.profile(variant, 1))]
+        for node, seconds in made.executable.profile(variant, max(3, int(PROFILED_S / once))):
+            parts[KINDS.get(node.kind, "picks")] += seconds * count / PERIOD
+            calls += count / PERIOD
+    products_s = parts[KINDS["matmul"]]
+    gflops = cell.flops / cell.steps / products_s * 1e-9
+    return Limits(sum(parts.values()), dict(parts), calls, gflops)

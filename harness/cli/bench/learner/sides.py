@@ -1,0 +1,150 @@
+"""The sides of a cell: PyTorch in its forms, this project's learners, and other systems in processes of their own."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import workloads
+from harness.cli.bench.learner.cells import Cell
+from harness.cli.bench.learner.eager import EAGER
+from harness.compare import protocol, registry
+from harness.measure.protocol import Case
+from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from harness.runtime.compose import algorithm_of
+from primitives import learner
+from primitives.algorithms.ppo import PPO
+
+PYTORCH = ("eager", "pure", "tuned", "compiled")
+"""The forms of PyTorch; the best of them is what the native learner is held against."""
+NATIVE = "native"
+NULL = "native (null)"
+NATIVE_ALONE = "native (1 thread)"
+"""The native learner on one thread, where the others have more."""
+WORKER = registry.BASELINES / "learner_worker.py"
+SET_UP_LIMIT_S = 1200.0  # RLtools compiles; SB3 plays until its replay can be sampled
+BLOCK_LIMIT_S = 300.0
+PEER_LEARNING_STARTS = 1000
+
+Batch = dict[str, npt.NDArray]
+
+
+class _Steps(Protocol):
+    def step(self, batch: Batch, /) -> Any:
+        """One gradient step."""
+
+
+def sides(cell: Cell, threads: int, *, compiled: bool) -> Iterator[Case[Any]]:
+    """The cases of a cell that are timed in the same rounds.
+
+    Args:
+        cell: what is timed.
+        threads: of PyTorch, the native learner and the peers.
+        compiled: whether `torch.compile` takes part, which takes minutes to set up.
+    """
+    item, size = cell.item, cell.batch_size
+    algorithm = algorithm_of(item)
+    # The eager form of PPO has separate networks.
+    if algorithm.name in EAGER and not getattr(algorithm, "shared", False):
+        yield _eager_case(cell)
+    for name, mode in (("pure", "eager"), ("tuned", "tuned"), ("compiled", "compiled")):
+        if compiled or mode != "compiled":
+            yield _own_case(name, cell, partial(learner.create, algorithm, batch_size=size, mode=mode))
+    for status in learner.backends():
+        if status.available and not status.simulated and status.name not in ("torch", "reference"):
+            make = partial(learner.create, algorithm, batch_size=size, backend=status.name)
+            if status.name != NATIVE:
+                yield _own_case(status.name, cell, make)
+                continue
+            case = _own_case(NATIVE, cell, partial(make, threads=threads))
+            yield from (case, replace(case, name=NULL))
+            if threads > 1:
+                yield _own_case(NATIVE_ALONE, cell, make)
+    for name in cell.peers:
+        yield _peer_case(name, cell, threads)
+
+
+def _own_case(name: str, cell: Cell, make: Callable[[], learner.Learner]) -> Case[Any]:
+    def check(made: learner.Learner) -> None:
+        batch = random_batch(cell.item, cell.batch_size, np.random.default_rng(4))
+        expected = expected_td_errors(cell.item, made, batch)
+        expect_td_errors(made.step(batch).td_errors, expected)
+
+    return _case(name, cell, make, check)
+
+
+def _eager_case(cell: Cell) -> Case[Any]:
+    item, size = cell.item, cell.batch_size
+
+    def check(made: _Steps) -> None:
+        batch = random_batch(item, size, np.random.default_rng(4))
+        reference = learner.create(algorithm_of(item), batch_size=size)
+        expect_td_errors(made.step(batch), expected_td_errors(item, reference, batch))
+
+    return _case("eager", cell, lambda: EAGER[item.algorithm.name](item, size), check)
+
+
+def _case(name: str, cell: Cell, make: Callable[[], Any], check: Callable[[Any], None]) -> Case[Any]:
+    item = cell.item
+    if not cell.whole_update:
+        return Case(
+            name=name,
+            setup=make,
+            check=check,
+            inputs=lambda made, rng: random_batch(item, cell.batch_size, rng),
+            call=lambda made, batch: made.step(batch),
+        )
+    algorithm = algorithm_of(item)
+    assert isinstance(algorithm, PPO)
+
+    def update(made: _Steps, given: tuple[Batch, np.random.Generator]) -> None:
+        for batch in algorithm.minibatches(given[0], cell.batch_size, given[1]):
+            made.step(batch)
+
+    return Case(
+        name=name,
+        setup=make,
+        check=check,
+        inputs=lambda made, rng: (random_batch(item, cell.samples, rng), rng),
+        call=update,
+    )
+
+
+def _peer_case(name: str, cell: Cell, threads: int) -> Case[protocol.Worker]:
+    """Another system's training, timed by its worker inside its own process."""
+    item = workloads.override(cell.item, "training.learning_starts", PEER_LEARNING_STARTS, "bench-learner")
+
+    def setup() -> protocol.Worker:
+        python, folder = registry.baseline_python(name), registry.BASELINES / name
+        if not python.exists():
+            raise FileNotFoundError("needs its environment, which --build makes")
+        worker = protocol.Worker(
+            [str(python), str(WORKER), str(folder / "learner.py")],
+            environment_variables={
+                "PYTHONPATH": str(registry.ENVIRONMENTS),
+                "OMP_NUM_THREADS": str(threads),
+                "OPENBLAS_NUM_THREADS": str(threads),
+            },
+        )
+        request = {"workload": item.tables(), "batch_size": cell.batch_size, "threads": threads}
+        worker.ask_json(request, SET_UP_LIMIT_S)
+        return worker
+
+    def block(worker: protocol.Worker, calls: int) -> float:
+        return float(worker.ask_json({"calls": calls}, BLOCK_LIMIT_S)["wall_s"])
+
+    def close(worker: protocol.Worker) -> None:
+        worker.close()
+
+    return Case(
+        name=name,
+        setup=setup,
+        check=lambda worker: None,  # its worker checks, before it answers the first time
+        inputs=lambda worker, rng: None,
+        call=lambda worker, batch: None,
+        close=close,
+        block=block,
+    )

@@ -1,0 +1,274 @@
+"""`make bench-quantization`: the native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
+
+    python -P -m harness.cli.bench.quantization [--batch-size 256] [--rounds 45]
+
+DDPG of HalfCheetah, 400-300, one thread. In interleaved rounds:
+
+    float 32             the native learner
+    fixed 32             everything in 32 bits
+    16-bit activations   FIX's own: 16-bit activations, 32-bit weights and errors, after the delay
+    16-bit products      every operand of a product in at most 16 bits (weights and errors 12); sums exact, weights and
+                         gradients stored in 32 bits as ever
+
+FIX's element takes 32 by 16 bits; a processor's multipliers take two operands of one width. So an operand of more than
+16 bits goes in digits, and a product of m by n digits takes m n of 16-bit multiply-adds, which are twice as many a
+cycle as floats'. What the numbers of a step really need is counted, and with the measured peaks it bounds how much
+faster than floats its products can be: FIX's own weights take two digits, so its products can be no faster than
+floats' at their peak. Before it is timed, a step of each side in fixed point is compared, to the last bit, with the
+definition in NumPy.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from harness import workloads
+from harness.cli.bench import command
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.measure import statistics
+from harness.measure.protocol import Case, Protocol, measure
+from harness.measure.statistics import Comparison
+from harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
+from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from harness.runtime.compose import algorithm_of
+from harness.workloads import Workload
+from primitives import _native
+from primitives.learner import Learner
+from primitives.learner.graph_learner import step_graph
+from primitives.quantization import aware_training, precision
+from primitives.quantization.aware_training import FixedPointLearner
+from primitives.quantization.native_backend import NativeExecutable
+from primitives.quantization.precision import Precision
+
+WORKLOAD = "halfcheetah-ddpg"
+BATCH_SIZE = 256
+ACTIVATIONS, PRODUCTS = "16-bit activations", "16-bit products"
+NULL = f"{FLOAT} (null)"
+DELAY = 2
+FORMATS: dict[str, Precision | None] = {
+    FLOAT: None,
+    FIXED_32: precision.fixed_32(),
+    ACTIVATIONS: precision.dynamic(DELAY),
+    PRODUCTS: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=DELAY),
+}
+TARGETS = {FIXED_32: 0.4, ACTIVATIONS: 1.5, PRODUCTS: 1.5}
+"""How many times as fast as floats, at least."""
+PROFILE_STEPS = 10
+
+
+def peaks_gmacs() -> dict[str, float]:
+    """Multiply-accumulates a second that one core does at most, 10^9, measured: by kind of operands."""
+    return {
+        "float32": _native.learner.peak_gflops() / 2,
+        "int32": _native.quantization.peak_gmacs(False),
+        "int16": _native.quantization.peak_gmacs(True),
+    }
+
+
+def least_s(multiply_accumulates: Mapping[str, int], peaks: Mapping[str, float]) -> float:
+    """Seconds that multiply-accumulates take at the peaks, both by kind of operands."""
+    return sum(count / peaks[kind] / 1e9 for kind, count in multiply_accumulates.items())
+
+
+def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, int]:
+    """The multiply-accumulates of a step by kind of operands: those of 16 bits for each pair of digits."""
+    if formats is None:
+        return {"float32": step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()}
+    made = make(item, formats, batch_size)
+    assert isinstance(made, FixedPointLearner)
+    assert isinstance(made.fixed, NativeExecutable)
+    before = made.fixed.narrow_multiply_accumulates, made.fixed.wide_multiply_accumulates
+    made.step(random_batch(item, batch_size, np.random.default_rng(5)))
+    return {
+        "int16": made.fixed.narrow_multiply_accumulates - before[0],
+        "int32": made.fixed.wide_multiply_accumulates - before[1],
+    }
+
+
+def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
+    """A learner past its delay."""
+    made = make_learner(item, formats, batch_size, 0)
+    rng = np.random.default_rng(1)
+    for _ in range(DELAY + 2):
+        made.step(random_batch(item, batch_size, rng))
+    return made
+
+
+def check(item: Workload, batch_size: int, made: Learner) -> None:
+    """Compare a step with its definition: in floats within bounds, in fixed point to the last bit.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    batch = random_batch(item, batch_size, np.random.default_rng(4))
+    if not isinstance(made, FixedPointLearner):
+        expected = expected_td_errors(item, made, batch)
+        expect_td_errors(made.step(batch).td_errors, expected)
+        return
+    definition = aware_training.create(
+        algorithm_of(item), made.precision, backend="reference", batch_size=batch_size
+    )
+    definition.load_state_dict(made.state_dict())
+    if (made.step(batch).td_errors != definition.step(batch).td_errors).any():
+        raise AssertionError("TD errors differ from the definition's")
+    for name in made.fixed.state_buffers:
+        if (made.fixed.raw(name) != definition.fixed.raw(name)).any():
+            raise AssertionError(f"{name} differs from the definition's")
+
+
+def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
+    """A case a side, and the A/A null."""
+
+    def case(name: str, formats: Precision | None) -> Case[Any]:
+        return Case(
+            name=name,
+            setup=partial(make, item, formats, batch_size),
+            check=partial(check, item, batch_size),
+            inputs=lambda made, rng: random_batch(item, batch_size, rng),
+            call=lambda made, batch: made.step(batch),
+        )
+
+    return [*(case(name, formats) for name, formats in FORMATS.items()), case(NULL, None)]
+
+
+def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
+    """Time every side; a row each."""
+    item = workloads.load(WORKLOAD)
+    peaks = peaks_gmacs()
+    protocol = Protocol(rounds=rounds, threads=1, block_s=5e-3, largest_block=64)
+    timings = measure(
+        cases(item, batch_size), protocol, progress=lambda done, total: report(done, total, "rounds")
+    )
+    counts = {side: counted(item, formats, batch_size) for side, formats in FORMATS.items()}
+    rows = []
+    for name, timing in timings.items():
+        side = FLOAT if name == NULL else name
+        details: dict[str, Any] = {
+            "side": side,
+            "null": name == NULL,
+            "formats": described(FORMATS[side]),
+            "multiply_accumulates": counts[side],
+            "least_s": least_s(counts[side], peaks),
+            "peaks_gmacs": peaks,
+            "threads": 1,
+        }
+        if FORMATS[side] is not None:
+            details["profile_s"] = profile(item, FORMATS[side], batch_size)
+        rows.append(
+            timing.measurement(
+                suite="bench-quantization",
+                workload=WORKLOAD,
+                primitive="learner.step",
+                backend=f"native, {name}",
+                device="cpu",
+                batch_size=batch_size,
+                details=details,
+            )
+        )
+    return rows
+
+
+def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, float]:
+    """Seconds of a step by kind of node: the least of some steps, node by node."""
+    made = make(item, formats, batch_size)
+    assert isinstance(made, FixedPointLearner)
+    total: Counter[str] = Counter()
+    for node, seconds in made.fixed.profile("full", PROFILE_STEPS):
+        total[node.kind] += seconds  # type: ignore[assignment]
+    return dict(total)
+
+
+def compared(rows: Sequence[Measurement], side: str) -> Comparison:
+    """A side's time against floats', beside the null."""
+    found = {(row.details["side"], row.details["null"]): row.samples for row in rows}
+    return statistics.compare(found[FLOAT, False], found[side, False], found[FLOAT, True])
+
+
+def table(rows: Sequence[Measurement]) -> str:
+    """Markdown: a line a side, its share of what its arithmetic allows, and why a target is missed."""
+    by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
+    first = by_side[FLOAT]
+    lines = [
+        f"# Gradient steps in fixed point: {WORKLOAD}, B={first.batch_size}, one thread",
+        "",
+        "Time: median. Faster than floats: ratio of the faster halves' means with its 95% interval. Products at the "
+        "peak: the step's multiply-accumulates, of 16 bits one for each pair of digits, at what one core was "
+        "measured to do of them at most; beside it how much faster than "
+        "floats' that is, which no implementation can "
+        "exceed where floats reach their peak. Share: that time over the step's. Provenance: measured.",
+        "",
+        "| side | time of a step | faster than floats | target | products at the peak | share |",
+        "|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for side, row in by_side.items():
+        if row.value is None:
+            lines.append(f"| {side} | {row.status}: {row.reason} | | | | |")
+            continue
+        details = row.details
+        gain, target = "1", ""
+        if side != FLOAT:
+            outcome = compared(rows, side)
+            times = outcome.ratio
+            gain = (
+                outcome.reason if times is None else f"{times.value:.2f}x [{times.low:.2f}, {times.high:.2f}]"
+            )
+            if side in TARGETS:
+                met = times is not None and times.low >= TARGETS[side]
+                missed = times is not None and times.high < TARGETS[side]
+                verdict = "met" if met else "missed" if missed else "open"
+                target = f"{TARGETS[side]}x: {verdict}"
+                if not met:
+                    notes.append(_note(side, row))
+        noisy = "~" if row.status == "too_noisy" else ""
+        limit_s = details["least_s"]
+        peak = f"{limit_s * 1e3:.2f} ms, {first.details['least_s'] / limit_s:.2f}x"
+        share = f"{limit_s / row.value:.0%}"
+        lines.append(f"| {side} | {noisy}{row.value * 1e3:.2f} ms | {gain} | {target} | {peak} | {share} |")
+    null = compared(rows, FIXED_32).null
+    if null is not None:
+        lines += ["", f"A/A null of floats: {null.value:.3f} [{null.low:.3f}, {null.high:.3f}]."]
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def _note(side: str, row: Measurement) -> str:
+    """Where the time of a side that does not meet its target goes."""
+    details, profiled = row.details, row.details["profile_s"]
+    parts = ", ".join(f"{kind} {seconds * 1e3:.2f} ms" for kind, seconds in profiled.items())
+    narrow, wide = (details["multiply_accumulates"][kind] / 1e6 for kind in ("int16", "int32"))
+    products_s, nodes_s = profiled.get("matmul", 0.0), sum(profiled.values())
+    around_s, between_s = products_s - details["least_s"], (row.value or nodes_s) - nodes_s
+    return (
+        f"- {side}: {parts} (least of {PROFILE_STEPS} steps, node by node); {between_s * 1e3:.2f} ms of the step are "
+        f"no node's. Its products are {narrow:.0f} million 16-bit and {wide:.0f} million 32-bit multiply-accumulates, "
+        f"{details['least_s'] * 1e3:.2f} ms at the peak; {around_s * 1e3:.2f} ms of them are codes and packing before, "
+        "rounding, bias and ReLU after, and what the sums take to be moved on."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark, stores its rows and writes `table.md`."""
+    parser = command.parser("Time gradient steps in fixed point beside floats.", "bench-quantization")
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    parser.add_argument("--rounds", type=int, default=statistics.PAIRS, help="samples of each side")
+    options = parser.parse_args(arguments)
+    if options.rounds < statistics.FEWEST_PAIRS:
+        parser.error(f"--rounds: found {options.rounds}; allowed: at least {statistics.FEWEST_PAIRS}")
+    if options.batch_size < 1:
+        parser.error(f"--batch-size: found {options.batch_size}; allowed: at least 1")
+    run = command.open_run(options)
+    rows = command.measure_cell(
+        run,
+        f"bench-quantization/{options.batch_size}",
+        lambda report: bench(options.batch_size, options.rounds, report),
+    )
+    command.write_table(options, table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    command.finish(main)

@@ -1,0 +1,186 @@
+"""`make scale`: 1 to 10,000 nodes, simulated from service times measured here.
+
+    python -P -m harness.cli.bench.scale [--nodes 1 10 100] [--shards 1 4 16] [--workload hopper-ddpg]
+
+Measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of one
+(`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of the replay and
+the broadcast of the weights have no time left; the asymptotes are modelled. What it cannot measure on one machine is
+given: the seconds of a cell and the speed of a link.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness import workloads
+from harness.cli.bench import command
+from harness.cluster import service_times
+from harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+
+SUITE = "scale"
+NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
+SHARDS = (1, 4, 16)
+CELL_S = 25.0  # of the quick tier's plan: a profile takes 10 s, a training 20 s, a comparison 42 s
+MAPPING = "native-native-cpu"
+BROADCASTS = {"direct": False, "tree": True}
+
+
+def simulate(
+    service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
+) -> list[Measurement]:
+    """The rows of suite `scale`: rates and shares by nodes, and the nodes from which a part has no time left."""
+    rows: list[Measurement] = []
+    total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
+
+    def add(found: Simulated, **which: Any) -> None:
+        report(len(rows), total * 5, f"{found.nodes} nodes")
+        for name, value in found.rates_per_s.items():
+            rows.append(_row(f"{name}_per_s", "1/s", value, service, nodes=found.nodes, **which))
+        for part, share in found.busy.items():
+            rows.append(_row(f"{part}_busy", "1", share, service, nodes=found.nodes, **which))
+
+    for number in nodes:
+        add(simulate_cells(service, number), use="cells")
+        for parts in shards:
+            for broadcast, tree in BROADCASTS.items():
+                found = simulate_training(service, number, parts, tree=tree)
+                add(found, use="training", shards=parts, broadcast=broadcast)
+    for parts in shards:
+        for part, limit in saturation(service, parts).items():
+            modelled = _row(
+                "saturating_nodes", "1", limit, service, Provenance.MODELLED, part=part, shards=parts
+            )
+            rows.append(modelled)
+    return rows
+
+
+def _row(
+    quantity: str,
+    unit: str,
+    value: float,
+    service: Service,
+    provenance: Provenance = Provenance.SIMULATED,
+    **which: Any,
+) -> Measurement:
+    return Measurement(
+        suite=SUITE,
+        primitive="cluster",
+        quantity=quantity,
+        unit=unit,
+        provenance=provenance,
+        value=value,
+        details=which | {"service": asdict(service)},
+    )
+
+
+def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, float]:
+    """Values by nodes."""
+    return {
+        row.details["nodes"]: row.value or 0.0
+        for row in rows
+        if row.quantity == quantity and all(row.details.get(name) == is_ for name, is_ in which.items())
+    }
+
+
+def table(rows: Sequence[Measurement]) -> str:
+    """Markdown: the inputs, the rates by nodes, and where what saturates."""
+    service = rows[0].details["service"]
+    nodes = list(_of(rows, "cells_per_s", use="cells"))
+    shards = sorted({row.details["shards"] for row in rows if "shards" in row.details})
+    lines = ["# One to many nodes, simulated", ""]
+    lines += ["Service times measured on this machine; `cell_s` and `link_bytes_per_s` are chosen:", ""]
+    lines += [f"- {name}: {value:.4g}" for name, value in service.items()]
+    lines += ["", "## Cells (simulated)", "", "| machines | cells a minute | writer busy |", "|---|---|---|"]
+    rates, busy = _of(rows, "cells_per_s", use="cells"), _of(rows, "writer_busy", use="cells")
+    lines += [f"| {number:,} | {60 * rates[number]:,.1f} | {busy[number]:.0%} |" for number in nodes]
+    for broadcast in BROADCASTS:
+        lines += ["", f"## Training, weights sent {_WORDS[broadcast]} (simulated)", ""]
+        lines += ["Environment steps a second / gradient steps a second (busy: shards, link)", ""]
+        lines += ["| actors | " + " | ".join(f"{parts} shards" for parts in shards) + " |"]
+        lines += ["|---" * (1 + len(shards)) + "|"]
+        for number in nodes:
+            texts = [_training(rows, number, parts, broadcast) for parts in shards]
+            lines.append(f"| {number:,} | " + " | ".join(texts) + " |")
+    lines += ["", "## From how many nodes on a part has no time left (modelled)", ""]
+    lines += ["| part | shards | nodes |", "|---|---|---|"]
+    limits = [row for row in rows if row.quantity == "saturating_nodes"]
+    for row in limits:
+        part, parts = row.details["part"], row.details["shards"]
+        if part == "shards" or parts == shards[0]:
+            lines.append(f"| {part} | {parts if part == 'shards' else 'any'} | {row.value:,.0f} |")
+    return "\n".join(lines)
+
+
+_WORDS = {"direct": "from the learner's machine to each actor", "tree": "from actor to actor, in a tree"}
+
+
+def _training(rows: Sequence[Measurement], nodes: int, shards: int, broadcast: str) -> str:
+    which: dict[str, Any] = {"use": "training", "shards": shards, "broadcast": broadcast}
+    names = ("environment_steps_per_s", "gradient_steps_per_s", "shards_busy", "link_busy")
+    steps, gradients, held, link = (_of(rows, name, **which)[nodes] for name in names)
+    return f"{steps:,.0f} / {gradients:,.0f} ({held:.0%}, {link:.0%})"
+
+
+def plot(rows: Sequence[Measurement], path: Path) -> None:
+    """Both uses' rates by nodes, with the modelled asymptotes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    cells = {number: 60 * rate for number, rate in _of(rows, "cells_per_s", use="cells").items()}
+    left.loglog(list(cells), list(cells.values()), "o-", label="simulated")
+    limits = [row for row in rows if row.quantity == "saturating_nodes"]
+    writer = next(row for row in limits if row.details["part"] == "writer")
+    left.axvline(writer.value or 0, linestyle="--", color="grey", label="writer saturates (modelled)")
+    left.set(xlabel="machines", ylabel="cells / min", title="Cells: one writer")
+    for number, row in enumerate(row for row in limits if row.details["part"] == "shards"):
+        parts = row.details["shards"]
+        for broadcast, style in (("direct", "o-"), ("tree", "s:")):
+            found = _of(rows, "environment_steps_per_s", use="training", shards=parts, broadcast=broadcast)
+            label = f"{parts} shards, weights {broadcast} (simulated)"
+            right.loglog(list(found), list(found.values()), style, color=f"C{number}", label=label)
+    link = next(row for row in limits if row.details["part"] == "link")
+    right.axvline(link.value or 0, linestyle="--", color="grey", label="link saturates (modelled)")
+    right.set(xlabel="actors", ylabel="environment steps / s", title="Training: shards and broadcast")
+    for axes in (left, right):
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+    figure.savefig(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures, simulates, stores the rows, and writes `table.md` and `scale.svg`."""
+    parser = command.parser("Simulate a cluster of many nodes.", "scale")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
+    parser.add_argument("--shards", type=int, nargs="+", default=SHARDS)
+    parser.add_argument("--workload", default="hopper-ddpg")
+    parser.add_argument("--mapping", default=MAPPING)
+    parser.add_argument("--cell-s", type=float, default=CELL_S, help="seconds that a cell takes")
+    parser.add_argument(
+        "--link-bytes-per-s", type=float, default=service_times.TEN_GBIT_BYTES_PER_S, help="of a machine"
+    )
+    options = parser.parse_args(arguments)
+    for name in ("nodes", "shards", "cell_s", "link_bytes_per_s"):
+        given = getattr(options, name)
+        if min(given if isinstance(given, list | tuple) else [given]) <= 0:
+            parser.error(f"--{name.replace('_', '-')}: found {given}; allowed: more than 0")
+    item, mapping = workloads.load(options.workload), Mapping.parse(options.mapping)
+    run = command.open_run(options)
+
+    def measure(report: Report) -> list[Measurement]:
+        service = service_times.measure(item, mapping, options.cell_s, options.link_bytes_per_s)
+        return simulate(service, options.nodes, options.shards, report)
+
+    rows = command.measure_cell(run, f"{SUITE}/{item.name}/{mapping}", measure)
+    command.write_table(options, table(rows))
+    plot(rows, options.out / "scale.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    command.finish(main)

@@ -1,0 +1,164 @@
+"""Training for a long time: whether memory, descriptors, threads and throughput stay as they were.
+
+    python -P -m harness.cli.bench.soak [--minutes 60] [--out results/soak]
+
+Trains `hopper-ddpg` for half of the time fused and for half of it unfused. The replay is small, so that it is full,
+and begins to overwrite, before anything is compared.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import psutil
+
+from harness import workloads
+from harness.cli.bench import command
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+from harness.measure.conditions import conditions
+from harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
+from harness.runtime.compose import Fusion
+from harness.runtime.training import Training
+from harness.store.diff import DRIFT
+
+WORKLOAD, MAPPING = "hopper-ddpg", Mapping.parse("native-native-cpu")
+CAPACITY = 5_000  # transitions: overwritten many times in minutes
+STRETCH_S = 2.0
+GROWTH = 0.01  # of resident memory that still counts as flat
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The process after a stretch of training.
+
+    Attributes:
+        gradient_steps_per_processor_s: in the stretch, by the processor time of the process: what other programs take
+            of the cores in an hour is no change of this one.
+        resident_bytes: memory that is in use, shared pages included.
+        descriptors: open files.
+        threads: of the process.
+    """
+
+    gradient_steps_per_processor_s: float
+    resident_bytes: int
+    descriptors: int
+    threads: int
+
+
+def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading]:
+    """Trains for that long after the replay is full, and reads the process every `STRETCH_S` seconds."""
+    item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
+    item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
+    training = Training(item, MAPPING, fusion=fusion)
+    process = psutil.Process(os.getpid())
+    try:
+        training.warm_up()
+        steps = 50
+        while training.environment_steps < CAPACITY:
+            steps = _steps_a_stretch(training, steps)[0]
+        begin_s = time.monotonic()
+        while (elapsed_s := time.monotonic() - begin_s) < seconds:
+            report(elapsed_s, seconds, str(fusion))
+            steps, rate = _steps_a_stretch(training, steps)
+            yield Reading(rate, process.memory_info().rss, process.num_fds(), process.num_threads())
+    finally:
+        training.close()
+
+
+def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
+    """Takes that many gradient steps; how many the next stretch should have, and their rate by processor time."""
+    begin_s = time.process_time()
+    progress = training.advance(steps)
+    processor_s = time.process_time() - begin_s
+    return max(1, round(progress.gradient_steps / progress.wall_s * STRETCH_S)), (
+        progress.gradient_steps / processor_s
+    )
+
+
+def verdicts(found: Sequence[Reading]) -> dict[str, str]:
+    """What grew or fell, by quantity, from the first quarter of the readings to the last; empty where all is flat.
+
+    Raises:
+        ValueError: too few readings to compare.
+    """
+    quarter = len(found) // 4
+    if quarter < FEWEST_SAMPLES:
+        raise ValueError(f"readings: found {len(found)}; allowed: {4 * FEWEST_SAMPLES} or more")
+    first, last = found[:quarter], found[-quarter:]
+    said = {}
+    before, after = (float(np.median([r.resident_bytes for r in part])) for part in (first, last))
+    if after > before * (1 + GROWTH):
+        said["memory"] = f"grew by {after / before - 1:.1%}, from {before:,.0f} to {after:,.0f} bytes"
+    for name in ("descriptors", "threads"):
+        most, now = (max(getattr(r, name) for r in part) for part in (first, last))
+        if now > most:
+            said[name] = f"grew from {most} to {now}"
+    rates = [[r.gradient_steps_per_processor_s for r in part] for part in (last, first)]
+    low, high = ratio_interval(*rates)
+    if high < 1 / (1 + DRIFT):
+        said["throughput"] = f"fell to {low:.3f} to {high:.3f} of what it was"
+    return said
+
+
+def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
+    """The readings as rows of suite `soak`, with what is not flat among their details."""
+    units = {
+        "gradient_steps_per_processor_s": "1/s",
+        "resident_bytes": "bytes",
+        "descriptors": "count",
+        "threads": "count",
+    }
+    said, made = verdicts(found), []
+    for quantity, unit in units.items():
+        samples = tuple(float(asdict(reading)[quantity]) for reading in found)
+        made.append(
+            Measurement(
+                suite="soak",
+                workload=WORKLOAD,
+                primitive="training",
+                backend="placerl",
+                device=str(MAPPING),
+                quantity=quantity,
+                unit=unit,
+                provenance=Provenance.MEASURED,
+                value=float(np.median(samples)),
+                samples=samples,
+                details={"fusion": str(fusion), "not_flat": said, "conditions": conditions()},
+            )
+        )
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Trains, stores and prints; 1 where something was not flat."""
+    parser = command.parser("Train for a long time and watch memory, descriptors and throughput.", "soak")
+    parser.add_argument("--minutes", type=float, default=60, help="in all; at least 2")
+    options = parser.parse_args(arguments)
+    if options.minutes < 2:
+        parser.error(f"--minutes: found {options.minutes:g}; allowed: 2 or more")
+    run = command.open_run(options)
+    lines = ["| | first quarter, median | last quarter, median | |", "|---|---|---|---|"]
+    status = 0
+    for fusion in (Fusion.STEP, Fusion.NONE):
+
+        def measure(report: Report, fusion: Fusion = fusion) -> list[Measurement]:
+            return rows(fusion, list(readings(fusion, options.minutes * 30, report)))
+
+        for row in command.measure_cell(run, f"soak/{fusion}/{options.minutes:g}", measure):
+            quarter = len(row.samples) // 4
+            first, last = np.median(row.samples[:quarter]), np.median(row.samples[-quarter:])
+            lines.append(f"| fusion {fusion}: {row.quantity} ({row.unit}) | {first:,.0f} | {last:,.0f} | |")
+        for name, text in row.details["not_flat"].items():
+            lines.append(f"| fusion {fusion}: **{name}** | | | {text} |")
+            status = 1
+    command.write_table(options, "\n".join(lines))
+    return status
+
+
+if __name__ == "__main__":
+    command.finish(main)

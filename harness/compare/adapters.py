@@ -1,0 +1,229 @@
+"""Other libraries with their own replay and with this project's plugged in (PAL VI-F).
+
+Each side trains in a worker process, in the library's own environment (`baselines/adapter_worker.py`). In every round
+the library does one job with its own replay and two with this project's: the second is the comparison of ours with
+itself (A/A). Every other round runs backwards, so that drift favours no one.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+import primitives
+from harness.compare import registry
+from harness.compare.protocol import Worker, WorkerFailure
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.measure import rows as sampled
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+
+SUITE = "bench-adapters"
+THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
+WORKER = registry.BASELINES / "adapter_worker.py"
+CAPACITY = 10**6  # PAL's
+WARM_UP_STEPS = 1000  # environment steps; gradient steps begin after 500 of them
+JOB_S = 0.4
+START_LIMIT_S = 300.0
+JOB_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A library and an algorithm in it.
+
+    Attributes:
+        library: a folder under `baselines/`.
+        algorithm: as the library's `adapter.py` names it.
+        continuous: whether its actions are.
+        missing: why there is nothing to measure; empty where there is.
+    """
+
+    library: str
+    algorithm: str
+    continuous: bool = False
+    missing: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its rows: library and algorithm."""
+        return f"{self.library} {self.algorithm}"
+
+
+PAIRS = (
+    Pair("sb3", "dqn"),
+    Pair("sb3", "ddpg", continuous=True),
+    Pair("tianshou", "dqn"),
+    Pair("tianshou", "ddpg", continuous=True),
+    Pair("pfrl", "dqn"),
+    Pair(
+        "pfrl",
+        "ddpg",
+        continuous=True,
+        missing="PFRL's agents for continuous actions take no prioritised replay",
+    ),
+    Pair("rllib", "dqn"),
+    Pair("rllib", "sac", continuous=True),
+)
+
+
+@contextmanager
+def importable_primitives() -> Iterator[Path]:
+    """A folder from which another environment imports `primitives`, wherever the extension was installed."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "primitives"
+        folder.mkdir()
+        for source in map(Path, primitives.__path__):
+            for entry in source.iterdir():
+                target = folder / entry.name
+                if (entry.suffix in (".py", ".so") or entry.is_dir()) and not target.exists():
+                    target.symlink_to(entry)
+        yield Path(name)
+
+
+def start(library: str, package: Path) -> Worker:
+    """A library's adapter worker.
+
+    Args:
+        library: a folder under `baselines/`, whose environment is made where it is missing.
+        package: from `importable_primitives`.
+
+    Raises:
+        WorkerFailure: the environment cannot be made.
+    """
+    python = registry.build_baseline(library)
+    command = [str(python), str(WORKER), str(registry.BASELINES / library / "adapter.py")]
+    variables = {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
+    return Worker(command, environment_variables=variables)
+
+
+class _Side:
+    """One replay in one library, in training."""
+
+    def __init__(self, pair: Pair, replay: str, capacity: int, package: Path) -> None:
+        self.worker = start(pair.library, package)
+        try:
+            job = {"algorithm": pair.algorithm, "replay": replay, "capacity": capacity}
+            self.answer = self.worker.ask_json(job, START_LIMIT_S)
+            self._ask(WARM_UP_STEPS, START_LIMIT_S)
+            first = 100
+            self.environment_steps = max(1, round(JOB_S * first / self._ask(first, START_LIMIT_S)[1]))
+        except BaseException:
+            self.worker.close()
+            raise
+
+    def _ask(self, environment_steps: int, limit_s: float) -> tuple[int, float]:
+        answer = self.worker.ask_json({"environment_steps": environment_steps}, limit_s)
+        return int(answer["gradient_steps"]), float(answer["wall_s"])
+
+    def step_s(self, environment_steps: int) -> float:
+        """Seconds a gradient step, all of the training loop included, over one job."""
+        gradient_steps, wall_s = self._ask(environment_steps, JOB_LIMIT_S)
+        return wall_s / gradient_steps
+
+
+def measure(
+    pair: Pair, rounds: int, budget_s: float, package: Path, report: Report, capacity: int = CAPACITY
+) -> list[Measurement]:
+    """Gradient steps a second of one pair with both replays, and their ratio.
+
+    Args:
+        pair: what to measure.
+        rounds: at most; 15 at least, which is the fewest for a verdict, whatever the budget.
+        budget_s: begin no further round after this many seconds, the start of the workers not counted.
+        package: from `importable_primitives`.
+        report: called with the progress.
+        capacity: of the replay.
+
+    Returns:
+        Rows of suite "bench-adapters": throughput of both sides (`details["replay"]` "own" or "ours"),
+        `throughput_ratio` (ours over the library's own, with `details["verdict"]`) and `null_ratio`. One row of status
+        "failed" or "not_run" says why there are none.
+    """
+    what = {"library": pair.library, "algorithm": pair.algorithm, "continuous": pair.continuous}
+    if pair.missing:
+        return [_absent(pair, what, "not_run", pair.missing)]
+    sides: dict[str, _Side] = {}
+    try:
+        for replay in ("own", "ours"):
+            report(0, 1, f"starting {pair.library} {pair.algorithm}, {replay} replay")
+            sides[replay] = _Side(pair, replay, capacity, package)
+        times_s = _rounds(sides, rounds, budget_s, report)
+    except WorkerFailure as failure:
+        return [_absent(pair, what, "failed", str(failure))]
+    finally:
+        for side in sides.values():
+            side.worker.close()
+    details = what | {
+        "capacity": capacity,
+        "cores": len(os.sched_getaffinity(0)),
+        "version": sides["ours"].answer["version"],
+        "note": sides["ours"].answer["note"],
+        "own_is_prioritised": pair.library != "sb3",
+        "conditions": conditions(),
+    }
+    return _rows(pair, details, times_s)
+
+
+def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Report) -> dict[str, list[float]]:
+    """Seconds a gradient step, in interleaved rounds; all sides do jobs of the same length."""
+    steps = min(side.environment_steps for side in sides.values())
+    times_s: dict[str, list[float]] = {"own": [], "ours": [], "again": []}
+    turns = (("ours", "ours"), ("own", "own"), ("again", "ours"))
+    end_s = monotonic() + budget_s
+    for number in range(rounds):
+        if number >= statistics.FEWEST_PAIRS and monotonic() >= end_s:
+            break
+        report(number, rounds, f"round {number + 1}")
+        for name, side in turns if number % 2 == 0 else reversed(turns):
+            times_s[name].append(sides[side].step_s(steps))
+    return times_s
+
+
+def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Measurement:
+    common = _common(pair)
+    return Measurement(
+        **common,
+        quantity=GAIN,
+        unit="1",
+        provenance=Provenance.MEASURED,
+        status=status,
+        reason=reason.replace(f"{registry.BASELINES.parent}/", ""),
+        details=details,
+    )
+
+
+def _common(pair: Pair) -> dict[str, Any]:
+    return {
+        "suite": SUITE,
+        "workload": pair.name,
+        "primitive": "training",
+        "backend": "native",
+        "device": "cpu",
+    }
+
+
+def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) -> list[Measurement]:
+    common = _common(pair)
+    rows = [
+        sampled.sampled(
+            [1 / time_s for time_s in times_s[replay]],
+            **{**common, "backend": pair.library if replay == "own" else "native"},
+            quantity=THROUGHPUT,
+            unit="1/s",
+            details=details | {"replay": replay},
+        )
+        for replay in ("own", "ours")
+    ]
+    outcome = statistics.compare(times_s["ours"], times_s["own"], times_s["again"])
+    judged = {"verdict": outcome.verdict, "why_no_verdict": outcome.reason, "pairs": outcome.pairs}
+    for quantity, times in ((GAIN, outcome.ratio), (NULL, outcome.null)):
+        assert times is not None
+        rows.append(sampled.gain(times, **common, quantity=quantity, details=details | judged))
+    return rows

@@ -1,0 +1,322 @@
+"""What two systems have learnt after the same number of environment steps.
+
+A comparison of speeds counts only where something is learnt. So both sides of a comparison are trained again, apart
+from the timed rounds: from the start, with the same seeds, to the same number of environment steps. What is compared
+is the mean return of the episodes that end in the last fifth of these steps, exploration included. Nothing is timed
+here, so several trainings share the machine's cores.
+
+The interval of a mean is that of a bootstrap in two stages: seeds are drawn with replacement, then the episodes of
+each. With three seeds it is too narrow rather than too wide: it finds "learns less" too often rather than too rarely.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.compare.protocol import FailureKind, Job, Result, Worker, WorkerFailure
+from harness.core.progress import Report
+from harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES, evenly_spread
+from harness.runtime.seed_order import first_fifth, interleaved, last_fifth
+
+FASTER = "faster"
+LEARNS_LESS = "faster, but learns less"
+NOT_COMPARED = "faster; returns not compared"
+"""What a comparison that found "faster" says, once the returns are known."""
+
+RETURN, DIFFERENCE = "return_at_equal_steps", "return_difference"
+"""Quantities of the rows."""
+LEAST_STEPS = 2_000
+"""Environment steps below which a training says nothing: fewer seeds are trained rather than each less than this."""
+STRETCHES = 10
+JOB_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
+MOST_LANES = 4  # trainings at the same time: each takes up to half a gigabyte
+_RESAMPLES = 2000
+_MOST_EPISODES = 500  # of a seed that are resampled: more would take hundreds of megabytes
+_BOOTSTRAP_SEED = 0  # the same returns give the same interval
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far both sides are trained.
+
+    Attributes:
+        environment_steps: of each training, at most, after the warm-up with random actions.
+        seeds: trainings a side, at most.
+        budget_s: seconds that all of them together should take.
+    """
+
+    environment_steps: int
+    seeds: int
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """One system, and what its timed rounds tell of its pace.
+
+    Attributes:
+        name: "placerl" or the baseline's.
+        start: starts its worker.
+        start_s: seconds from there to the end of its warm-up.
+        environment_steps_per_s: of training.
+        environment_steps_a_gradient_step: of training.
+    """
+
+    name: str
+    start: Callable[[], Worker]
+    start_s: float
+    environment_steps_per_s: float
+    environment_steps_a_gradient_step: float
+
+    @staticmethod
+    def of(name: str, start: Callable[[], Worker], start_s: float, results: Sequence[Result]) -> "Side":
+        """The side whose timed rounds gave these results."""
+        steps = sum(result.environment_steps for result in results)
+        return Side(
+            name,
+            start,
+            start_s,
+            steps / sum(result.wall_s for result in results),
+            steps / sum(result.gradient_steps for result in results),
+        )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One training.
+
+    Attributes:
+        seed: of everything random in it.
+        environment_steps: that it took after its warm-up.
+        first, last: undiscounted returns of the episodes that ended in the first and in the last fifth of it.
+    """
+
+    seed: int
+    environment_steps: int
+    first: tuple[float, ...]
+    last: tuple[float, ...]
+
+
+class Mean(NamedTuple):
+    """A mean over seeds, or a difference of two, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True)
+class Returns:
+    """What both sides had learnt.
+
+    Attributes:
+        reason: why the returns cannot be compared; empty where they are.
+        ours, theirs: a training for each seed; the same seeds, where both were trained.
+    """
+
+    reason: str
+    ours: tuple[Trained, ...] = ()
+    theirs: tuple[Trained, ...] = ()
+
+    @property
+    def environment_steps(self) -> int:
+        """That every training took at least."""
+        return min(one.environment_steps for one in (*self.ours, *self.theirs))
+
+    def difference(self) -> Mean:
+        """The mean return of ours less that of theirs; only where they can be compared."""
+        return _difference(_last(self.ours), _last(self.theirs))
+
+    def verdict(self, speed: str) -> str:
+        """The verdict on the speed alone, with what the returns make of it: only "faster" is changed."""
+        if speed != FASTER:
+            return speed
+        if self.reason:
+            return NOT_COMPARED
+        return LEARNS_LESS if self.difference().high < 0 else FASTER
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"returns not compared: {self.reason}"
+        return (
+            f"mean return after {self.environment_steps:,} environment steps, {_seeds(len(self.ours))} a side: "
+            f"ours {mean(self.ours)}, theirs {mean(self.theirs)}, difference {self.difference()}"
+        )
+
+
+def _seeds(number: int) -> str:
+    return f"{number} seed{'' if number == 1 else 's'}"
+
+
+def compare(ours: Side, theirs: Side, job: Job, extent: Extent, report: Report) -> Returns:
+    """Train both sides from the start, and judge what they learnt.
+
+    Args:
+        ours, theirs: who is trained.
+        job: of the timed rounds; its seed is the first one, and its `gradient_steps` do not count.
+        extent: how far, at most.
+        report: called with the number of trainings done.
+    """
+    lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // job.threads))
+    seeds, steps = planned(ours, theirs, extent, lanes)
+    if not seeds:
+        return Returns(
+            f"{extent.budget_s:g} s hold no training of {LEAST_STEPS:,} environment steps on both sides"
+        )
+    deadline_s, stop = monotonic() + extent.budget_s, Event()
+
+    def task(side: Side, seed: int) -> Trained | None:
+        late = monotonic() > deadline_s and seed > job.seed
+        return None if late else _trained(side, job.model_copy(update={"seed": seed}), steps, stop)
+
+    order = list(interleaved(range(job.seed, job.seed + seeds), (ours, theirs)))
+    done: list[tuple[Side, Trained]] = []
+    pool = ThreadPoolExecutor(lanes)
+    try:
+        asked = [(side, pool.submit(task, side, seed)) for seed, side in order]
+        for number, (side, future) in enumerate(asked):
+            report(number, len(order), f"{side.name} to {steps:,} environment steps")
+            if training := future.result():
+                done.append((side, training))
+    except WorkerFailure as failure:
+        return Returns(f"{_failed(asked)}: {failure}")
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)  # waits for the trainings to see it
+    both = set.intersection(*({one.seed for side, one in done if side is here} for here in (ours, theirs)))
+    mine, others = (
+        tuple(one for side, one in done if side is here and one.seed in both) for here in (ours, theirs)
+    )
+    return judged(ours.name, mine, theirs.name, others)
+
+
+def _failed(asked: Sequence[tuple[Side, "Future[Trained | None]"]]) -> str:
+    """The name of the first side of which a training failed."""
+    return next(side.name for side, future in asked if future.done() and future.exception())
+
+
+def planned(ours: Side, theirs: Side, extent: Extent, lanes: int) -> tuple[int, int]:
+    """How many seeds are trained, and for how many environment steps: as many seeds as leave each `LEAST_STEPS`.
+
+    Args:
+        ours, theirs: their pace, as their timed rounds showed it.
+        extent: the most of both, and the seconds.
+        lanes: trainings at the same time.
+
+    Returns:
+        Seeds and environment steps, a multiple of 100; (0, 0) where the time holds not even one seed.
+    """
+    start_s = ours.start_s + theirs.start_s
+    step_s = 1 / ours.environment_steps_per_s + 1 / theirs.environment_steps_per_s
+    for seeds in range(extent.seeds, 0, -1):
+        # One seed's two trainings keep no more than two lanes busy.
+        left_s = extent.budget_s * min(lanes, 2 * seeds) / seeds - start_s
+        steps = min(extent.environment_steps, int(left_s / step_s) // 100 * 100)
+        if steps >= min(LEAST_STEPS, extent.environment_steps):
+            return seeds, steps
+    return 0, 0
+
+
+def _trained(side: Side, job: Job, environment_steps: int, stop: Event) -> Trained:
+    """A training in a process of its own, to at least so many environment steps.
+
+    Raises:
+        WorkerFailure: it failed, or it is to stop.
+    """
+    stretch = environment_steps / STRETCHES / side.environment_steps_a_gradient_step
+    job = job.model_copy(update={"gradient_steps": max(1, round(stretch))})
+    ended: list[list[float]] = []
+    reached = 0
+    with side.start() as worker:
+        while reached < environment_steps:
+            if stop.is_set():
+                raise WorkerFailure(FailureKind.CRASH, "stopped with the other trainings")
+            result = worker.ask(job, JOB_LIMIT_S)
+            if not result.environment_steps:
+                raise WorkerFailure(FailureKind.RUBBISH, "took no environment steps")
+            reached += result.environment_steps
+            ended.append(result.episode_returns)
+    first, last = (
+        tuple(value for returns in part(ended) for value in returns) for part in (first_fifth, last_fifth)
+    )
+    return Trained(job.seed, reached, first, last)
+
+
+def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequence[Trained]) -> Returns:
+    """The returns of both sides, and why they cannot be compared where that is so."""
+    sides = ((our_name, ours), (their_name, theirs))
+    reached = [one.environment_steps for _, side in sides for one in side]
+    reason = ""
+    for name, side in sides:
+        ended = sum(len(one.last) for one in side)
+        if ended < FEWEST_SAMPLES or not all(one.last for one in side):
+            reason = (
+                f"{ended} episodes of {name} ended in the last fifth of {min(reached):,} environment steps, "
+                f"{_seeds(len(side))}; allowed: {FEWEST_SAMPLES} or more, of every seed one"
+            )
+    if max(reached) > min(reached) * (1 + 1 / STRETCHES):
+        reason = (
+            f"a round of one side is too long: {min(reached):,} environment steps against {max(reached):,}"
+        )
+    if not reason and not any(_rose(side) for _, side in sides):
+        reason = (
+            f"neither side had learnt anything after {min(reached):,} environment steps: {our_name}'s mean return "
+            f"was {mean(ours)}, {their_name}'s {mean(theirs)}, no better than in the first fifth"
+        )
+    return Returns(reason, tuple(ours), tuple(theirs))
+
+
+def _rose(side: Sequence[Trained]) -> bool:
+    """Whether the returns at the end lie above those at the beginning, interval and all."""
+    if not all(one.first for one in side):
+        return False
+    return _difference(_last(side), [one.first for one in side]).low > 0
+
+
+def _last(side: Sequence[Trained]) -> list[tuple[float, ...]]:
+    return [one.last for one in side]
+
+
+def mean(side: Sequence[Trained]) -> Mean:
+    """The mean over seeds of the mean return in the last fifth; every seed has an episode there."""
+    return _interval(
+        _mean_of_means(_last(side)), _resampled(_last(side), np.random.default_rng(_BOOTSTRAP_SEED))
+    )
+
+
+def _difference(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Mean:
+    rng = np.random.default_rng(_BOOTSTRAP_SEED)
+    return _interval(
+        _mean_of_means(ours) - _mean_of_means(theirs), _resampled(ours, rng) - _resampled(theirs, rng)
+    )
+
+
+def _mean_of_means(seeds: Sequence[Sequence[float]]) -> float:
+    return float(np.mean([np.mean(returns) for returns in seeds]))
+
+
+def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Mean:
+    outside = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(resampled, [outside, 1 - outside])
+    return Mean(value, float(low), float(high))
+
+
+def _resampled(seeds: Sequence[Sequence[float]], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """(_RESAMPLES,) means over seeds, drawn with replacement, of means over their episodes, drawn with replacement."""
+    drawn = rng.integers(len(seeds), size=(_RESAMPLES, len(seeds)))
+    means = np.empty(drawn.shape)
+    for place, returns in enumerate(seeds):
+        some = np.asarray(returns, float)[evenly_spread(len(returns), _MOST_EPISODES)]
+        here = drawn == place
+        means[here] = rng.choice(some, (int(here.sum()), len(some))).mean(1)
+    return means.mean(1)

@@ -1,0 +1,134 @@
+"""Runs one command and sees to it that nothing of it is left behind. Linux; started by `harness.compare.protocol`.
+
+    python -P guard.py LIFELINE_FD CPUS COMMAND [ARGUMENT...]
+
+`CPUS` is a list of processors as `0,1`, or `all`.
+
+The guard adopts every descendant of the command that loses its parent (a "child subreaper"), so daemons
+that left the process group and the session are found too. It ends them all (SIGTERM, then SIGKILL) as soon
+as the command exits, or as soon as the other end of the pipe `LIFELINE_FD` closes, which the kernel does
+for a harness that dies in whatever way. It exits with the command's status. The command's temporary files are in a
+folder of their own (`TMPDIR`), which goes too.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import psutil
+
+TERMINATE_GRACE_S = 0.4
+KILL_LIMIT_S = 5.0
+LONGEST_FOLDER = 107 - 68  # characters of a socket's path, but for what Ray adds to its folder
+
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def temporary_folder() -> str:
+    """A new folder for temporary files, whose path is short enough for the sockets that Ray makes below it."""
+    usual = tempfile.gettempdir()
+    with_name = len(usual) + len("/placerl-12345678")
+    return tempfile.mkdtemp(prefix="placerl-", dir=usual if with_name <= LONGEST_FOLDER else "/tmp")
+
+
+def environment_in(folder: str) -> dict[str, str]:
+    """Environment variables that keep temporary files in a folder, but PyTorch's cache of compiled code out of it."""
+    compiled = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")
+    return {
+        "TMPDIR": folder,
+        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", compiled),
+    }
+
+
+class _EndRequested(Exception):
+    """A signal asked the guard to end."""
+
+
+def _request_end(*_: object) -> None:
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the ending
+    raise _EndRequested
+
+
+def _die_with_guard() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _signal_descendants(number: int) -> bool:
+    """Send a signal to every living descendant; whether there was one."""
+    _reap()
+    living = False
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                living = True
+                process.send_signal(number)
+    return living
+
+
+def _end_descendants() -> None:
+    deadline_s = time.monotonic() + TERMINATE_GRACE_S
+    living = _signal_descendants(signal.SIGTERM)
+    while living and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+        living = _signal_descendants(0)
+    deadline_s = time.monotonic() + KILL_LIMIT_S
+    while _signal_descendants(signal.SIGKILL) and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    _reap()
+
+
+def main(lifeline: int, cpus: str, command: list[str]) -> int:
+    """Run `command` to its end or to the lifeline's; the status to exit with."""
+    if cpus != "all":
+        os.sched_setaffinity(0, map(int, cpus.split(",")))
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in _ENDING:
+        signal.signal(number, _request_end)
+    status = 128 + signal.SIGTERM
+    temporary = ""
+    try:
+        temporary = temporary_folder()
+        try:
+            environment = os.environ | environment_in(temporary)
+            child = subprocess.Popen(command, env=environment, preexec_fn=_die_with_guard)
+        except OSError as error:
+            print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+            return 127
+        # The command's pipes must close with the command, not with the guard.
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        ended = os.pidfd_open(child.pid)
+        readable, _, _ = select.select([lifeline, ended], [], [])
+        if ended in readable:
+            code = child.wait()
+            status = code if code >= 0 else 128 - code
+    except _EndRequested:
+        pass
+    finally:
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        _end_descendants()
+        shutil.rmtree(temporary, ignore_errors=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))

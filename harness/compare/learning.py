@@ -1,0 +1,327 @@
+"""Do the algorithms learn? The same training in this project and in another library, seed by seed.
+
+All get the same workload, gradient steps, environment steps and hyper-parameters. "placerl" is like for like: what
+only this project has (prioritised replay, double DQN) is switched off. "placerl, own settings" trains with all that
+the workload says, prioritised replay among it; the library that it is compared with keeps its own settings.
+
+The score of a run is the mean return of the episodes that end in the last fifth of training, exploration included;
+several seeds give the interquartile mean with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning
+at the edge of the statistical precipice", section 4: the metric of rliable). Next to it stands the best that any
+stretch of training reached: what was learnt and lost again does not show at the end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.table import Table
+from scipy import stats
+
+from harness import workloads
+from harness.compare import registry
+from harness.compare.protocol import Job, Worker, WorkerFailure
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+from harness.measure import statistics
+from harness.plan.plan import Cell
+from harness.runtime.seed_order import interleaved, last_fifth
+from harness.store.store import Run
+from harness.workloads import Workload
+
+OURS = "placerl"
+OWN_SETTINGS = "placerl, own settings"
+END, BEST = "interquartile_mean_return", "best_interquartile_mean_return"
+"""Quantities of the rows over all seeds."""
+STRETCHES = 10  # of a run; the score is that of the last ones
+STRETCH_LIMIT_S = 1800.0
+ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the bar
+SETTINGS = {"replay.prioritized": False}
+DQN_SETTINGS = {"algorithm.double": False, "algorithm.loss": "huber"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One workload to be learnt.
+
+    Attributes:
+        workload: its name.
+        gradient_steps: of each training run.
+    """
+
+    workload: str
+    gradient_steps: int
+
+
+# LunarLander is not among the quick: it is learnt in some 100 000 gradient steps, with five seeds of two systems a
+# million, at 0.5 ms or more each with their environment steps; the whole quick tier has 10 minutes.
+_QUICK = (
+    Task("cartpole-dqn", 12_000),
+    Task("cartpole-ddpg", 8_000),
+    Task("cartpole-ppo", 3_000),
+    Task("pendulum-td3", 4_500),
+    Task("pendulum-sac", 3_000),
+)
+_STANDARD = (
+    *_QUICK,
+    Task("lunarlander-dqn", 100_000),
+    Task("hopper-ddpg", 100_000),
+    Task("halfcheetah-ddpg", 100_000),
+    Task("pong-dqn", 250_000),
+)
+TASKS = {"quick": _QUICK, "standard": _STANDARD, "full": _STANDARD}
+
+
+def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
+    """The mean of the middle half: less sensitive to one seed than the mean, more efficient than the median."""
+    return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
+
+
+def like_for_like(name: str) -> Workload:
+    """A workload without what only this project has."""
+    item = workloads.load(name)
+    settings = SETTINGS | (DQN_SETTINGS if item.algorithm.name == "dqn" else {})
+    for field, value in settings.items():
+        item = workloads.override(item, field, value, "learn")
+    return item
+
+
+def trained_workload(name: str, system: str) -> Workload:
+    """The workload that a system trains: like for like, or as its file has it."""
+    return workloads.load(name) if system == OWN_SETTINGS else like_for_like(name)
+
+
+def settings_of(item: Workload) -> dict[str, Any]:
+    """What a workload says of that which only this project has, by field."""
+    algorithm = item.algorithm
+    found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
+    if algorithm.name == "dqn":
+        found |= {
+            field: algorithm.hyperparameters[field.removeprefix("algorithm.")] for field in DQN_SETTINGS
+        }
+    return found
+
+
+def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
+    """The cells of a tier: a training run a workload, seed and system, and a summary of each workload.
+
+    Args:
+        tier: a key of `TASKS`.
+        systems: "placerl" and names of baselines. With "placerl" goes "placerl, own settings", where they differ.
+        mapping: what runs where in this project.
+    """
+    cells = []
+    for task in TASKS[tier]:
+        item = workloads.load(task.workload)
+        differ = settings_of(item) != settings_of(like_for_like(task.workload))
+        own = [OWN_SETTINGS] if OURS in systems and differ else []
+        sides = [*systems, *own]
+        cells += [
+            _training_cell(task, side, seed, mapping)
+            for seed, side in interleaved(item.training.seeds, sides)
+        ]
+        cells += [_summary_cell(task, side) for side in sides]
+    return cells
+
+
+def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell:
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        if system in (OURS, OWN_SETTINGS):
+            start = partial(registry.own_worker, str(mapping))
+        else:
+            start = partial(registry.baseline_worker, system)
+        return [train(task, system, start, seed, report)]
+
+    return Cell(f"learn/{task.workload}/{system}/seed{seed}", task.gradient_steps * ROUGH_STEP_S, measure)
+
+
+def _summary_cell(task: Task, system: str) -> Cell:
+    def mine(rows: Sequence[Measurement]) -> list[Measurement]:
+        return [row for row in rows if (row.workload, row.backend) == (task.workload, system)]
+
+    def made(run: Run) -> list[Measurement]:
+        rows = mine(_rows(run, "final_return"))
+        return [summary(task.workload, system, rows), best(task.workload, system, rows)]
+
+    def stale(run: Run) -> bool:
+        """Whether a seed has been trained since: one that had failed, say."""
+        held = mine([*summaries(run), *bests(run)])
+        return [row.to_json() for row in held] != [row.to_json() for row in made(run)]
+
+    return Cell(f"learn/{task.workload}/{system}/summary", 0, lambda run, report: made(run), stale=stale)
+
+
+def _rows(run: Run, quantity: str) -> list[Measurement]:
+    """The run's rows of a quantity: of each workload, system and seed the newest alone."""
+    newest = {
+        (row.workload, row.backend, row.details.get("seed")): row
+        for row in run.measurements(suite="learn")
+        if row.quantity == quantity
+    }
+    return list(newest.values())
+
+
+def train(task: Task, system: str, start: Callable[[], Worker], seed: int, report: Report) -> Measurement:
+    """One training run in a process of its own.
+
+    Args:
+        task: what to learn.
+        system: its name, for the row.
+        start: starts its worker.
+        seed: of everything random.
+        report: called with the gradient steps taken.
+
+    Returns:
+        A row of suite `learn`, quantity `final_return`, with the learning curve in its details: environment
+        steps and mean return of the episodes that ended, a stretch of training each; and the `settings` that only
+        this project has, as they were asked for: a baseline's `notes` say what it made of them. A system that fails
+        has a row of status `failed`.
+    """
+    item = trained_workload(task.workload, system)
+    job = Job(
+        workload=item.tables(),
+        batch_size=item.training.batch_size,
+        seed=seed,
+        gradient_steps=max(1, task.gradient_steps // STRETCHES),
+    )
+    row = partial(
+        Measurement,
+        suite="learn",
+        workload=task.workload,
+        primitive="training",
+        backend=system,
+        device="cpu",
+        batch_size=item.training.batch_size,
+        quantity="final_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+    )
+    returns: list[list[float]] = []
+    environment_steps, wall_s, gradient_steps = [0], 0.0, 0
+    result = None
+    try:
+        with start() as worker:
+            while gradient_steps < task.gradient_steps:
+                report(gradient_steps, task.gradient_steps, f"{task.workload}, {system}, seed {seed}")
+                result = worker.ask(job, STRETCH_LIMIT_S)
+                gradient_steps += result.gradient_steps
+                environment_steps.append(environment_steps[-1] + result.environment_steps)
+                wall_s += result.wall_s
+                returns.append(result.episode_returns)
+    except WorkerFailure as failure:
+        return row(
+            status="failed",
+            reason=str(failure),
+            details={"seed": seed, "last_lines": list(failure.last_lines)},
+        )
+    assert result
+    details = {
+        "seed": seed,
+        "settings": settings_of(item),
+        "gradient_steps": gradient_steps,
+        "environment_steps": environment_steps[1:],
+        "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],
+        "wall_s": wall_s,
+        "versions": result.versions,
+        "notes": result.notes,
+    }
+    last = [value for ended in last_fifth(returns) for value in ended]
+    if not last:
+        return row(status="failed", reason="no episode ended in the last fifth of training", details=details)
+    return row(value=float(np.mean(last)), samples=tuple(last), details=details)
+
+
+def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+    """The interquartile mean over seeds, with its 95% bootstrap interval where there are enough of them.
+
+    Args:
+        name: the workload's.
+        system: "placerl" or a baseline's name.
+        rows: of quantity `final_return`, one a seed; those that failed are counted in the details.
+    """
+    scores = [row.value for row in rows if row.value is not None]
+    details = {"seeds": len(scores), "failed": len(rows) - len(scores)}
+    if not scores:
+        return _over_seeds(name, system, END, details=details, status="failed", reason="every seed failed")
+    return _over_seeds(name, system, END, scores, details=details)
+
+
+def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
+    """The interquartile mean over seeds of the stretch of training in which it was the highest.
+
+    Its details say which `stretch` of how many it was and the `environment_steps` at its end, the median over seeds. It
+    is a maximum: by chance higher than the same stretch of other seeds would be, and its interval leaves that out.
+
+    Args:
+        name, system, rows: as for `summary`.
+    """
+    curves = [row.details for row in rows if row.value is not None]
+    by_stretch = list(zip(*(curve["mean_returns"] for curve in curves), strict=False))
+    common = [place for place, means in enumerate(by_stretch) if None not in means]
+    details = {"seeds": len(curves), "failed": len(rows) - len(curves)}
+    if not common:
+        needs = "needs: a stretch of training in which an episode of every seed ended"
+        return _over_seeds(name, system, BEST, details=details, status="not_run", reason=needs)
+    highest = max(common, key=lambda place: interquartile_mean(by_stretch[place]))
+    steps = int(np.median([curve["environment_steps"][highest] for curve in curves]))
+    details |= {"stretch": highest + 1, "stretches": len(by_stretch), "environment_steps": steps}
+    return _over_seeds(name, system, BEST, by_stretch[highest], details=details)
+
+
+def _over_seeds(
+    name: str, system: str, quantity: str, scores: Sequence[float] = (), **fields: Any
+) -> Measurement:
+    """A row of suite `learn`: the interquartile mean of the scores, where there are any."""
+    if scores:
+        fields |= {"value": float(interquartile_mean(scores)), "samples": tuple(scores)}
+    if len(scores) >= statistics.FEWEST_SAMPLES:
+        fields["low"], fields["high"] = statistics.interval(scores, interquartile_mean)
+    return Measurement(
+        suite="learn",
+        workload=name,
+        primitive="training",
+        backend=system,
+        device="cpu",
+        quantity=quantity,
+        unit="1",
+        provenance=Provenance.MEASURED,
+        **fields,
+    )
+
+
+def summaries(run: Run) -> list[Measurement]:
+    """The newest summary of each workload and system that a run holds."""
+    return _rows(run, END)
+
+
+def bests(run: Run) -> list[Measurement]:
+    """The newest `best` of each workload and system that a run holds."""
+    return _rows(run, BEST)
+
+
+def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> Table:
+    """The summaries, a line a workload and system, with what `best` made of them."""
+    made = Table(
+        title="Interquartile mean of the return, over seeds",
+        caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",
+    )
+    found = {(row.workload, row.backend): row for row in highest}
+    for column in ("workload", "system", "at the end", "best", "best at step", "seeds", "provenance"):
+        made.add_column(column)
+    for row in rows:
+        top = found.get((row.workload, row.backend))
+        step = f"{top.details['environment_steps']:,}" if top and top.value is not None else ""
+        seeds = str(row.details["seeds"])
+        reached = _mean_text(top) if top else ""
+        made.add_row(row.workload, row.backend, _mean_text(row), reached, step, seeds, str(row.provenance))
+    return made
+
+
+def _mean_text(row: Measurement) -> str:
+    if row.value is None:
+        return f"not run: {row.reason}" if row.status == "not_run" else row.reason
+    return f"{row.value:.4g}" + ("" if row.low is None else f" \\[{row.low:.4g}, {row.high:.4g}]")

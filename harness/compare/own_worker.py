@@ -1,0 +1,83 @@
+"""This project's runtime as a worker of `harness.compare.protocol`.
+
+python -m harness.compare.own_worker MAPPING [--envpool]
+"""
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from platform import python_version
+from typing import Any
+
+from harness import workloads
+from harness.compare.protocol import Job, Result
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.on_policy import OnPolicyTraining, start
+from harness.runtime.options import Options
+from harness.runtime.training import Training
+
+_VERSIONS = {
+    "python": python_version(),
+    **{name: version(name) for name in ("placerl", "torch", "numpy", "gymnasium", "mujoco")},
+}
+
+
+def _train(training: Training | OnPolicyTraining, job: Job, mapping: str) -> dict[str, Any]:
+    gc.collect()  # as the baselines' workers do, so that no one's garbage is collected in another's time
+    if job.environment:
+        progress = training.advance(job.gradient_steps)
+    elif isinstance(training, Training):
+        progress = training.learn(job.gradient_steps)
+    else:
+        raise UserError("job", "environment", "false for PPO", "true: it learns from its own latest samples")
+    return Result(
+        gradient_steps=progress.gradient_steps,
+        environment_steps=progress.environment_steps,
+        wall_s=progress.wall_s,
+        episode_returns=[episode.episode_return for episode in progress.episodes],
+        versions=_VERSIONS,
+        notes={"mapping": mapping, "fusion": training.fusion},
+        terms_s=progress.terms_s,
+    ).model_dump()
+
+
+def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
+    """The answer to each job of standard input."""
+    training: Training | OnPolicyTraining | None = None
+    key = None
+    for line in sys.stdin:
+        job = Job.model_validate_json(line)
+        asked = job.model_copy(update={"gradient_steps": 1})
+        try:
+            if training is None or asked != key:
+                if training is not None:
+                    training.close()
+                training = start(
+                    workloads.from_tables(job.workload, "job"),
+                    Mapping.parse(mapping),
+                    batch_size=job.batch_size,
+                    seed=job.seed,
+                    options=Options(threads=job.threads, envpool=envpool),
+                )
+                training.warm_up()
+                key = asked
+            yield _train(training, job, mapping)
+        except UserError as error:
+            yield {"error": str(error)}
+
+
+def main() -> None:
+    """Answer jobs until standard input ends."""
+    # Answers own the real standard output; what libraries print goes to standard error.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for answer in answers(sys.argv[1], "--envpool" in sys.argv[2:]):
+        print(json.dumps(answer), file=output, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""Worker processes: a training system behind one line of JSON a job, in its own process and environment.
+
+Protocol. A worker reads jobs, one line of JSON each, on its standard input, and answers each with one line of
+JSON on its standard output: a `Result`, or `{"error": "..."}` for a job that it cannot do. Whatever a library
+prints belongs on standard error. The worker keeps its agent from job to job, so that several systems can be
+timed in interleaved rounds; it ends when its standard input does.
+
+Whatever a worker does wrong is one `WorkerFailure`, which says what happened and what it said last; after
+one, the worker and every process that it started are gone.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic_core import from_json
+
+from harness.compare import guard
+
+MAX_ANSWER_BYTES = 1 << 20
+LAST_LINES = 20
+MAX_LINE_CHARACTERS = 400
+EXIT_GRACE_S = 0.3
+MOST_STEPS = 2**53  # that a float64 tells apart
+LEAST_WALL_S = 1e-9  # no clock tells less
+
+
+class FailureKind(StrEnum):
+    """How a worker failed."""
+
+    ENVIRONMENT = "environment"  # its virtual environment could not be made
+    CRASH = "crash"  # it ended, or could not be started
+    TIMEOUT = "timeout"  # it did not answer within the limit
+    RUBBISH = "rubbish"  # its answer is not a result
+    FLOOD = "flood"  # its answer is longer than any result
+    REFUSED = "refused"  # it says that it cannot do the job
+
+
+class WorkerFailure(Exception):
+    """A worker, or the making of its environment, failed.
+
+    Attributes:
+        kind: how.
+        detail: what happened, one line.
+        last_lines: the last lines that it printed, oldest first: at most `LAST_LINES`, each cut to
+            `MAX_LINE_CHARACTERS`.
+    """
+
+    def __init__(self, kind: FailureKind, detail: str, last_lines: Sequence[str] = ()) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind = kind
+        self.detail = detail
+        self.last_lines = tuple(last_lines)
+
+
+class Job(BaseModel):
+    """What a worker is asked to do: `gradient_steps` more steps of training on a workload.
+
+    Attributes:
+        workload: the workload's tables, as in its TOML file.
+        batch_size: transitions in a gradient step.
+        seed: of networks, exploration, replay and environment; counts in a worker's first job.
+        threads: that the system may compute with.
+        gradient_steps: to take and time in this job. What comes before the first gradient step
+            (imports, compilation, `learning_starts`) is outside the time.
+        environment: False: learner and replay alone. Each gradient step is a sample, the step and, where the replay
+            is prioritised, the update of the priorities, on what the replay held when learning could start.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: dict[str, Any]
+    batch_size: int = Field(ge=1)
+    seed: int = Field(ge=0)
+    threads: int = Field(default=1, ge=1)
+    gradient_steps: int = Field(ge=1)
+    environment: bool = True
+
+
+class Result(BaseModel):
+    """What a worker did in one job.
+
+    Attributes:
+        gradient_steps: taken within `wall_s`.
+        environment_steps: taken within `wall_s`, over all environments.
+        wall_s: measured by the worker inside training.
+        episode_returns: of the episodes that ended in this job (undiscounted).
+        versions: of the system and of what it computes with.
+        notes: in what the system departs from the workload (uniform replay, ...).
+        terms_s: seconds within `wall_s` by part of the loop, where the system tells.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    gradient_steps: int = Field(ge=1, le=MOST_STEPS)
+    environment_steps: int = Field(ge=0, le=MOST_STEPS)
+    wall_s: float = Field(ge=LEAST_WALL_S, allow_inf_nan=False)
+    episode_returns: list[FiniteFloat]
+    versions: dict[str, str]
+    notes: dict[str, str] = {}
+    terms_s: dict[str, FiniteFloat] = {}
+
+
+def one_line(said: str) -> str:
+    """What a stranger said as one line of at most `MAX_LINE_CHARACTERS`, with nothing that a terminal obeys."""
+    shown = said.strip()[:MAX_LINE_CHARACTERS]
+    return "".join(character if character.isprintable() else " " for character in shown).strip()
+
+
+class LastLines:
+    """Keeps the last lines of a stream of bytes in bounded memory."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._partial = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._lines.extend(self._text(line) for line in lines[-LAST_LINES:])
+        self._partial = self._partial[: 4 * MAX_LINE_CHARACTERS]
+
+    def lines(self) -> list[str]:
+        """The last lines, the unfinished one included."""
+        tail = [self._text(self._partial)] if self._partial.strip() else []
+        return [line for line in [*self._lines, *tail] if line][-LAST_LINES:]
+
+    @staticmethod
+    def _text(line: bytes) -> str:
+        return one_line(line.decode(errors="replace"))
+
+
+class GuardedProcess:
+    """A command under `harness.compare.guard`: when `end` returns, or this process dies, nothing of it is left."""
+
+    def __init__(self, command: Sequence[str], cpus: Sequence[int] | None = None, **popen: Any) -> None:
+        processors = "all" if cpus is None else ",".join(map(str, cpus))
+        lifeline_read, self._lifeline = os.pipe()
+        try:
+            self.process = subprocess.Popen(
+                # -P: the harness's folder on sys.path would shadow the standard library's modules.
+                [sys.executable, "-P", guard.__file__, str(lifeline_read), processors, *command],
+                pass_fds=[lifeline_read],
+                start_new_session=True,
+                **popen,
+            )
+        except BaseException:
+            os.close(self._lifeline)
+            raise
+        finally:
+            os.close(lifeline_read)
+
+    def end(self, grace_s: float = 0.0) -> int:
+        """End it, having given it `grace_s` to exit by itself; its exit status."""
+        try:
+            self.process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if self._lifeline >= 0:
+                os.close(self._lifeline)
+                self._lifeline = -1
+            try:
+                self.process.wait(guard.TERMINATE_GRACE_S + guard.KILL_LIMIT_S + 1)
+            finally:
+                if self.process.poll() is None:  # the guard itself hangs
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                    self.process.wait()
+        return self.process.returncode
+
+
+class Worker:
+    """One worker process.
+
+    Args:
+        command: starts it.
+        environment_variables: added to a clean copy of this process's.
+        cpus: the processors that it, and what it starts, may use; all by default.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment_variables: Mapping[str, str] | None = None,
+        cpus: Sequence[int] | None = None,
+    ) -> None:
+        self._stderr = LastLines()
+        self._stdout = b""
+        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+        environment |= {"PYTHONUNBUFFERED": "1"} | dict(environment_variables or {})
+        self._guarded = GuardedProcess(
+            command,
+            cpus,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+        process = self._guarded.process
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
+        for stream in (self._in, self._out, self._err):
+            os.set_blocking(stream.fileno(), False)
+
+    def ask(self, job: Job, limit_s: float) -> Result:
+        """Have one job done.
+
+        Args:
+            job: what to do.
+            limit_s: seconds until the answer must be complete.
+
+        Raises:
+            WorkerFailure: it did not; the worker is gone.
+        """
+        try:
+            line = self._exchange(job.model_dump_json().encode() + b"\n", time.monotonic() + limit_s, limit_s)
+            result = self._parse(line)
+        except WorkerFailure:
+            raise
+        except BaseException:
+            self.close()
+            raise
+        if result.gradient_steps < job.gradient_steps:
+            raise self._failure(
+                FailureKind.RUBBISH,
+                f"took {result.gradient_steps} gradient steps where {job.gradient_steps} were asked",
+            )
+        return result
+
+    def ask_json(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Have something done whose answer is a JSON object of another kind than `Result`.
+
+        Args:
+            request: sent as one line of JSON.
+            limit_s: seconds until the answer must be complete.
+
+        Raises:
+            WorkerFailure: it did not, or it answered `{"error": ...}`; the worker is gone.
+        """
+        line = self._exchange(json.dumps(request).encode() + b"\n", time.monotonic() + limit_s, limit_s)
+        try:
+            answer = from_json(line, allow_inf_nan=False)  # `json.loads` would take NaN and any depth
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._failure(FailureKind.RUBBISH, "its answer is not a JSON object")
+        if "error" in answer:
+            raise self._failure(FailureKind.REFUSED, str(answer["error"]))
+        return answer
+
+    def _exchange(self, request: bytes, deadline_s: float, limit_s: float) -> bytes:
+        """Send a line and wait for one, keeping the last lines of standard error meanwhile."""
+        if self._out.closed:
+            raise WorkerFailure(FailureKind.CRASH, "the worker is closed", self._stderr.lines())
+        self._stdout += self._read_left(self._out.fileno())
+        if self._stdout:
+            raise self._failure(FailureKind.RUBBISH, "printed a line that no job asked for")
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._in, selectors.EVENT_WRITE)
+            selector.register(self._out, selectors.EVENT_READ)
+            selector.register(self._err, selectors.EVENT_READ)
+            while True:
+                remaining_s = deadline_s - time.monotonic()
+                if remaining_s <= 0:
+                    raise self._failure(FailureKind.TIMEOUT, f"no answer within {limit_s:g} s")
+                for key, _ in selector.select(remaining_s):
+                    if key.fileobj is self._in:
+                        try:
+                            request = request[os.write(key.fd, request) :]
+                        except BrokenPipeError:
+                            request = b""
+                        if not request:
+                            selector.unregister(self._in)
+                        continue
+                    data = os.read(key.fd, 1 << 16)
+                    if key.fileobj is self._err:
+                        if data:
+                            self._stderr.feed(data)
+                        else:
+                            selector.unregister(self._err)
+                    elif not data:
+                        raise self._failure(FailureKind.CRASH, "ended without an answer")
+                    else:
+                        self._stdout += data
+                if len(self._stdout) > MAX_ANSWER_BYTES:
+                    raise self._failure(FailureKind.FLOOD, f"answered more than {MAX_ANSWER_BYTES} bytes")
+                line, newline, rest = self._stdout.partition(b"\n")
+                if newline:
+                    if request or rest:
+                        raise self._failure(FailureKind.RUBBISH, "printed a line that no job asked for")
+                    self._stdout = b""
+                    return line
+
+    def _parse(self, line: bytes) -> Result:
+        try:
+            return Result.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the line"
+        try:
+            refusal = _Refusal.model_validate_json(line)
+        except ValidationError:
+            pass
+        else:
+            raise self._failure(FailureKind.REFUSED, refusal.error)
+        self._stderr.feed(b"\n" + line[:MAX_LINE_CHARACTERS] + b"\n")
+        raise self._failure(FailureKind.RUBBISH, f"its answer is not a result: {where}: {first['msg']}")
+
+    def _failure(self, kind: FailureKind, detail: str) -> WorkerFailure:
+        """Close the worker, collect what it said last, and say so."""
+        # A traceback may still be on its way when standard output has ended.
+        status = self.close(grace_s=1.0 if kind is FailureKind.CRASH else 0.0)
+        if kind is FailureKind.CRASH:
+            died = f"signal {status - 128}" if status > 128 else f"exit status {status}"
+            detail = f"{detail} ({died})"
+        return WorkerFailure(kind, one_line(detail), self._stderr.lines())
+
+    def hang_up(self) -> None:
+        """Tell the worker that no further job comes, and do not wait for it to end."""
+        if not self._in.closed:
+            self._in.close()
+
+    def close(self, grace_s: float = EXIT_GRACE_S) -> int:
+        """End the worker and all that it started; again is harmless. Its exit status."""
+        self.hang_up()
+        status = self._guarded.end(grace_s)
+        if not self._err.closed:
+            while data := self._read_left(self._err.fileno()):
+                self._stderr.feed(data)
+            self._err.close()
+            self._out.close()
+        return status
+
+    @staticmethod
+    def _read_left(descriptor: int) -> bytes:
+        try:
+            return os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(grace_s=EXIT_GRACE_S if kind is None else 0.0)
+
+
+class _Refusal(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    error: str

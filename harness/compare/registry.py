@@ -1,0 +1,171 @@
+"""The systems that can be compared: baselines, each in a virtual environment of its own, and this project.
+
+Each is started as a worker (`harness.compare.protocol`); a baseline's environment is built from its requirements first.
+"""
+
+import fcntl
+import hashlib
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.compare.protocol import FailureKind, GuardedProcess, LastLines, Worker, WorkerFailure
+
+BUILD_LIMIT_S = 1200.0
+
+BASELINES = Path(__file__).parents[2] / "baselines"
+ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+REPLAY_WORKER = BASELINES / "replay_worker.py"
+OWN_REPLAY = Path(__file__).with_name("own_replay.py")
+# Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
+TORCH = "torch==2.13.0"
+TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
+"""Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
+RLLIB = tuple(TRAINED)
+_failed: dict[tuple[Path, str], WorkerFailure] = {}
+"""Why an environment could not be built in this process: not to wait for it again in every cell that needs it."""
+
+
+def baseline_names() -> list[str]:
+    """The systems under `baselines/`: a folder each, with `requirements.txt`."""
+    return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
+
+
+def trains(baseline: str, algorithm: str) -> bool:
+    """Whether a baseline trains an algorithm; those without an entry in `TRAINED` are asked when they run."""
+    return algorithm in TRAINED.get(baseline, (algorithm,))
+
+
+def replay_alone(name: str) -> bool:
+    """Whether a baseline is a replay that trains nothing: its folder has `replay.py` and no `worker.py`."""
+    folder = BASELINES / name
+    return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
+
+
+def baseline_python(name: str) -> Path:
+    """The interpreter of a baseline's virtual environment, which may not exist yet."""
+    return BASELINES / name / ".venv" / "bin" / "python"
+
+
+def _stamp(requirements: Path) -> str:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return hashlib.sha256(version.encode() + requirements.read_bytes()).hexdigest()
+
+
+def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
+    """Make a baseline's virtual environment from its requirements, unless it is there already.
+
+    Args:
+        name: a folder under `baselines/`.
+        limit_s: seconds that installing may take.
+
+    Returns:
+        Its interpreter.
+
+    Raises:
+        WorkerFailure: of kind ENVIRONMENT, with pip's last lines; at once where it has failed in this process.
+    """
+    folder = BASELINES / name
+    requirements = folder / "requirements.txt"
+    if not requirements.is_file():
+        raise WorkerFailure(FailureKind.ENVIRONMENT, f"{name}: there is no baselines/{name}/requirements.txt")
+    stamp = folder / ".venv" / "stamp"
+    python = baseline_python(name)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # one process builds, others wait
+        wanted = _stamp(requirements)
+        if not (stamp.is_file() and stamp.read_text() == wanted):
+            if failure := _failed.get((folder, wanted)):
+                raise failure
+            try:
+                _run(name, [sys.executable, "-m", "venv", "--clear", str(folder / ".venv")], limit_s)
+                pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+                _run(name, [*pip, TORCH, "--requirement", str(requirements)], limit_s)
+            except WorkerFailure as failure:
+                _failed[folder, wanted] = failure
+                raise
+            stamp.write_text(wanted)
+    finally:
+        os.close(handle)
+    return python
+
+
+def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
+    """Build several baselines' environments; a broken one stops no other. Each name's failure, or None."""
+    outcome: dict[str, WorkerFailure | None] = {}
+    for name in names:
+        try:
+            build_baseline(name)
+            outcome[name] = None
+        except WorkerFailure as failure:
+            outcome[name] = failure
+    return outcome
+
+
+def _run(name: str, command: list[str], limit_s: float) -> None:
+    """Run a command of a build to its end, or say with its last lines why not."""
+    said = LastLines()
+    guarded = GuardedProcess(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    output = guarded.process.stdout
+    assert output
+    deadline_s = time.monotonic() + limit_s
+    timed_out = False
+    try:
+        with output, selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while not timed_out:
+                timed_out = not selector.select(max(0.0, deadline_s - time.monotonic()))
+                if not timed_out:
+                    data = os.read(output.fileno(), 1 << 16)
+                    if not data:
+                        break
+                    said.feed(data)
+    finally:
+        status = guarded.end(grace_s=0.0 if timed_out else 1.0)
+    if timed_out:
+        raise WorkerFailure(FailureKind.ENVIRONMENT, f"{name}: not built within {limit_s:g} s", said.lines())
+    if status:
+        raise WorkerFailure(
+            FailureKind.ENVIRONMENT, f"{name}: {command[2]} ended with {status}", said.lines()
+        )
+
+
+def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
+    """Start a baseline's worker, its environment being built first where it is not there.
+
+    Raises:
+        WorkerFailure: the environment cannot be made.
+    """
+    python = build_baseline(name)
+    script = [str(BASELINES / name / "worker.py")]
+    if replay_alone(name):
+        script = [str(REPLAY_WORKER), str(BASELINES / name / "replay.py")]
+    modules = os.pathsep.join(map(str, (ENVIRONMENTS, BASELINES)))
+    return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
+
+
+def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
+    """Start this project's runtime on a mapping as a worker of the same protocol.
+
+    Args:
+        mapping: what runs where.
+        cpus: the processors that it may use; all by default.
+        envpool: step the environments with EnvPool.
+    """
+    command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
+    return Worker([*command, "--envpool"] if envpool else command, cpus=cpus)
+
+
+def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
+    """Start this project's replay, without training, as a worker of the same protocol."""
+    modules = {"PYTHONPATH": str(BASELINES)}
+    return Worker(
+        [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)], environment_variables=modules, cpus=cpus
+    )

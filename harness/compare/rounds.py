@@ -1,0 +1,472 @@
+"""This project beside other libraries on the same workload, in interleaved rounds of worker processes.
+
+Each system trains in a process and an environment of its own (`harness.compare.protocol`) and says how many gradient
+steps it took in how many seconds, measured inside. In every round each system does one job, this project
+two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
+alone makes. Every other round runs backwards, so that drift favours no one.
+
+Then both sides of a comparison of whole trainings train from the start to the same number of environment steps
+(`harness.compare.equal_steps`): "faster" is the verdict only where this project learns no less by then.
+
+What is compared is the whole training, or a part of it: learner and replay without environment steps, or replays alone.
+The baseline's name in the rows says so, as it does where only this project has its environments from EnvPool.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from harness.compare import equal_steps, registry
+from harness.compare.equal_steps import Extent, Returns, Side
+from harness.compare.protocol import FailureKind, Job, Result, Worker, WorkerFailure
+from harness.core.progress import Report, silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.workloads import Workload
+
+OURS = "placerl"
+START_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
+FIRST_JOB_STEPS = 20
+JOB_S = 0.3  # long against one episode's reset; short, so that both sides of a pair meet the same machine
+NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup": "Spinning Up"}}
+"""Systems of PPO Tables 1 and 2 that are gone, by the baseline that stands in for them."""
+LATE_FACTOR = 20  # a job that takes so many times its expected seconds hangs
+LEAST_LIMIT_S = 30.0
+
+
+class Part(StrEnum):
+    """What is compared: the primitive of the rows."""
+
+    TRAINING = "training"
+    LEARNER_AND_REPLAY = "learner and replay"
+    REPLAY = "replay"
+
+
+def label(baseline: str, part: Part = Part.TRAINING, envpool: bool = False) -> str:
+    """The baseline's name in the rows of a comparison with it."""
+    alone = "" if part is Part.TRAINING else f", {part} alone"
+    return f"{baseline}{alone}" + (", this project with EnvPool" if envpool else "")
+
+
+@dataclass
+class _System:
+    """One system under comparison, and what it has done.
+
+    Attributes:
+        name: `placerl` or the baseline's.
+        start: starts its worker.
+        job: its next job, which says how many gradient steps to take.
+        worker: at work; None before the start and after a failure.
+        failure: why it is no longer at work.
+        start_s: seconds from its start to the end of its first job.
+        results: of the timed rounds, one a round.
+        again: of the second jobs of a round, which only this project does.
+    """
+
+    name: str
+    start: Callable[[], Worker]
+    job: Job
+    worker: Worker | None = None
+    failure: WorkerFailure | None = None
+    start_s: float = 0.0
+    results: list[Result] = field(default_factory=list)
+    again: list[Result] = field(default_factory=list)
+
+    def ask(self, limit_s: float) -> Result | None:
+        """Have a job done; None once the system has failed."""
+        if self.failure:
+            return None
+        try:
+            if self.worker is None:
+                self.worker = self.start()
+            return self.worker.ask(self.job, limit_s)
+        except WorkerFailure as failure:
+            self.failure = failure
+            return None
+
+    def side(self) -> Side:
+        """What is to be trained of it again, at the pace of its timed rounds."""
+        return Side.of(self.name, self.start, self.start_s, [*self.results, *self.again])
+
+    def size_jobs(self, result: Result, seconds: float) -> None:
+        """Make further jobs last about `seconds`, judging by the last one."""
+        steps = max(1, round(seconds * result.gradient_steps / result.wall_s))
+        self.job = self.job.model_copy(update={"gradient_steps": steps})
+
+
+def compare(
+    workload: Workload,
+    mapping: Mapping,
+    baselines: Sequence[str],
+    *,
+    budget_s: float,
+    progress: Report = silent,
+    batch_size: int | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    rounds: int = statistics.PAIRS,
+    environment: bool = True,
+    envpool: bool = False,
+    returns: Extent | None = None,
+) -> list[Measurement]:
+    """Time this project and baselines on one workload, and compare what they learn of it.
+
+    Args:
+        workload: what each system trains.
+        mapping: what runs where in this project.
+        baselines: names of folders under `baselines/`.
+        budget_s: seconds after which no new round begins, once there are the fewest pairs for a verdict;
+            building a baseline's environment is not counted.
+        progress: called with the seconds spent.
+        batch_size: transitions in a gradient step; the workload's by default.
+        seed: of every system.
+        threads: that each system may compute with.
+        rounds: at most; fewer when the budget does not hold them.
+        environment: False: learner and replay alone, on what the replay holds when learning may start.
+        envpool: step this project's environments with EnvPool; a baseline keeps its own.
+        returns: how far both sides are trained again to compare their returns; by default they are not compared.
+
+    Returns:
+        Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
+        second of both (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the timed
+        rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and `null_ratio` (this
+        project over itself). Where both sides were trained to the same number of environment steps, also
+        `return_at_equal_steps` of both and `return_difference` (this project's less the baseline's).
+        A system that failed has one row of status `failed`, with its last lines in the details; one that cannot do
+        the workload, or no longer installs, one of status `not_run`, with the reason. Of replays alone also the
+        transitions inserted, batches sampled and batches updated a second, each in the time of its own calls.
+
+    Raises:
+        ValueError: baselines that train and replays alone together.
+    """
+    size = workload.training.batch_size if batch_size is None else batch_size
+    job = Job(
+        workload=workload.tables(),
+        batch_size=size,
+        seed=seed,
+        threads=threads,
+        gradient_steps=FIRST_JOB_STEPS,
+        environment=environment,
+    )
+    kinds = {registry.replay_alone(name) for name in baselines}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
+        )
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    if kinds == {True}:
+        part = Part.REPLAY
+
+    def start() -> Worker:
+        if part is Part.REPLAY:
+            return registry.own_replay_worker()
+        return registry.own_worker(str(mapping), envpool=envpool)
+
+    ours = _System(OURS, start, job)
+    theirs = [_System(name, partial(registry.baseline_worker, name), job) for name in baselines]
+    for outcome in registry.build_baselines(baselines).items():
+        _note_build_failure(theirs, *outcome)
+    begin_s = monotonic()
+
+    def report(what: str) -> None:
+        progress(min(monotonic() - begin_s, budget_s), budget_s, what)
+
+    try:
+        _warm_up(theirs, report)
+        if any(not system.failure for system in theirs):
+            _warm_up([ours], report)
+        _rounds(ours, theirs, begin_s + budget_s, rounds, report)
+    finally:
+        _end([ours, *theirs])
+    learnt = {
+        system.name: _returns(ours, system, part, returns, lambda done, total, what: report(what))
+        for system in theirs
+    }
+    shared = {
+        "mapping": "" if part is Part.REPLAY else str(mapping),
+        "seed": seed,
+        "threads": threads,
+        "conditions": conditions(),
+    }
+    rows: list[Measurement] = []
+    for system in theirs:
+        rows += _Rows(
+            workload.name,
+            size,
+            ours,
+            system,
+            shared,
+            part,
+            label(system.name, part, envpool),
+            learnt[system.name],
+        ).all()
+    return rows + _stood_in_for(workload, size, baselines, shared)
+
+
+def _stood_in_for(
+    workload: Workload, batch_size: int, baselines: Sequence[str], shared: dict[str, Any]
+) -> list[Measurement]:
+    """A row for each system that a paper compares with and that no longer installs, beside what stands in for it."""
+    if workload.algorithm.name != "ppo":
+        return []
+    return [
+        Measurement(
+            suite="compare",
+            workload=workload.name,
+            primitive="training",
+            backend=name,
+            device="cpu",
+            batch_size=batch_size,
+            quantity="gradient_steps_per_s",
+            unit="1/s",
+            provenance=Provenance.MEASURED,
+            status="not_run",
+            reason=f"not run: needs an older Python than 3.11, on which {what} does not install; {stand_in} stands in",
+            details={"baseline": name, "part": "theirs"} | shared,
+        )
+        for stand_in, gone in NOT_INSTALLABLE.items()
+        if stand_in in baselines
+        for name, what in gone.items()
+    ]
+
+
+def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFailure | None) -> None:
+    for system in systems:
+        if system.name == name:
+            system.failure = failure
+
+
+def _end(systems: Sequence[_System]) -> None:
+    at_work = [system.worker for system in systems if system.worker]
+    for worker in at_work:
+        worker.hang_up()  # so that they end at the same time
+    for worker in at_work:
+        worker.close()
+
+
+def _returns(ours: _System, theirs: _System, part: Part, extent: Extent | None, report: Report) -> Returns:
+    """What both sides learn in the same number of environment steps, or why that is not known."""
+    if part is Part.LEARNER_AND_REPLAY:
+        return Returns("learner and replay alone take no environment steps")
+    if part is Part.REPLAY:
+        return Returns("a replay alone trains nothing")
+    if extent is None:
+        return Returns("not asked for")
+    if not ours.results or not theirs.results or ours.failure or theirs.failure:
+        return Returns("a side failed in the timed rounds")
+    return equal_steps.compare(ours.side(), theirs.side(), ours.job, extent, report)
+
+
+def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
+    """Start the systems, and size their jobs by a first one and a second of the length that it suggests."""
+    for system in systems:
+        report(f"starting {system.name}")
+        begin_s = monotonic()
+        for limit_s in (START_LIMIT_S, LEAST_LIMIT_S):
+            if result := system.ask(limit_s):
+                system.start_s = system.start_s or monotonic() - begin_s
+                system.size_jobs(result, JOB_S)
+
+
+def _rounds(
+    ours: _System, theirs: Sequence[_System], end_s: float, rounds: int, report: Callable[[str], None]
+) -> None:
+    """Interleaved rounds until there are enough, the time is over, or nobody is left to compare with."""
+    limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
+    for number in range(rounds):
+        at_work = [system for system in theirs if not system.failure]
+        if ours.failure or not at_work or (monotonic() > end_s and number >= statistics.FEWEST_PAIRS):
+            return
+        report(f"round {number + 1}")
+        turns = [(ours, ours.results), *((s, s.results) for s in at_work), (ours, ours.again)]
+        for system, results in turns if number % 2 == 0 else reversed(turns):
+            if result := system.ask(limit_s):
+                results.append(result)
+
+
+class _Rows:
+    """The rows of this project beside one baseline."""
+
+    def __init__(
+        self,
+        workload: str,
+        batch_size: int,
+        ours: _System,
+        theirs: _System,
+        shared: dict[str, Any],
+        part: Part,
+        name: str,
+        returns: Returns,
+    ) -> None:
+        self._workload, self._batch_size = workload, batch_size
+        self._ours, self._theirs = ours, theirs
+        self._part, self._returns = part, returns
+        self._rate = "replay_cycles_per_s" if part is Part.REPLAY else "gradient_steps_per_s"
+        self._details = {"baseline": name} | shared
+
+    def all(self) -> list[Measurement]:
+        """Both systems' rates and returns, and their ratio."""
+        rows: list[Measurement] = []
+        for part, system in (("ours", self._ours), ("theirs", self._theirs)):
+            rows += self._system(part, system)
+        if not self._ours.failure and not self._theirs.failure:
+            rows += [*self._learnt(), *self._ratios()]
+        return rows
+
+    def _row(
+        self, backend: str, quantity: str, unit: str, details: dict[str, Any], **fields: Any
+    ) -> Measurement:
+        return Measurement(
+            suite="compare",
+            workload=self._workload,
+            primitive=str(self._part),
+            backend=backend,
+            device="cpu",
+            batch_size=self._batch_size,
+            quantity=quantity,
+            unit=unit,
+            provenance=Provenance.MEASURED,
+            details=self._details | details,
+            **fields,
+        )
+
+    def _system(self, part: str, system: _System) -> list[Measurement]:
+        details: dict[str, Any] = {"part": part}
+        if system.failure:
+            details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
+            refused = system.failure.kind is FailureKind.REFUSED
+            reason = f"{system.name}: {system.failure}"
+            if refused:  # nothing is broken: the system cannot do what the workload asks
+                reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
+            status = "not_run" if refused else "failed"
+            return [self._row(system.name, self._rate, "1/s", details, status=status, reason=reason)]
+        results = [*system.results, *system.again]
+        if not results:  # the other side failed before the first round
+            return []
+        first = results[0]
+        details |= {
+            "versions": first.versions,
+            "notes": first.notes,
+            "gradient_steps": sum(result.gradient_steps for result in results),
+            "environment_steps": sum(result.environment_steps for result in results),
+        }
+        rows = [
+            self._sampled(system.name, self._rate, "1/s", details, [
+                result.gradient_steps / result.wall_s for result in results
+            ]),
+        ]  # fmt: skip
+        if self._part is not Part.LEARNER_AND_REPLAY:
+            rows.append(self._sampled(
+                system.name, "environment_steps_per_s", "1/s", {**details, "part": f"{part}, environment"}, [
+                result.environment_steps / result.wall_s for result in results
+            ]))  # fmt: skip
+        rows += [
+            self._sampled(system.name, f"{name}s_per_s", "1/s", {**details, "part": f"{part}, {name}s"}, [
+                (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
+                for result in results
+            ])
+            for name in (first.terms_s if self._part is Part.REPLAY else ())
+        ]  # fmt: skip
+        returns = [value for result in results for value in result.episode_returns]
+        if returns:
+            rows.append(
+                self._sampled(
+                    system.name, "episode_return", "1", {**details, "part": f"{part}, episodes"}, returns
+                )
+            )
+        return rows
+
+    def _sampled(
+        self, backend: str, quantity: str, unit: str, details: dict[str, Any], samples: list[float]
+    ) -> Measurement:
+        value = float(np.median(samples))
+        low, high = (
+            statistics.interval(samples) if len(samples) >= statistics.FEWEST_SAMPLES else (None, None)
+        )
+        return self._row(
+            backend, quantity, unit, details, value=value, low=low, high=high, samples=tuple(samples)
+        )
+
+    def _learnt(self) -> list[Measurement]:
+        """The mean return of both after the same number of environment steps, and by how much they differ."""
+        returns = self._returns
+        rows = []
+        for part, system, side in (
+            ("ours", self._ours, returns.ours),
+            ("theirs", self._theirs, returns.theirs),
+        ):
+            if side and all(one.last for one in side):
+                details: dict[str, Any] = {
+                    "part": f"{part}, return",
+                    "seeds": [one.seed for one in side],
+                    "environment_steps": [one.environment_steps for one in side],
+                    "episodes": [len(one.last) for one in side],
+                }
+                samples = tuple(float(np.mean(one.last)) for one in side)
+                rows.append(
+                    self._mean(system.name, equal_steps.RETURN, details, equal_steps.mean(side), samples)
+                )
+        if not returns.reason:
+            details = {"part": equal_steps.DIFFERENCE, "environment_steps": returns.environment_steps}
+            rows.append(self._mean(OURS, equal_steps.DIFFERENCE, details, returns.difference()))
+        return rows
+
+    def _mean(
+        self,
+        backend: str,
+        quantity: str,
+        details: dict[str, Any],
+        mean: equal_steps.Mean,
+        samples: tuple[float, ...] = (),
+    ) -> Measurement:
+        low, high = mean.low, mean.high
+        return self._row(
+            backend, quantity, "1", details, value=mean.value, low=low, high=high, samples=samples
+        )
+
+    def _ratios(self) -> list[Measurement]:
+        """This project's throughput over the baseline's, and over its own."""
+        outcome = statistics.compare(
+            _step_times_s(self._ours.results),
+            _step_times_s(self._theirs.results),
+            _step_times_s(self._ours.again),
+        )
+        parts = (("throughput_ratio", outcome.ratio), ("null_ratio", outcome.null))
+        details = {
+            "pairs": outcome.pairs,
+            "verdict": self._returns.verdict(outcome.verdict),
+            "why_no_verdict": outcome.reason,
+            "returns": str(self._returns),
+        }
+        rows = []
+        for quantity, times in parts:
+            if times is None:
+                unknown = {"status": "not_run", "reason": outcome.reason}
+                rows.append(self._row(OURS, quantity, "1", details | {"part": quantity}, **unknown))
+                continue
+            # The comparison is of times; a ratio of throughputs is the inverse.
+            rows.append(
+                self._row(
+                    OURS,
+                    quantity,
+                    "1",
+                    details | {"part": quantity},
+                    value=1 / times.value,
+                    low=1 / times.high,
+                    high=1 / times.low,
+                )
+            )
+        return rows
+
+
+def _step_times_s(results: Sequence[Result]) -> list[float]:
+    """Seconds a gradient step, all of the loop included, in each round."""
+    return [result.wall_s / result.gradient_steps for result in results]

@@ -1,0 +1,1 @@
+"""What every room uses: errors, progress, provenance, a row of the store, the revision of the code."""

@@ -1,0 +1,52 @@
+"""Which code made a number: the git commit with a hash of uncommitted changes, or the package's version."""
+
+import hashlib
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    # Without GIT_OPTIONAL_LOCKS=0 a status could rewrite the index under a user's own git command.
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+
+
+def _changes_hash(root: Path) -> str:
+    """A hash of everything that differs from the last commit, new files included; empty if nothing does."""
+    digest = hashlib.sha256()
+    changed = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
+    digest.update(changed)
+    new_names = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split(b"\0")[:-1]
+    for name in sorted(new_names):
+        digest.update(b"\0" + name + b"\0")
+        path = root / name.decode(errors="surrogateescape")
+        if path.is_symlink():
+            digest.update(str(path.readlink()).encode(errors="surrogateescape"))
+        elif path.is_file():
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:12] if changed or new_names else ""
+
+
+def revision(root: Path = _ROOT) -> str:
+    """The revision of the code that runs.
+
+    Args:
+        root: the top of the working copy.
+
+    Returns:
+        `<commit>` (40 hexadecimal digits), `<commit>+<hash of uncommitted changes>` (12 digits more), or
+        `placerl-<version>` where the code is not in a git working copy of its own.
+    """
+    try:
+        # A virtual environment may lie inside somebody else's working copy: that commit says nothing.
+        if Path(_git(root, "rev-parse", "--show-toplevel").decode().strip()).resolve() != root.resolve():
+            return f"placerl-{metadata.version('placerl')}"
+        commit = _git(root, "rev-parse", "HEAD").decode().strip()
+        changes = _changes_hash(root)
+    except (OSError, subprocess.SubprocessError):
+        return f"placerl-{metadata.version('placerl')}"
+    return f"{commit}+{changes}" if changes else commit

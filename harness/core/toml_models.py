@@ -1,0 +1,160 @@
+"""TOML files from anywhere, read into checked models; whatever is wrong with one is a single `UserError`.
+
+A file is data: it is parsed by the standard library, bounded in size, checked field by field by pydantic.
+"""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from harness.core.errors import UserError, closest
+
+LARGEST_FILE_BYTES = 256 * 1024
+_POSITION = re.compile(r"^(.*) \(at (line \d+, column \d+|end of document)\)$", re.DOTALL)
+_QUOTED = re.compile(r"'([^']+)'")
+_FOUND_ALLOWED = re.compile(
+    r"^(?P<field>[\w.]+)[^:]*: found (?P<found>.*); allowed: (?P<allowed>.*)$", re.DOTALL
+)
+
+
+class Table(BaseModel):
+    """A table of a file: frozen, no unknown fields, no conversion between types, finite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+_T = TypeVar("_T", bound=BaseModel)
+
+
+def refusal(field: str, found: object, allowed: str) -> PydanticCustomError:
+    """What a validator raises when fields contradict each other.
+
+    Args:
+        field: the whole path of the field to blame (`replay.capacity`).
+        found: what is there, in words or as the file has it.
+        allowed: what is allowed there.
+    """
+    return PydanticCustomError(
+        "contradiction",
+        "{allowed}",
+        {"at": field, "found": found if isinstance(found, str) else _shown(found), "allowed": allowed},
+    )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        UserError: no such file, not a regular file, too large, not UTF-8, or not TOML (with line and column).
+    """
+    try:
+        if not path.is_file():
+            found = "no such file" if not path.exists() else "not a regular file"
+            raise UserError(path, "file", found, "a readable TOML file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(path, "file", error, "a readable TOML file") from error
+    if len(content) > LARGEST_FILE_BYTES:
+        raise UserError(
+            path, "file", f"more than {LARGEST_FILE_BYTES} bytes", f"at most {LARGEST_FILE_BYTES} bytes"
+        )
+    return parse_toml(content, path)
+
+
+def parse_toml(content: bytes, source: object) -> dict[str, Any]:
+    """The tables of TOML text; raises `UserError` naming `source`, line and column when it is none."""
+    try:
+        return tomllib.loads(content.decode())
+    except RecursionError as error:
+        raise UserError(source, "file", "too many nested brackets", "TOML as in the shipped files") from error
+    except UnicodeDecodeError as error:
+        raise UserError(source, f"byte {error.start}", "no UTF-8", "TOML, which is UTF-8 text") from error
+    except ValueError as error:  # TOMLDecodeError, or an integer of thousands of digits
+        position = _POSITION.match(str(error))
+        found, where = position.groups() if position else (str(error), "file")
+        raise UserError(source, where, found, "TOML") from error
+
+
+def check(model: type[_T], tables: Any, source: object) -> _T:
+    """`tables` as a `model`.
+
+    Args:
+        model: what the file must hold.
+        tables: nested dicts, lists and scalars, as TOML or JSON give them.
+        source: the file or option to name in an error.
+
+    Raises:
+        UserError: the first field that is wrong, by its path.
+    """
+    try:
+        # By way of JSON, since there strict means no conversion while an array may still become a tuple.
+        return model.model_validate_json(json.dumps(tables, default=str))
+    except ValidationError as error:
+        raise _first_error(model, error, source) from error
+    except (RecursionError, ValueError, TypeError) as error:
+        raise UserError(source, "file", error, "tables of numbers, text and lists") from error
+
+
+def _first_error(model: type[BaseModel], error: ValidationError, source: object) -> UserError:
+    errors = error.errors(include_url=False)
+    # A misspelt field is named before the one that is missing for it.
+    misspelt = (one for one in errors if one["type"] == "extra_forbidden" and _meant(model, one))
+    details = next(misspelt, errors[0]) if errors[0]["type"] == "missing" else errors[0]
+    path = _path(details["loc"])
+    context = details.get("ctx", {})
+    if "at" in context:
+        return UserError(source, context["at"], context["found"], context["allowed"])
+    # A check outside pydantic names its own argument: "gamma: found 2; allowed: ..."
+    named = _FOUND_ALLOWED.match(str(context.get("error", "")))
+    if named:
+        field = ".".join(part for part in (path, named["field"]) if part)
+        return UserError(source, field, named["found"], named["allowed"])
+    found = "nothing" if details["type"] == "missing" else _shown(details["input"])
+    *parents, last = details["loc"] or ("",)
+    known = _fields_at(model, parents)
+    allowed = _allowed(known, details, str(last))
+    if details["type"] == "extra_forbidden":
+        return UserError(source, path, found, allowed, name=last, names=known)
+    return UserError(source, path or "file", found, allowed, names=_QUOTED.findall(allowed))
+
+
+def _meant(model: type[BaseModel], details: ErrorDetails) -> str:
+    """The field that an unknown one was probably meant to be."""
+    *parents, last = details["loc"]
+    return closest(last, _fields_at(model, parents))
+
+
+def _allowed(known: dict[str, str], details: ErrorDetails, name: str) -> str:
+    """What may stand in a field of that name, among the fields that are known there."""
+    if details["type"] == "extra_forbidden":
+        return f"the fields {', '.join(known)}"
+    rule = str(details["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    description = known.get(name, "")
+    return f"{description} (required)" if details["type"] == "missing" and description else rule
+
+
+def _fields_at(model: type[BaseModel], path: list[int | str]) -> dict[str, str]:
+    """Names and descriptions of the fields of the table at `path`."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), Table)
+    return {name: info.description or "" for name, info in model.model_fields.items()}
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return f"a {'table' if isinstance(value, dict) else 'list'} of {len(value)}"
+    return repr(value)

@@ -1,0 +1,238 @@
+"""What a platform that is not here would run where: times from its published numbers, predictions from those."""
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness.core.errors import UserError
+from harness.core.row import Measurement
+from harness.mapping import Mapping, MapTpds23, PerformanceTable, Problem, Target
+from harness.mapping.base import candidates
+from harness.mapping.predict import measurements, problem_of
+from harness.mapping.roofline import Modelled, Work, modelled_times
+from harness.platforms import THIS_MACHINE, Platform, load, names
+from harness.runtime.compose import algorithm_of
+from harness.workloads import Workload, from_tables, override
+from harness.workloads import load as load_workload
+from primitives.learner.graph import Graph
+from primitives.learner.graph_learner import step_graph
+
+TABLE_5 = Path(__file__).parents[2] / "results" / "papers" / "map_table_5.csv"
+OPTIMAL = "optimal mapping"
+PLACES = {"second best": "second best mapping", "worst": "worst mapping"}
+"""Rows of MAP Table V: of a mapping by its place."""
+_WORKLOADS = {"CartPole": "cartpole-ddpg", "Hopper": "hopper-ddpg", "Pong": "pong-dqn"}
+_ACTORS, _FANOUT = 16, 2  # MAP VII-A
+_LEARNER, _STORAGE = 0, 2  # places in a mapping
+
+
+def work_of(workload: Workload, batch_size: int) -> Work:
+    """What a workload asks of any device, counted from its traced gradient step."""
+    return _work_of(json.dumps(workload.tables(), sort_keys=True), batch_size)
+
+
+@cache
+def _work_of(tables: str, batch_size: int) -> Work:
+    workload = from_tables(json.loads(tables), "a workload")
+    algorithm = algorithm_of(workload)
+    graph: Graph = step_graph(algorithm, batch_size, algorithm.variants[0])
+    return Work(
+        macs=graph.multiply_accumulates(),
+        state_bytes=sum(buffer.size_bytes for _, buffer in graph.of_kind("state")),
+        batch_bytes=sum(buffer.size_bytes for _, buffer in graph.of_kind("input")),
+        operations=len(graph.nodes),
+        leaves=workload.replay.capacity,
+        fanout=workload.replay.fanout,
+    )
+
+
+def platforms() -> tuple[str, ...]:
+    """Names of this machine and of the shipped platforms that say enough of themselves to be modelled."""
+    work = Work(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
+    problem = Problem(batch_size=1, item_words=1, actors=1)
+
+    def suffices(name: str) -> bool:
+        try:
+            list(modelled_times(load(name), work, problem))
+        except UserError:
+            return False
+        return True
+
+    return (THIS_MACHINE, *(name for name in names() if name != THIS_MACHINE and suffices(name)))
+
+
+def modelled(workload: Workload, batch_size: int, platform: Platform) -> list[Modelled]:
+    """The primitive table of a platform, from its numbers alone.
+
+    Raises:
+        UserError: the platform lacks a number that is needed; it names the field.
+    """
+    return list(modelled_times(platform, work_of(workload, batch_size), problem_of(workload, batch_size)))
+
+
+def predictions(
+    workload: Workload, batch_size: int, platform: Platform
+) -> tuple[list[Measurement], list[Measurement]]:
+    """Rows of the modelled primitive table, and the predictions that every strategy makes from it."""
+    profile = [
+        Measurement(
+            suite="what-if",
+            workload=workload.name,
+            primitive=made.entry.primitive,
+            backend=made.entry.target.backend,
+            device=made.entry.target.device,
+            batch_size=batch_size,
+            quantity="time_per_call",
+            unit="s",
+            provenance=made.entry.provenance,
+            value=made.entry.time_s,
+            details={"target": str(made.entry.target), "platform": platform.name, "formula": made.formula},
+        )
+        for made in modelled(workload, batch_size, platform)
+    ]
+    return profile, measurements(workload, batch_size, profile, platform)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of MAP Table V, beside what Algorithm 3 chooses from the published numbers.
+
+    Attributes:
+        workload, batch_size: of the cell.
+        published: the printed mapping, `G-C-G`: C for CPU, G for GPU, F for FPGA.
+        ours: the mapping of Algorithm 3 on the modelled table, in the same letters.
+        learner_s, rmm_s: modelled seconds of the chosen targets.
+        reason: why it differs from the printed one; empty where it does not.
+    """
+
+    workload: str
+    batch_size: int
+    published: str
+    ours: str
+    learner_s: float
+    rmm_s: float
+    reason: str = ""
+
+
+def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[Cell]:
+    """MAP Table V on MAP's platform: its 11 optimal mappings, with 16 actors and K = 2 (MAP VII-A).
+
+    Args:
+        workload, batch_size: only these cells; all when left out.
+    """
+    platform, cells = load("map-tpds23"), _table_5()
+    for (row, column), printed in cells.items():
+        name, size = _configuration(column)
+        if row != OPTIMAL or (workload and name != workload) or (batch_size and size != batch_size):
+            continue
+        table, problem = _on_maps_platform(name, size, platform)
+        found = MapTpds23().choose(table, problem, platform)
+        ours, terms_s = letters(found.mapping), found.terms_s
+        why = _difference(table, problem, printed, ours)
+        yield Cell(name, size, printed, ours, terms_s["learner"], terms_s["rmm"], why)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A gain that MAP Table V prints, beside that of MAP Equation 3 on times modelled from the published numbers.
+
+    Attributes:
+        workload, batch_size: of the column.
+        place: "second best" or "worst", as the table calls the other mapping.
+        column: of the table.
+        optimal, other: the printed mappings, in letters.
+        gain: modelled throughput under `optimal` over that under `other`.
+        in_place: whether `other` is, modelled too, in its place among all mappings that are not as fast as `optimal`;
+            of equal ones any.
+    """
+
+    workload: str
+    batch_size: int
+    place: str
+    column: str
+    optimal: str
+    other: str
+    gain: float
+    in_place: bool
+
+
+def map_table_5_gains() -> Iterator[Gain]:
+    """The gains whose mapping MAP Table V's text names, each modelled on MAP's platform as `map_table_5` is."""
+    platform, cells = load("map-tpds23"), _table_5()
+    for (row, column), other in cells.items():
+        if row not in PLACES.values() or not other:
+            continue
+        name, size = _configuration(column)
+        table, problem = _on_maps_platform(name, size, platform)
+        rates = {letters(m): MapTpds23().predict(table, problem, platform, m).gps for m in candidates(table)}
+        optimal = cells[OPTIMAL, column]
+        others = [rate for rate in rates.values() if rate != rates[optimal]]
+        for place, pick in (("second best", max), ("worst", min)):
+            if row == PLACES[place]:
+                gain, in_place = rates[optimal] / rates[other], rates[other] == pick(others)
+                yield Gain(name, size, place, column, optimal, other, gain, in_place)
+
+
+def _table_5() -> dict[tuple[str, str], str]:
+    """The printed cells by row and column."""
+    with TABLE_5.open() as file:
+        return {(row["row"], row["column"]): row["printed"] for row in csv.DictReader(file)}
+
+
+def _configuration(column: str) -> tuple[str, int]:
+    """Workload and batch size of a column of MAP Table V."""
+    environment, size = column.split(", batch size ")
+    return _WORKLOADS[environment], int(size)
+
+
+def _on_maps_platform(name: str, size: int, platform: Platform) -> tuple[PerformanceTable, Problem]:
+    item = load_workload(name)
+    item = override(item, "replay.fanout", _FANOUT, "MAP VII-A")
+    item = override(item, "training.actors", _ACTORS, "MAP VII-A")
+    table = PerformanceTable(made.entry for made in modelled(item, size, platform))
+    return table, problem_of(item, size)
+
+
+def _difference(table: PerformanceTable, problem: Problem, printed: str, ours: str) -> str:
+    """Where two mappings part, in the numbers that decided, and what the paper's text lacks to decide as it does."""
+    for part, (theirs, mine) in enumerate(zip(printed.split("-"), ours.split("-"), strict=True)):
+        if theirs == mine:
+            continue
+        if part == _STORAGE:
+            batch, inserted = problem.batch_size * problem.item_words, problem.actors * problem.item_words
+            return (
+                f"storage {mine}, printed {theirs}: by Algorithm 3's own count a storage beside the learner saves "
+                f"{batch:,} words a step and costs {inserted:,} from the actors, so that it belongs there"
+            )
+        times_us = [1e6 * _time_s(table, part, letter) for letter in (mine, theirs)]
+        said = f"{mine} {times_us[0]:,.1f} us, printed {theirs} {times_us[1]:,.1f} us"
+        if part == _LEARNER:
+            return (
+                f"learner {said}, modelled at the peaks of Table IV: which is faster hangs on the share of its peak "
+                "that each learner reaches, and Fig. 11, which shows that, is lost from the text"
+            )
+        learner_us = 1e6 * _time_s(table, _LEARNER, ours.split("-")[_LEARNER])
+        return (
+            f"replay management {said}, beside a learner of {learner_us:,.1f} us: at Table IV's bandwidth the CPU "
+            "keeps up; at IV-D4's ~140 cycles an access it would not, nor at batch size 2048, where it is printed"
+        )
+    return ""
+
+
+def _time_s(table: PerformanceTable, part: int, letter: str) -> float:
+    primitives = ("learner.step",) if part == _LEARNER else ("sum_tree.sample", "sum_tree.update")
+    (target,) = (one for one in table.targets(primitives[0]) if _letter(one) == letter)
+    return sum(table.time_s(primitive, target) for primitive in primitives)
+
+
+def letters(mapping: Mapping) -> str:
+    """A mapping as MAP prints it, `G-C-G`."""
+    return "-".join(_letter(target) for target in (mapping.learner, mapping.rmm, mapping.storage))
+
+
+def _letter(target: Target) -> str:
+    device = target.device.partition(":")[0]
+    return {"cpu": "C", "cuda": "G", "opencl": "G", "fpga": "F"}[device]

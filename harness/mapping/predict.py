@@ -1,0 +1,192 @@
+"""From a measured primitive table to predictions: rows of the store in, rows of the store out."""
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping as MappingABC
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+import torch
+
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    Entry,
+    Mapping,
+    PerformanceTable,
+    Platform,
+    Problem,
+    Strategy,
+    Target,
+)
+from harness.mapping.base import candidates
+from harness.mapping.composed_loop import composed_candidates
+from harness.runtime.compose import algorithm_of, columns_of
+from harness.store.store import Measurement
+from harness.workloads import Workload
+from primitives.algorithms import Algorithm
+
+
+def table_from(
+    profile: Iterable[Measurement],
+    batch_size: int,
+    time_of: Callable[[Entry], float] = lambda entry: entry.time_s,
+) -> PerformanceTable:
+    """The performance table of the profile rows that have a time; failed and missing cells are left out.
+
+    Args:
+        profile: rows of suite `profile`.
+        batch_size: theirs.
+        time_of: the time to calculate with, such as an end of the interval; the median by default.
+    """
+    entries = [
+        Entry(
+            primitive=row.primitive,
+            target=Target.parse(row.details["target"]),
+            batch_size=batch_size,
+            time_s=row.value,
+            low_s=row.value if row.low is None else row.low,
+            high_s=row.value if row.high is None else row.high,
+            provenance=row.provenance,
+        )
+        for row in profile
+        if row.quantity == "time_per_call" and row.value is not None
+    ]
+    return PerformanceTable(replace(entry, time_s=time_of(entry)) for entry in entries)
+
+
+def problem_of(workload: Workload, batch_size: int) -> Problem:
+    """What a strategy must know of a workload."""
+    settings = workload.algorithm.hyperparameters
+    on_policy = workload.algorithm.name == "ppo"
+    return Problem(
+        batch_size=batch_size,
+        item_words=workload.item_words,
+        actors=workload.training.actors,
+        update_interval=workload.training.update_interval,
+        trajectory_length=settings["trajectory_length"] if on_policy else 0,
+        epochs=settings["epochs"] if on_policy else 1,
+        acting_words=_acting_words(algorithm_of(workload)),
+        stored_bytes=_stored_bytes(workload),
+    )
+
+
+def _stored_bytes(workload: Workload) -> int:
+    """Of a transition in the storage; on-policy, of a sample as the learner takes it."""
+    if workload.algorithm.name == "ppo":
+        columns = algorithm_of(workload).columns(1).values()
+        return sum(prod(shape) * dtype.itemsize for shape, dtype in columns)
+    return sum(prod(one.shape) * np.dtype(one.dtype).itemsize for one in columns_of(workload).values())
+
+
+@lru_cache(maxsize=64)  # a state is made to be counted: of millions of words where there are frames
+def _acting_words(algorithm: Algorithm) -> int:
+    state = algorithm.initialise(torch.Generator().manual_seed(0))
+    return sum(value.numel() for value in algorithm.acting_parameters(state).values())
+
+
+def measurements(
+    workload: Workload,
+    batch_size: int,
+    profile: Sequence[Measurement],
+    platform: Platform,
+    strategies: MappingABC[str, Strategy] = STRATEGIES,
+) -> list[Measurement]:
+    """The predictions of every strategy for every mapping of the primitive table.
+
+    Args:
+        workload, batch_size: what is predicted.
+        profile: rows of suite `profile` for them.
+        platform: the links and cores of the machine that was profiled.
+        strategies: by name.
+
+    Returns:
+        Rows of suite `prediction`; `low` and `high` are the predictions with every time at one end of its interval,
+        mostly the slow and the fast one: a model that goes by differences of times may turn them round. One made from
+        a time that is too noisy is too noisy itself. A strategy that the
+        table or the platform does not suffice for is a row "not_run" with what it needs.
+    """
+    rows: list[Measurement] = []
+    for strategy in strategies.values():
+        try:
+            rows += _predictions(strategy, workload, batch_size, profile, platform)
+        except (ValueError, UserError) as error:
+            rows.append(_not_run(strategy, workload, batch_size, str(error)))
+    return rows
+
+
+def _predictions(
+    strategy: Strategy,
+    workload: Workload,
+    batch_size: int,
+    profile: Sequence[Measurement],
+    platform: Platform,
+) -> list[Measurement]:
+    problem = problem_of(workload, batch_size)
+    table = table_from(profile, batch_size)
+    fast = table_from(profile, batch_size, lambda entry: entry.low_s)
+    slow = table_from(profile, batch_size, lambda entry: entry.high_s)
+    noisy = {(row.primitive, row.details["target"]) for row in profile if row.status == "too_noisy"}
+    chosen = strategy.choose(table, problem, platform).mapping
+    rows: list[Measurement] = []
+    for mapping in sorted({chosen, *candidates(table), *composed_candidates(table)}):
+        try:
+            prediction = strategy.predict(table, problem, platform, mapping)
+        except KeyError:  # a term of this mapping was not profiled
+            continue
+        ends = [strategy.predict(times, problem, platform, mapping).gps for times in (slow, fast)]
+        unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
+        rows.append(
+            Measurement(
+                suite="prediction",
+                workload=workload.name,
+                primitive="training",
+                backend=strategy.name,
+                device=str(mapping),
+                batch_size=batch_size,
+                quantity="gradient_steps_per_s",
+                unit="1/s",
+                provenance=prediction.provenance,
+                status="too_noisy" if unsure else "ok",
+                reason=f"made from times that are too noisy: {', '.join(unsure)}" if unsure else "",
+                value=prediction.gps,
+                low=min(ends),
+                high=max(ends),
+                details={
+                    "mapping": str(mapping),
+                    "model": strategy.name,
+                    "platform": platform.name,
+                    "chosen": mapping == chosen,
+                    "terms_s": dict(prediction.terms_s),
+                    "settings": dict(prediction.settings),
+                    "inputs": prediction.inputs,
+                },
+            )
+        )
+    return rows
+
+
+def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str) -> Measurement:
+    return Measurement(
+        suite="prediction",
+        workload=workload.name,
+        primitive="training",
+        backend=strategy.name,
+        batch_size=batch_size,
+        quantity="prediction",
+        unit="1/s",
+        provenance=Provenance.MODELLED,
+        status="not_run",
+        reason=f"needs: {needs}",
+    )
+
+
+def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
+    """The mapping that a strategy chose, from its prediction rows."""
+    for row in rows:
+        if row.backend == strategy and row.details.get("chosen"):
+            return Mapping.parse(row.details["mapping"])
+    raise LookupError(f"no prediction of strategy {strategy} is stored")

@@ -1,0 +1,334 @@
+"""One case while it is measured: set up, checked, warmed up, timed a block a round, and summed up."""
+
+import gc
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from harness.measure import statistics
+from harness.measure.full_speed import FullSpeed, at_full_speed, own_s
+from harness.measure.pace import Bracket, Piece, Readings
+from harness.measure.timed_case import Case, Protocol, Timing, no_wait, timing_status
+
+SETTLED = 0.7
+"""Of the noise limit: below this width an interval is expected to stay within the limit."""
+MOST_TURNS = 10
+"""Of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
+WARM_S = 0.1
+"""Where long blocks are few: after so long in its check and first calls a case is warm, or in its check alone, if it
+makes blocks of its own."""
+LONG_CALL_S = 10e-3
+ALIKE = 1.5
+"""Cases whose calls take within so many times as long as another's are timed in the same blocks and pieces."""
+MOST_ARGUMENTS = 5
+"""Longest turn of a case that settles, arguments included, in multiples of `Protocol.block_s`."""
+Clock = Callable[[], float]
+
+
+class _Series:
+    """The blocks of a case, or of one of its parts."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[Piece]] = []
+        self.rounds: list[int] = []
+        self._judged, self._found = 0, (float("nan"), float("inf"))
+
+    def add(self, number: int, pieces: list[Piece]) -> None:
+        self.blocks.append(pieces)
+        self.rounds.append(number)
+
+    def at_full_speed(self, readings: Readings) -> FullSpeed:
+        return at_full_speed(self.blocks, readings.full_s)
+
+    def judged(self, readings: Readings) -> tuple[float, float]:
+        """The median in seconds and about the width of its interval, as a fraction of it.
+
+        Judged again when there are a quarter more blocks.
+        """
+        if len(self.blocks) >= 1.25 * self._judged:
+            self._judged = len(self.blocks)
+            samples = self.at_full_speed(readings).samples
+            self._found = float(np.median(samples.values)), samples.width
+        return self._found
+
+
+class CaseRunner:
+    """One case while it is measured."""
+
+    def __init__(
+        self,
+        case: Case[Any],
+        protocol: Protocol,
+        rng: np.random.Generator,
+        clock: Clock,
+        readings: Readings,
+        bracket: Bracket,
+    ) -> None:
+        self.case, self.protocol, self.rng, self.clock = case, protocol, rng, clock
+        self.readings = readings
+        self.whole = _Series()
+        self.parts: dict[str, _Series] = {}
+        self.every = 1
+        self._bracket = bracket
+        self._checked_s = 0.0
+        self._block_s = 0.0
+        self._call_s = 0.0  # 0 until it is warm
+        self._turn_s = 0.0
+        self.calls = 1
+        self.failure = ""
+        self._open = False
+
+    def attempt(self, step: str, action: Callable[[], None]) -> None:
+        """Does one step of the protocol; a case that fails takes no part in what follows."""
+        if self.failure:
+            return
+        try:
+            action()
+        except Exception as error:  # whatever a backend raises is that case's failure alone
+            self._fail(step, error)
+
+    def _fail(self, step: str, error: Exception) -> None:
+        self.failure = self.failure or f"{step}: {type(error).__name__}: {error}"
+
+    def prepare(self) -> None:
+        self.state = self.case.setup()
+        self._open = True
+
+    def check(self) -> None:
+        start_s = time.perf_counter()
+        self.case.check(self.state)
+        self._checked_s = time.perf_counter() - start_s
+
+    def warm_up(self) -> None:
+        """Calls until warm, in blocks that grow until one is long enough."""
+        # The first calls compile, allocate and load: how long they take says nothing about the others.
+        slow = self.protocol.long_block_s is not None or self.protocol.settle
+        spent_s = self._checked_s if slow else 0.0
+        if slow and self.case.block is not None and self._checked_s > WARM_S:
+            # Warm already; a block takes no longer than the check did.
+            self._block_s = self._turn_s = self._checked_s
+            return
+        for _ in range(self.protocol.warm_up_calls):
+            if not slow or spent_s < WARM_S:
+                spent_s += self._walled_block()
+        while True:
+            block_s = self._walled_block()
+            spent_s += block_s
+            grown = block_s >= self.protocol.block_s or self.calls >= self.protocol.largest_block
+            if grown and spent_s >= self.protocol.warm_up_s:
+                break
+            if not grown:
+                # A little more than the block asks for, so that jitter seldom takes another turn.
+                wanted = 1.2 * self.calls * self.protocol.block_s / max(block_s, 1e-9)
+                larger = max(self.calls + 1, int(min(wanted, 10 * self.calls)))
+                self.calls = min(self.protocol.largest_block, larger)
+        self._call_s = self._block_s / self.calls
+        if self.protocol.settle and not self.case.block:
+            # Where fresh arguments take far longer than their calls, more and shorter blocks show more.
+            longest_s = MOST_ARGUMENTS * self.protocol.block_s
+            self.calls = max(1, round(self.calls * min(1.0, longest_s / max(self._turn_s, 1e-9))))
+
+    def block(self) -> list[Piece]:
+        """One block of calls, each with fresh arguments, in pieces."""
+        state, call = self.state, self.case.call
+        lead_in = self._lead_in_calls
+        arguments = []
+        if not self.case.block:
+            arguments = [self.case.inputs(state, self.rng) for _ in range(lead_in + self.calls)]
+        if self.protocol.rest_s:
+            time.sleep(self.protocol.rest_s)
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            if self.case.block:
+                return [Piece(self.case.block(state, self.calls), self.calls)]
+            for one in arguments[:lead_in]:
+                call(state, one)
+            self.case.synchronise()
+            if self.case.parts:
+                self.case.parts(state)  # what the lead-in took is none of the block's
+            del arguments[:lead_in]
+            return self._pieces(arguments)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _pieces(self, arguments: list[Any]) -> list[Piece]:
+        state, call, synchronise, clock = self.state, self.case.call, self.case.synchronise, self.clock
+        found, size = [], self._piece_calls
+        self._bracket.open()
+        for first in range(0, len(arguments), size):
+            some = arguments[first : first + size]
+            start_s = clock()
+            for one in some:
+                call(state, one)
+            synchronise()
+            seconds = clock() - start_s
+            found.append(Piece(seconds, len(some), self._bracket.close()))
+        return found
+
+    @property
+    def _lead_in_calls(self) -> int:
+        """None where the caches do not matter: a call empties them, or is so long that it fills them itself.
+
+        Nor while it is warmed up.
+        """
+        alone = self.case.block is not None or self.case.empties_caches
+        return self.protocol.lead_in_calls if 0 < self._call_s <= LONG_CALL_S and not alone else 0
+
+    @property
+    def _piece_calls(self) -> int:
+        """Calls of a piece; a device that is waited for is not made to wait within a block."""
+        if self.case.synchronise is not no_wait:
+            return self.calls
+        call_s = self._call_s or self.protocol.block_s / self.calls
+        return max(1, round(self.protocol.piece_s / call_s))
+
+    def _walled_block(self) -> float:
+        """Seconds of an undisturbed block, on the wall's clock where the case's own is slower, as a simulation's is."""
+        # The fastest piece stands for all: how many calls a case makes must not depend on what disturbed some.
+        call_s = min(own_s(piece) / piece.calls for piece in self._turn())
+        self._block_s = self._turn_s if self.case.block else call_s * self.calls
+        return self._block_s
+
+    def _turn(self) -> list[Piece]:
+        """A block; notes how long all of it took, arguments and readings of the kernel included."""
+        own_s, wall_s = self.clock(), time.perf_counter()
+        pieces = self.block()
+        told_s = sum(piece.seconds for piece in pieces)
+        self._turn_s = max(told_s, self.clock() - own_s, time.perf_counter() - wall_s)
+        return pieces
+
+    @property
+    def round_s(self) -> float:
+        """Seconds that it takes of a round in which it takes part, arguments included, judging by the last block."""
+        return 0.0 if self.failure else self._turn_s
+
+    def time_like(self, other: "CaseRunner") -> None:
+        """Make as many calls a block, and a piece, as a case that takes about as long: its first ones are colder."""
+        if (
+            not self.failure
+            and not other.failure
+            and max(self._call_s, other._call_s) < ALIKE * min(self._call_s, other._call_s)
+        ):
+            self.calls, self._call_s = other.calls, other._call_s
+
+    def set_stride(self, rounds: float) -> None:
+        """In which rounds it takes part, where there will be so many."""
+        if (longest_s := self.protocol.long_block_s) is None:
+            return
+        fewest = 2 * statistics.FEWEST_SAMPLES
+        while self._block_s > longest_s * self.every and rounds >= fewest * self.every and self.every < 4:
+            self.every *= 2
+
+    def sample(self, number: int) -> None:
+        if number % self.every:
+            return
+        pieces = self._turn()
+        self.readings.add(pieces)
+        self.whole.add(number, pieces)
+        if self.case.parts:
+            for name, told in self.case.parts(self.state).items():
+                found = [Piece(told, self.calls)] if isinstance(told, float | int) else list(told)
+                self.readings.add(found)
+                self.parts.setdefault(name, _Series()).add(number, found)
+
+    def settling(self) -> tuple[float, int]:
+        """Seconds until its intervals, and those of its parts, can be expected to be narrow; how many are not."""
+        done = len(self.whole.blocks)
+        if self.failure or done >= MOST_TURNS * self.protocol.rounds:
+            return 0.0, 0
+        wide = [excess for excess in self._excesses() if excess > 1]
+        if not wide:
+            return 0.0, 0
+        # An interval narrows with the square root of the number of samples.
+        more = done * (max(wide) ** 2 - 1) if np.isfinite(max(wide)) else done
+        return float(max(1, more) * self.round_s), len(wide)
+
+    def _excesses(self) -> list[float]:
+        """By how many times each interval is wider than one that has settled."""
+        found = [one.judged(self.readings) for one in self.parts.values() or [self.whole]]
+        whole_s = self._whole_s(median_s for median_s, _ in found)
+        limits = [
+            SETTLED
+            * max(self.protocol.noise_limit, self.protocol.part_limit * whole_s / max(median_s, 1e-12))
+            for median_s, _ in found
+        ]
+        return [width / limit for (_, width), limit in zip(found, limits, strict=True)]
+
+    def _whole_s(self, parts_s: Iterable[float]) -> float:
+        """Seconds of all parts of a call together; 0 where it is not timed in parts."""
+        return sum(parts_s) if self.parts else 0.0
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            try:
+                self.case.close(self.state)
+            except Exception as error:
+                self._fail("close", error)
+
+    def whole_timing(self) -> Timing:
+        """What was measured of the whole case so far."""
+        return self._timing(self.whole, {})
+
+    def timings(self, details: dict[str, Any]) -> list[Timing]:
+        """That of the case, then those of its parts, `<case>: <part>`."""
+        details = {**details, "calls_per_block": self.calls}
+        if self.failure:
+            names = [self.case.name, *(f"{self.case.name}: {part}" for part in self.parts)]
+            return [Timing(name, "failed", self.failure, details=details) for name in names]
+        parts = {
+            f"{self.case.name}: {part}": self._timing(series, details) for part, series in self.parts.items()
+        }
+        whole_s = self._whole_s(timing.median_s or 0.0 for timing in parts.values())
+        return [
+            self._judged(replace(self._timing(self.whole, details), name=self.case.name), 0.0),
+            *(self._judged(replace(timing, name=name), whole_s) for name, timing in parts.items()),
+        ]
+
+    def _timing(self, series: _Series, details: dict[str, Any]) -> Timing:
+        found = series.at_full_speed(self.readings)
+        return Timing(
+            "",
+            "ok",
+            "",
+            found.samples,
+            float(np.median(found.samples.values)),
+            calls=self.calls,
+            rounds=tuple(series.rounds[place] for place in found.places),
+            details={**details, "pace": _pace_details(found)},
+            clock_s=tuple(map(float, found.clock_s)),
+            clock_rounds=tuple(series.rounds),
+        )
+
+    def _judged(self, timing: Timing, whole_s: float) -> Timing:
+        """With its interval and status; `whole_s`: of all parts of the case, 0 for what is no part."""
+        fewest, protocol = statistics.FEWEST_SAMPLES, self.protocol
+        if len(timing.samples) < fewest:
+            reason = f"{len(timing.samples)} samples in the time given, where {fewest} are the fewest"
+            return replace(timing, status="too_noisy", reason=reason)
+        median_s = timing.median_s or 0.0
+        low_s, high_s = statistics.interval(timing.samples, in_order=True)
+        status, reason = timing_status(
+            median_s, low_s, high_s, protocol.noise_limit, whole=whole_s, part_limit=protocol.part_limit
+        )
+        details = timing.details | ({"all_parts_s": whole_s} if whole_s else {})
+        return replace(timing, status=status, reason=reason, low_s=low_s, high_s=high_s, details=details)
+
+
+def _pace_details(found: FullSpeed) -> dict[str, Any]:
+    """How the blocks were moved to full speed, and what they took before."""
+    details: dict[str, Any] = {"known": found.known, "blocks": len(found.clock_s)}
+    if found.known:
+        details |= {
+            "slope": found.slope,
+            "slope_error": found.samples.slope_error,
+            "full_speed_share": found.share,
+            "median_on_the_clock_s": float(np.median(found.clock_s)),
+            "clock_s": [float(f"{one:.4g}") for one in found.clock_s],
+        }
+    return details

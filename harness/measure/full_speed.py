@@ -1,0 +1,121 @@
+"""What work takes at full core speed, from pieces that were timed at whatever speed the core had.
+
+What a piece waited for a core is none of it. The slower the calibration kernel ran next to a piece
+(`harness.measure.pace`), the longer the piece took: in proportion where arithmetic limits it, hardly where it waits for
+memory. The log of a case's pieces grows with the log of the readings by a slope of its own. The slope is estimated from
+these pieces, and each is moved to full speed along it, so that all of them count. What the slope's error leaves open
+widens every interval that is made from the samples.
+
+Slopes that were measured on a half-shared core: a loop in Python 0.9, finds in a sum tree 0.7, products of matrices
+0.4, a copy of 4 MB 0.3. Where a case never saw two speeds its slope is taken from this range (`PRIOR`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.measure.pace import Piece
+from harness.measure.statistics import FEWEST_SAMPLES, Samples
+
+PRIOR, PRIOR_ERROR = 0.6, 0.3
+"""Slope of a case of which nothing is known, and its standard deviation."""
+SLOWEST = 2.2
+"""Readings above so many times the one at full speed were interrupted: no core is that slow."""
+AT_FULL_SPEED = 1.15
+"""Slowest reading at full speed, in those of `Readings.full_s`: steps of the clock frequency stay below it, a shared
+core (1.5 and more) above."""
+LEAST_OWN = 0.05
+"""Of a piece's seconds, whatever the scheduler states that it waited."""
+_OUTLYING = 1.5
+"""Residuals above so many standard deviations count less (Huber's weights)."""
+_TURNS = 8
+_LEAST_SPREAD = 1e-3
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FullSpeed:
+    """The blocks of a case at full speed.
+
+    Attributes:
+        samples: seconds a call of each block that counts, with what the slope leaves open.
+        places: of these blocks, in order; those that the scheduler interrupted are left out where most were not.
+        slope: of the log time over the log reading.
+        known: whether the core's speed was read.
+        share: of all pieces that ran at full speed, 0 to 1.
+        clock_s: seconds a call of every block, as the clock had them.
+    """
+
+    samples: Samples
+    places: npt.NDArray[np.int64]
+    slope: float
+    known: bool
+    share: float
+    clock_s: Array
+
+
+def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed:
+    """Move blocks of pieces to full speed.
+
+    Args:
+        blocks: pieces of each block, in the order of time; at least one each.
+        full_s: the kernel's reading at full speed, > 0 s; 0 where none was made.
+    """
+    seconds, calls, readings = (
+        np.array([get(piece) for pieces in blocks for piece in pieces], float)
+        for get in (own_s, lambda p: p.calls, lambda p: p.pace.reading_s)
+    )
+    whole = np.array([not piece.pace.interrupted for pieces in blocks for piece in pieces])
+    block = np.repeat(np.arange(len(blocks)), [len(pieces) for pieces in blocks])
+    read = readings > 0
+    known = bool(full_s and read.any())
+    slower = np.zeros(len(seconds))
+    if known:
+        slower[read] = np.log(np.clip(readings[read] / full_s, 1.0, SLOWEST))
+    share = float(np.mean(slower <= np.log(AT_FULL_SPEED)))
+    clock_s = [
+        sum(piece.seconds for piece in pieces) / sum(piece.calls for piece in pieces) for pieces in blocks
+    ]
+    if len(np.unique(block[whole])) >= max(FEWEST_SAMPLES, len(blocks) / 2):
+        seconds, calls, slower, block = (one[whole] for one in (seconds, calls, slower, block))
+    places, block = np.unique(block, return_inverse=True)
+    slope, error = _slope(slower, np.log(np.maximum(seconds, 1e-12) / calls), block) if known else (0.0, 0.0)
+    moved_s = seconds * np.exp(-slope * slower)
+    total_s, count = _sums(block, moved_s, len(places)), len(places)
+    samples = Samples(
+        total_s / _sums(block, calls, count),
+        _sums(block, moved_s * slower, count) / np.maximum(total_s, 1e-300),
+        error,
+    )
+    return FullSpeed(samples, places, slope, known, share, np.array(clock_s))
+
+
+def own_s(piece: Piece) -> float:
+    """Seconds of a piece without those that its thread waited for a core."""
+    return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
+
+
+def _sums(block: npt.NDArray[np.intp], of: Array, count: int) -> Array:
+    return np.bincount(block, of, count).astype(np.float64)
+
+
+def _slope(slower: Array, log_s: Array, block: npt.NDArray[np.intp]) -> tuple[float, float]:
+    """The slope and its standard error: robust regression, drawn to the prior as far as the pieces say little."""
+    slope, weight = PRIOR, np.ones(len(slower))
+    for _ in range(_TURNS):
+        aside = slower - np.average(slower, weights=weight)
+        residual = log_s - np.average(log_s, weights=weight) - slope * aside
+        spread = max(_LEAST_SPREAD, 1.4826 * float(np.median(np.abs(residual - np.median(residual)))))
+        prior_weight = (spread / PRIOR_ERROR) ** 2
+        information = float(np.sum(weight * aside**2)) + prior_weight
+        slope = max(0.0, (float(np.sum(weight * aside * log_s)) + prior_weight * PRIOR) / information)
+        residual = log_s - slope * slower
+        residual -= np.median(residual)
+        weight = np.minimum(1.0, _OUTLYING * spread / np.maximum(np.abs(residual), 1e-12))
+    # Pieces of one block may share a disturbance: their errors are added up before they are squared.
+    shared = np.bincount(block, weight * aside * residual)
+    variance = max(spread**2 * information, float(np.sum(shared**2)) + prior_weight * spread**2)
+    return slope, float(np.sqrt(variance)) / information

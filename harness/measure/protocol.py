@@ -1,0 +1,255 @@
+"""The one protocol by which everything is timed.
+
+1. Each case is set up and checked: nothing is timed whose output was not just found right.
+2. Each is warmed up, which also finds how many calls make a block long enough for the clock.
+3. In each round, every case times one block, in an order drawn anew; each call of a block gets arguments of
+   its own, made before the clock starts. The device is synchronised before the clock is read. A block is cut into
+   pieces, and a calibration kernel between them shows at which speed the core ran (`harness.measure.pace`).
+4. Every piece is moved to full core speed by the slope that the case's own pieces show (`harness.measure.full_speed`).
+   The mean time per call over a block's pieces is a sample. The median of the samples is the value, with a bootstrap
+   interval of 95% that holds what the slope leaves open; when that is wider than the noise limit, the case is
+   "too_noisy". A part of a case may also be known to 1% of all parts. The details hold the slope and what the clock
+   had.
+5. With `Protocol.settle`, the time that is left goes to the cases whose intervals are too wide: to as many as can be
+   expected to settle in it, those first where a second settles the most of them.
+
+Two cases are compared within the same rounds, together with one of them against itself (`compare_cases`).
+The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from harness.measure import statistics
+from harness.measure.case_runner import CaseRunner, Clock
+from harness.measure.conditions import caller_pinned, conditions, pinned, torch_threads
+from harness.measure.pace import Bracket, Readings
+from harness.measure.statistics import Comparison, Samples, compare
+from harness.measure.timed_case import NULL, Case, Protocol, Timing, timing_status
+
+__all__ = [
+    "NULL",
+    "Case",
+    "Comparison",
+    "Protocol",
+    "Timing",
+    "compare",
+    "compare_cases",
+    "measure",
+    "overhead_s",
+    "paired",
+    "timing_status",
+]
+
+SETTLING_SHARE = 0.25
+"""Of the budget that settling may take beyond it: cheap cases need milliseconds, whatever the slow ones took."""
+MOST_TOGETHER = 5
+"""Of a comparison's rounds, in multiples of `Protocol.rounds`, until its ratios are resolved."""
+JUDGED_EVERY = 45
+RESOLVED = 0.025
+"""Width of a comparison's intervals at which it ends: at this width 3% are found in 9 of 10 tries."""
+Progress = Callable[[int, int], None]
+
+
+def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
+    """Rounds done and to do; where rounds settle cases until the budget is spent, milliseconds."""
+    if not protocol.settle:
+        return min(done, protocol.rounds), protocol.rounds
+    total_s = protocol.budget_s or 0.0
+    return round(1e3 * min(spent_s, total_s)), round(1e3 * total_s)
+
+
+def _resolved(runners: Sequence[CaseRunner], width: float) -> bool:
+    """Whether the ratio of each case to the first is known to within a width, or cannot be known."""
+    alive = [one.whole_timing() for one in runners if not one.failure]
+    if len(alive) < len(runners):
+        return True
+    first, *others = alive
+    return all(statistics.ratio_width(*paired(first, other)) <= width for other in others)
+
+
+def _next_round(
+    runners: Sequence[CaseRunner], protocol: Protocol, done: int, left_s: float, rounds_s: float
+) -> list[CaseRunner]:
+    """The cases of the next round; none at the end.
+
+    Args:
+        runners: of all cases.
+        protocol: says how many rounds.
+        done: rounds that were measured.
+        left_s: of the time for rounds.
+        rounds_s: the time for rounds, after checks and warm-up.
+    """
+    if done < protocol.fewest_rounds:
+        return list(runners)
+    if left_s < 0:
+        return []
+    alike = min(protocol.rounds, statistics.FEWEST_PAIRS)
+    if not protocol.settle or (done < alike and left_s >= rounds_s / 2):
+        more = done < protocol.rounds
+        if not more and protocol.resolve and done < MOST_TOGETHER * protocol.rounds:
+            more = done % JUDGED_EVERY != 0 or not _resolved(runners, protocol.resolve)
+        return list(runners) if more else []
+    able = [one for one in runners if not one.failure and one.round_s <= left_s]
+    needs = [(one, *one.settling()) for one in able]
+    # First where a second settles the most intervals.
+    needs = sorted((need for need in needs if need[2]), key=lambda need: need[1] / need[2])
+    if needs:
+        waiting = [one for one, _, _ in needs]
+        reach_s = np.cumsum([seconds for _, seconds, _ in needs])
+        return waiting[: max(1, int(np.searchsorted(reach_s, left_s, side="right")))]
+    return [one for one in able if len(one.whole.blocks) < protocol.rounds]
+
+
+def measure(
+    cases: Iterable[Case[Any]],
+    protocol: Protocol | None = None,
+    *,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+    bracket: Bracket | None = None,
+) -> dict[str, Timing]:
+    """Times cases in interleaved rounds.
+
+    Args:
+        cases: with names of their own.
+        protocol: how; the default one is meant for comparisons.
+        progress: called with the rounds done and the rounds to do.
+        clock: seconds from some moment, never going back.
+        bracket: reads the core's speed between pieces; by default with that clock.
+
+    Returns:
+        A timing for each case, by name, in the order given, and after a case those of its parts. A case that
+        raises an exception in any step is "failed", with the step and the exception as reason, and has no samples;
+        the others go on.
+
+    Raises:
+        ValueError: two cases of one name, or cores that this process may not use.
+    """
+    protocol = protocol or Protocol()
+    chosen = list(cases)
+    if len({case.name for case in chosen}) < len(chosen):
+        raise ValueError(f"cases: found {[case.name for case in chosen]}; allowed: each name once")
+    begin_s = clock()
+    order = np.random.default_rng((protocol.seed, 0))
+    readings, bracket = Readings(), bracket or Bracket(clock)
+    runners = [
+        CaseRunner(
+            case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock, readings, bracket
+        )
+        for number, case in enumerate(chosen)
+    ]
+    with pinned(protocol.cores), torch_threads(protocol.threads):
+        try:
+            for runner in runners:
+                runner.attempt("setup", runner.prepare)
+                runner.attempt("check", runner.check)
+                runner.attempt("warm-up", runner.warm_up)
+            if protocol.resolve:
+                for runner in runners[1:]:
+                    runner.time_like(runners[0])
+            rounds: float = protocol.rounds
+            if protocol.budget_s is not None:
+                round_s = sum(runner.round_s for runner in runners)
+                rounds = min(rounds, (protocol.budget_s - (clock() - begin_s)) / max(round_s, 1e-9))
+            for runner in runners:
+                runner.set_stride(rounds)
+            with caller_pinned(protocol.caller_core):
+                done, start_s = 0, clock()
+                end_s = np.inf if protocol.budget_s is None else begin_s + protocol.budget_s
+                while True:
+                    now_s = clock()
+                    if protocol.settle and protocol.budget_s and done == protocol.fewest_rounds:
+                        end_s = max(end_s, now_s + SETTLING_SHARE * protocol.budget_s)
+                    turn = _next_round(runners, protocol, done, end_s - now_s, end_s - start_s)
+                    if not turn:
+                        break
+                    for number in order.permutation(len(turn)):
+                        turn[number].attempt("call", partial(turn[number].sample, done))
+                    done += 1
+                    if progress:
+                        progress(*_progress(protocol, done, clock() - begin_s))
+        finally:
+            for runner in runners:
+                runner.close()
+        details = {
+            "protocol": {
+                "rounds": protocol.rounds,
+                "block_s": protocol.block_s,
+                "warm_up_s": protocol.warm_up_s,
+                "lead_in_calls": protocol.lead_in_calls,
+                "rest_s": protocol.rest_s,
+                "budget_s": protocol.budget_s,
+                "fewest_rounds": protocol.fewest_rounds,
+                "settle": protocol.settle,
+                "piece_s": protocol.piece_s,
+                "resolve": protocol.resolve,
+                "noise_limit": protocol.noise_limit,
+                "part_limit": protocol.part_limit,
+                "pinned": protocol.cores is not None or protocol.caller_core is not None,
+                "caller_core": protocol.caller_core,
+                "seed": protocol.seed,
+                "together_with": [case.name for case in chosen],
+            },
+            "conditions": conditions(),
+            "readings": {"count": len(readings.seconds)}
+            | ({"full_s": readings.full_s} if readings.seconds else {}),
+        }
+    return {timing.name: timing for runner in runners for timing in runner.timings(details)}
+
+
+def compare_cases(
+    a: Case[Any],
+    b: Case[Any],
+    protocol: Protocol | None = None,
+    *,
+    progress: Progress | None = None,
+    clock: Clock = time.perf_counter,
+    bracket: Bracket | None = None,
+) -> tuple[Comparison, dict[str, Timing]]:
+    """Whether A is faster than B, measured in the same rounds together with a second A.
+
+    Args:
+        a: one case.
+        b: the other.
+        protocol, progress, clock, bracket: as `measure` takes them.
+
+    Returns:
+        The comparison, and the timings of A, B and `<A> (null)`. When one failed there is no verdict, and the
+        reason is its.
+    """
+    null = replace(a, name=f"{a.name} (null)")
+    protocol = protocol or Protocol()
+    protocol = replace(protocol, resolve=protocol.resolve or RESOLVED)
+    timings = measure([a, b, null], protocol, progress=progress, clock=clock, bracket=bracket)
+    ours, theirs, again = (timings[case.name] for case in (a, b, null))
+    for timing in (ours, theirs, again):
+        if timing.status == "failed":
+            reason = f"{timing.name}: {timing.reason}"
+            return Comparison(None, None, "no verdict", reason, 0), timings
+    return compare(*paired(ours, theirs, again)), timings
+
+
+def paired(*timings: Timing) -> list[Samples]:
+    """The samples of several cases in the rounds that they share.
+
+    Args:
+        timings: of one `measure`, none failed.
+    """
+    places = [{number: place for place, number in enumerate(timing.rounds)} for timing in timings]
+    shared = sorted(set.intersection(*map(set, places)))
+    return [
+        timing.samples.taken([at[number] for number in shared])
+        for timing, at in zip(timings, places, strict=True)
+    ]
+
+
+def overhead_s(protocol: Protocol | None = None) -> float:
+    """The harness's own time per call, median seconds."""
+    timing = measure([NULL], protocol or Protocol(rounds=statistics.FEWEST_PAIRS))[NULL.name]
+    return float(np.median(timing.samples_s))

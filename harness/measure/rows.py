@@ -1,0 +1,47 @@
+"""Rows of the store from raw samples and from comparisons."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.measure import statistics
+from harness.measure.protocol import timing_status
+from harness.measure.statistics import Ratio
+
+
+def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
+    """A measured row: the samples' median with its interval, "too_noisy" where that is too wide.
+
+    Args:
+        samples: `comparison.FEWEST_SAMPLES` or more, in the row's unit, in the order in which they were taken.
+        fields: the row's others: suite, primitive, quantity, unit, ...
+    """
+    low, high = statistics.interval(samples, in_order=True)
+    value = float(np.median(samples))
+    status, reason = timing_status(value, low, high)
+    return Measurement(
+        **fields,
+        provenance=Provenance.MEASURED,
+        status=status,
+        reason=reason,
+        value=value,
+        low=low,
+        high=high,
+        samples=tuple(samples),
+    )
+
+
+def ratio(times: Ratio, **fields: Any) -> Measurement:
+    """A measured row of a ratio of times."""
+    measured = Provenance.MEASURED
+    return Measurement(
+        **fields, unit="1", provenance=measured, value=times.value, low=times.low, high=times.high
+    )
+
+
+def gain(times: Ratio, **fields: Any) -> Measurement:
+    """The same for ratios of throughputs, which are the inverse of those of times."""
+    return ratio(Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)

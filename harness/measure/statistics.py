@@ -1,0 +1,355 @@
+"""Intervals and verdicts from raw samples, on machines whose noise is one-sided and drifts.
+
+Timings are never normally distributed: something may always be slower, nothing much faster. So a timing is summed up
+by its median, and two are compared by the ratio of the means of their faster halves, with bootstrap intervals of 95%.
+Of 30 pairs and more, 95% of these ratios' intervals hold over five kinds of noise; of a ratio of quartiles 97%.
+
+Samples may have been moved to full core speed by a slope that is known with an error (`Samples`, made by
+`harness.measure.full_speed`). Each resample then draws that error too, so that the interval holds what it leaves
+open. Moved samples err in both directions, so that two of them are compared by the ratio of their medians.
+
+Samples that were taken one after another may share a disturbance. Where neighbours agree more often than chance makes
+them, the interval is widened to that of the number of independent samples.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
+from scipy.stats import bootstrap
+
+CONFIDENCE = 0.95
+FEWEST_SAMPLES = 5
+"""Of fewer, an interval says nothing."""
+FEWEST_IN_ORDER = 15
+"""Of fewer, whether neighbours agree by chance cannot be seen."""
+FEWEST_PAIRS = 15
+"""From this many pairs on, a 5% difference shows in quiet noise (95th percentile up to 1.1 x median); in noise of
+1.3 x median it takes 45 pairs for 4 of 5 such differences. False alarms stay at 5% or below."""
+PAIRS = 45
+"""The usual number of pairs of a comparison."""
+MOST_SAMPLES = 5000
+"""Of more, such as the returns of a training's episodes, evenly spread ones are resampled: of a million all would take
+minutes and gigabytes. The interval is as wide as that of so many."""
+_RESAMPLES = 2000
+_SEED = 0  # the same samples give the same interval
+
+Statistic = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples that were moved by a slope known with an error.
+
+    Attributes:
+        values: (n,) the samples.
+        exposure: (n,) by how much the log of each changes with the slope; zeros where nothing was moved.
+        slope_error: standard error of the slope.
+    """
+
+    values: npt.NDArray[np.float64]
+    exposure: npt.NDArray[np.float64]
+    slope_error: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def moved(self) -> bool:
+        """Whether any sample was moved."""
+        return bool(np.any(self.exposure))
+
+    def taken(self, places: ArrayLike) -> "Samples":
+        """Those at some places."""
+        chosen = np.asarray(places, int)
+        return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
+
+    @property
+    def width(self) -> float:
+        """About the width of the median's 95% interval, as a fraction of the median."""
+        if len(self) < FEWEST_SAMPLES:
+            return float("inf")
+        moved = 2 * 1.96 * self.slope_error * float(np.median(self.exposure))
+        return float(np.hypot(relative_width(self.values), moved))
+
+
+Data = ArrayLike | Samples
+
+
+def _samples(data: Data) -> Samples:
+    if isinstance(data, Samples):
+        return data
+    values = np.asarray(data, float)
+    return Samples(values, np.zeros(values.shape))
+
+
+def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
+    """The 25th percentile: what the machine does when little disturbs it, yet not the single luckiest sample."""
+    return np.quantile(np.asarray(samples), 0.25, axis=axis)
+
+
+def faster_half(samples: ArrayLike, axis: int = -1) -> Any:
+    """The mean of the smaller half of the samples, the middle one included."""
+    array = np.asarray(samples)
+    kept = (array.shape[axis] + 1) // 2
+    return np.take(np.partition(array, kept - 1, axis=axis), np.arange(kept), axis=axis).mean(axis=axis)
+
+
+def _ratio_of_faster_halves(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
+    return faster_half(a, axis) / faster_half(b, axis)
+
+
+def _ratio_of_medians(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
+    return np.quantile(np.asarray(a), 0.5, axis=axis) / np.quantile(np.asarray(b), 0.5, axis=axis)
+
+
+def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
+    """The interval of a statistic of each one's values; values that were moved have to be paired, or one's alone."""
+    some = [one.taken(evenly_spread(len(one), MOST_SAMPLES)) for one in data]
+    arrays = [one.values for one in some]
+    if any(one.slope_error for one in data):
+        arrays += [one.exposure for one in some]
+    errors = np.random.default_rng((_SEED, 1))
+
+    def moved(*arrays: npt.NDArray[np.float64], axis: int = -1) -> Any:
+        """The statistic of resampled values, each resample with slopes of its own."""
+        values, exposures = arrays[: len(data)], arrays[len(data) :]
+        if exposures:
+            shape = (*values[0].shape[:-1], 1)
+            values = tuple(
+                value * np.exp(errors.normal(0.0, one.slope_error, shape) * exposure)
+                for one, value, exposure in zip(data, values, exposures, strict=True)
+            )
+        return statistic(*values, axis=axis)
+
+    result = bootstrap(
+        tuple(arrays),
+        moved,
+        paired=paired or len(arrays) > len(data),
+        vectorized=True,
+        n_resamples=_RESAMPLES,
+        batch=_RESAMPLES // 4,
+        confidence_level=CONFIDENCE,
+        method="percentile",  # the corrected kinds fail on the ties that clocks and medians make
+        rng=np.random.default_rng(_SEED),
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
+    """At most so many places, from the first to the last of `count`; all where there are no more."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+
+
+def interval(
+    samples: Data, statistic: Statistic = np.median, *, in_order: bool = False
+) -> tuple[float, float]:
+    """The 95% bootstrap interval of a statistic.
+
+    Args:
+        samples: (n,) finite numbers, n at least `FEWEST_SAMPLES`; of more than `MOST_SAMPLES` some.
+        statistic: of an array along `axis`; the median by default.
+        in_order: whether they were taken one after another, so that what neighbours share widens the interval.
+
+    Returns:
+        Its lower and upper bound, in the unit of the samples.
+
+    Raises:
+        ValueError: too few samples, or one that is not finite.
+    """
+    checked = _checked("samples", samples, FEWEST_SAMPLES)
+    low, high = _bootstrap((checked,), statistic, paired=False)
+    if not in_order:
+        return low, high
+    array = checked.values
+    value, stretch = float(statistic(array)), _stretch(array)
+    # A median lies among the samples, however far neighbours share a disturbance.
+    return (
+        max(min(low, float(array.min())), value - stretch * (value - low)),
+        min(max(high, float(array.max())), value + stretch * (high - value)),
+    )
+
+
+def relative_width(samples: ArrayLike) -> float:
+    """About the width of the median's 95% interval, as a fraction of the median: by ranks, in microseconds.
+
+    Args:
+        samples: (n,) positive times in the order in which they were taken; infinite below `FEWEST_SAMPLES`.
+    """
+    array = np.asarray(samples, float)
+    if array.size < FEWEST_SAMPLES:
+        return float("inf")
+    ordered, reach = np.sort(array), 0.98 * np.sqrt(array.size) * _stretch(array)
+    if not (middle := float(np.median(ordered))):
+        return 0.0 if ordered[-1] == ordered[0] else float("inf")
+    low = max(0, int(np.floor(array.size / 2 - reach)))
+    high = min(array.size - 1, int(np.ceil(array.size / 2 + reach)) - 1)
+    return float((ordered[high] - ordered[low]) / middle)
+
+
+def ratio_width(a: Samples, b: Samples) -> float:
+    """About the width of the 95% interval of the ratio of two paired ones, as a fraction of it.
+
+    Args:
+        a, b: (n,) positive times, taken in the same rounds.
+    """
+    ratios = Samples(a.values / b.values, a.exposure, 0.0)
+    slopes = [2 * 1.96 * one.slope_error * float(np.median(one.exposure)) for one in (a, b) if len(one)]
+    return math.hypot(ratios.width, *slopes)
+
+
+def _stretch(series: npt.NDArray[np.float64]) -> float:
+    """How much wider an interval is than that of as many independent samples, at least 1.
+
+    Signs about the median whose neighbours correlate with r are worth n (1 - r) / (1 + r) independent ones. r counts
+    from where chance brings one series in 20. It stays below 1, as a median has numbers on both sides.
+    """
+    if series.size < FEWEST_IN_ORDER:
+        return 1.0
+    signs = np.sign(series - np.median(series))
+    correlation = float(np.mean(signs[1:] * signs[:-1]))
+    if correlation * np.sqrt(series.size) < 1.645:
+        return 1.0
+    return float(np.sqrt((1 + correlation) / (1 - correlation)))
+
+
+def _checked(name: str, data: Data, fewest: int) -> Samples:
+    samples = _samples(data)
+    array = samples.values
+    if array.ndim != 1 or array.size < fewest or not np.isfinite(array).all():
+        found = f"shape {array.shape}{'' if np.isfinite(array).all() else ', not all finite'}"
+        raise ValueError(f"{name}: found {found}; allowed: (n,) finite numbers, n at least {fewest}")
+    return samples
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of A over time of B, with its 95% interval.
+
+    Attributes:
+        value: below 1 where A is faster.
+        low, high: bounds of the interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return self.low > 1 or self.high < 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether A is faster than B.
+
+    Attributes:
+        ratio: time of A over time of B; None without enough pairs.
+        null: the same for A against itself, measured in the same rounds; None if it was not measured.
+        second: time of that second A over time of B; None if it was not measured.
+        verdict: "faster" (A takes less time than B), "slower", or "no verdict".
+        reason: why there is none; empty otherwise.
+        pairs: rounds that both were measured in.
+    """
+
+    ratio: Ratio | None
+    null: Ratio | None
+    verdict: Literal["faster", "slower", "no verdict"]
+    reason: str
+    pairs: int
+    second: Ratio | None = None
+
+    @property
+    def reach(self) -> float:
+        """By how many times A may differ from itself, 1 or more: a difference counts only beyond it."""
+        if self.null is None or not self.null.differs:
+            return 1.0
+        return max(self.null.high, 1 / self.null.low)
+
+
+def paired_ratio(a: Data, b: Data) -> Ratio:
+    """The ratio of samples taken in interleaved rounds: of the faster halves' means, of moved samples of the medians.
+
+    Pairs are resampled together.
+
+    Args:
+        a: (n,) positive times; element i was measured beside element i of `b`, within a second or so.
+        b: (n,) positive times.
+
+    Raises:
+        ValueError: fewer than `FEWEST_SAMPLES` pairs, other shapes, or times that are not positive.
+    """
+    ours, theirs = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
+    a_s, b_s = ours.values, theirs.values
+    if a_s.shape != b_s.shape or min(a_s.min(), b_s.min()) <= 0:
+        found = f"shapes {a_s.shape}, {b_s.shape}, smallest {min(a_s.min(), b_s.min())}"
+        raise ValueError(f"a, b: found {found}; allowed: the same number of positive times")
+    statistic = _ratio_of_medians if ours.moved or theirs.moved else _ratio_of_faster_halves
+    low, high = _bootstrap((ours, theirs), statistic, paired=True)
+    value, stretch = float(statistic(a_s, b_s)), _stretch(np.log(a_s / b_s))
+    return Ratio(value, value * (low / value) ** stretch, value * (high / value) ** stretch)
+
+
+def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
+    """The 95% bootstrap interval of median(a) / median(b), for samples that were not taken together.
+
+    Args:
+        a: (n,) positive numbers, n at least `FEWEST_SAMPLES`.
+        b: (m,) positive numbers.
+
+    Raises:
+        ValueError: too few samples, or not all positive and finite.
+    """
+    both = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
+    if (least := min(float(one.values.min()) for one in both)) <= 0:
+        raise ValueError(f"a, b: found {least}; allowed: positive numbers")
+    return _bootstrap(both, _ratio_of_medians, paired=False)
+
+
+def compare(
+    a: Sequence[float] | Samples, b: Sequence[float] | Samples, null: Sequence[float] | Samples | None = None
+) -> Comparison:
+    """Whether A takes less time than B.
+
+    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or when the interval of the ratio holds 1. With a second A
+    both must differ from B in the same direction: one false alarm in about 100 comparisons. When A differs from itself
+    (its memory lay elsewhere, the machine changed its pace), a difference counts only beyond the reach of the null's
+    interval, in either direction.
+
+    Args:
+        a: (n,) times of A, in interleaved rounds with those of B.
+        b: (n,) times of B.
+        null: (n,) times of a second A in the same rounds.
+
+    Raises:
+        ValueError: different lengths, or times that are not positive and finite.
+    """
+    pairs = len(a)
+    if pairs < FEWEST_PAIRS:
+        reason = f"{pairs} pairs, where {FEWEST_PAIRS} are the fewest"
+        return Comparison(None, None, "no verdict", reason, pairs)
+    ratio = paired_ratio(a, b)
+    itself = None if null is None else paired_ratio(a, null)
+    reason = f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, holds 1"
+    second = None if null is None else paired_ratio(null, b)
+    both = (ratio,) if second is None else (ratio, second)
+    unsure = Comparison(ratio, itself, "no verdict", reason, pairs, second)
+    if ratio.high < 1 / unsure.reach and all(one.high < 1 for one in both):
+        return replace(unsure, verdict="faster", reason="")
+    if ratio.low > unsure.reach and all(one.low > 1 for one in both):
+        return replace(unsure, verdict="slower", reason="")
+    if ratio.differs and unsure.reach > 1:
+        reason = f"it differs from itself by up to {unsure.reach:.3f}x, which the ratio does not exceed"
+        return replace(unsure, reason=reason)
+    if ratio.differs and second is not None:
+        reason = (
+            f"the interval of the second ratio, {second.low:.3f} to {second.high:.3f}, does not confirm it"
+        )
+        return replace(unsure, reason=reason)
+    return unsure

@@ -1,0 +1,204 @@
+"""Verdicts that rest on clock cycles, at the clock that a row assumes and at the clock that placement reached.
+
+Simulation counts cycles; seconds follow from an assumed clock: the papers' (PPO 5.2: 285 MHz, FIX: 164 MHz). This
+project placed small blocks on an ECP5, which is two generations of process behind the papers' devices. The two clocks
+are therefore far apart: a verdict that is the same at both does not depend on the assumption.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
+from harness.papers.evidence import records
+from harness.papers.number import Number, format_value
+from primitives.fpga import placement
+
+CLOCK = "clock_mhz"
+ROUNDING = 1e-9
+"""Numbers that differ by no more than this share are the same at both clocks."""
+
+
+@dataclass(frozen=True)
+class PlacedClock:
+    """The clock of the slowest block that was placed and routed: what a design made of such blocks could run at.
+
+    Attributes:
+        mhz: by static timing analysis, in MHz.
+        block: its name.
+    """
+
+    mhz: float
+    block: str
+
+    @property
+    def words(self) -> str:
+        """The clock and where it comes from, for a reader."""
+        return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
+
+
+def placed_clock() -> PlacedClock:
+    """Return the slowest of the clocks in `primitives/fpga/placed.json` (`make fpga-placement`)."""
+    block, found = min(placement.committed().items(), key=lambda item: item[1].clock_mhz)
+    return PlacedClock(found.clock_mhz, block.partition(" ")[0])
+
+
+def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
+    """Return the frame with every row that states a clock converted to another clock.
+
+    Args:
+        frame: rows of a run. Those whose details have `clock_mhz` rest on cycles: seconds fall in proportion to the
+            clock, and rates grow; cycles and ratios stay.
+        mhz: the clock, above 0.
+
+    Raises:
+        ValueError: a row states a clock and has a unit that does not say what the clock does to it.
+    """
+    factors = [
+        _factor(row.unit, mhz / row.details[CLOCK]) if CLOCK in row.details else None
+        for row in records(frame[["unit", "details"]])
+    ]
+    if not any(factors):
+        return frame
+    scale = pd.Series([factor or 1.0 for factor in factors], frame.index)
+    columns: dict[str, Any] = {name: frame[name] * scale for name in ("value", "low", "high")}
+    columns["samples"] = [
+        tuple(factor * sample for sample in samples) if factor else samples
+        for samples, factor in zip(frame["samples"], factors, strict=True)
+    ]
+    columns["details"] = [
+        {**details, CLOCK: mhz} if factor else details
+        for details, factor in zip(frame["details"], factors, strict=True)
+    ]
+    return frame.assign(**columns)
+
+
+def _factor(unit: str, faster: float) -> float:
+    """What a clock that many times as fast does to a value in that unit."""
+    if unit == "s":
+        return 1 / faster
+    if unit == "IPS" or unit.endswith("/s"):
+        return faster
+    if unit in ("cycles", "count", "ratio", "1", "%"):
+        return 1.0
+    raise ValueError(
+        f"unit: found {unit!r} in a row with a clock; allowed: s, cycles, ratios, and rates a second"
+    )
+
+
+def at_both_clocks(check: Check) -> Check:
+    """Return a check that judges rows that rest on cycles at their assumed clock and at the placed one.
+
+    The outcome is the one that both clocks give. Where the published factor comes out at one of them alone, the claim
+    is reproduced in kind; where the order turns, there is no verdict. Findings that use no row with a clock stay as
+    they are.
+    """
+
+    def judged(frame: pd.DataFrame) -> Finding:
+        assumed = check(frame)
+        clocks = _clocks(frame, assumed)
+        if not clocks:
+            return assumed
+        placed = placed_clock()
+        return merged(assumed, check(at_clock(frame, placed.mhz)), _listed(clocks), placed)
+
+    return judged
+
+
+def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
+    """The clocks that the rows of a finding assume, in MHz."""
+    rows = sorted({label for number in finding.ours for label in number.rows})
+    stated: list[Mapping[str, Any]] = list(frame.loc[rows, "details"])
+    return sorted({float(details[CLOCK]) for details in stated if CLOCK in details})
+
+
+def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
+    """Return one finding from those at the assumed clock and at the placed one, as `at_both_clocks` describes it.
+
+    Args:
+        assumed, slower: at the assumed clock and at the placed one; with numbers of the same quantities.
+        assumed_words: the assumed clock, such as "285 MHz".
+        placed: the other.
+    """
+    if assumed.outcome is Outcome.NOT_RUN:
+        return assumed
+    outcome = _both(assumed.outcome, slower.outcome)
+    at_placed = {number.quantity: number for number in slower.ours}
+    ours: list[Number] = []
+    for number in assumed.ours:
+        other = at_placed.pop(number.quantity, None)
+        if other is None or math.isclose(other.value, number.value, rel_tol=ROUNDING):
+            ours.append(number)
+        else:
+            ours.append(_at(number, assumed_words))
+            ours.append(_at(other, _mhz(placed.mhz)))
+    ours += [_at(number, _mhz(placed.mhz)) for number in at_placed.values()]
+    if len(ours) == len(assumed.ours) and outcome is assumed.outcome:
+        said = f"Ratios of cycles: the same at the assumed {assumed_words} and at {placed.words}."
+        return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
+    said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
+    if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
+        said += " The order turns with the clock."
+    if news := _sentences_of_its_own(slower.explanation, assumed.explanation):
+        said += f" At {_mhz(placed.mhz)}: {news}"
+    return Finding(outcome, tuple(ours), f"{assumed.explanation} {said}".strip())
+
+
+def _sentences_of_its_own(text: str, other: str) -> str:
+    """Return the sentences of a text that are not in the other: nobody reads them twice."""
+    known = set(re.split(r"(?<=[.:]) ", other))
+    return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
+
+
+def _both(one: Outcome, other: Outcome) -> Outcome:
+    if one is other:
+        return one
+    if {one, other} == {Outcome.REPRODUCED, Outcome.IN_KIND}:
+        return Outcome.IN_KIND
+    return Outcome.NO_VERDICT
+
+
+def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
+    """Return a number that grows with the clock, such as a rate, at the assumed clock and at the placed one.
+
+    For numbers of models, which are in no row; a finding made of rows goes through `at_both_clocks`.
+
+    Args:
+        number: at the assumed clock.
+        assumed_mhz: that clock, in MHz.
+    """
+    return _pair(number, assumed_mhz, placed_clock().mhz / assumed_mhz)
+
+
+def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
+    """Return a number that falls as the clock grows, such as seconds, at the assumed clock and at the placed one.
+
+    Arguments as `times_as_fast`.
+    """
+    return _pair(number, assumed_mhz, assumed_mhz / placed_clock().mhz)
+
+
+def _pair(number: Number, assumed_mhz: float, factor: float) -> tuple[Number, Number]:
+    other = replace(
+        number,
+        value=number.value * factor,
+        low=None if number.low is None else number.low * factor,
+        high=None if number.high is None else number.high * factor,
+    )
+    return _at(number, _mhz(assumed_mhz)), _at(other, _mhz(placed_clock().mhz))
+
+
+def _at(number: Number, clock: str) -> Number:
+    return replace(number, quantity=f"{number.quantity}, at {clock}")
+
+
+def _mhz(value: float) -> str:
+    return f"{format_value(value, 3)} MHz"
+
+
+def _listed(clocks: list[float]) -> str:
+    return " and ".join(_mhz(clock) for clock in clocks)

@@ -1,0 +1,330 @@
+"""Checks of one kind of device beside another, primitive by primitive (MAP Fig. 11, 12; PRL Fig. 6, 7)."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import near, noisy, number, records, select
+from harness.papers.number import Number, from_text, merge_rows, ratio
+from harness.profile import simulated as simulated_profile
+
+CPU, GPU, FPGA = "cpu", "cuda", "fpga"
+WORDS = {
+    GPU: "a CUDA device",
+    FPGA: "FPGA primitives (simulated)",
+}
+LINEAR = 0.1
+"""Growth counts as in proportion to the batch within this share of it."""
+REFERENCE = "reference"
+"""Kept out: it defines what is right, and stands for no device."""
+
+
+def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
+    """What makes a workload's rows where no small tier does: on the devices that are here, and simulated."""
+    return tuple(
+        f"placerl profile {workload} --batch-size {size}{device}"
+        for size in batch_sizes
+        for device in ("", " --device fpga:u200")
+    )
+
+
+def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
+    """The cells of a workload's primitive table, as `Claim.reads` takes them.
+
+    Args:
+        workload: its name.
+        timed: those of the devices that are here, too.
+    """
+    simulated = f"{simulated_profile.CELL}/{workload}"
+    return (f"profile/{workload}", simulated) if timed else (simulated,)
+
+
+def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
+    """Timed and simulated rows of the primitives of one workload, with the `kind` of their device."""
+    suites = ("profile", simulated_profile.SUITE)
+    rows = select(frame, quantity="time_per_call", workload=workload)
+    rows = rows[rows["suite"].isin(suites) & rows["primitive"].isin(primitives)]
+    rows = rows[rows["backend"] != REFERENCE]
+    return rows.assign(kind=rows["device"].str.split(":").str[0])
+
+
+def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
+    """The fastest backend of each kind of device at each batch size; its time."""
+    found: dict[str, dict[int, Number]] = {}
+    for _, some in rows.groupby(["kind", "batch_size"]):
+        (row,) = records(some.nsmallest(1, "value"))
+        name = f"{row.primitive}, {row.backend} on {row.device}, batch size {row.batch_size}"
+        found.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
+    return found
+
+
+def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
+    """What a check of these kinds of device lacks; empty where it has them all."""
+    return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
+
+
+def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
+    """Rows of a workload's gradient step, as `times`: on an FPGA those of the systolic core and of MAP's pipeline."""
+    return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
+
+
+def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
+    """Return the kind of device that is fastest at a batch size with its whole interval; None where none is.
+
+    A simulated time has no interval: its cycles are exact. A measured one without an interval tells nothing.
+    """
+    at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
+    best = min(at, key=lambda kind: at[kind].value)
+    bounds = {kind: _bounds(time) for kind, time in at.items()}
+    mine = bounds.pop(best)
+    if mine is None or any(other is None or mine[1] >= other[0] for other in bounds.values()):
+        return None
+    return best
+
+
+def _exact(time: Number) -> Number:
+    """A time that rests on cycles, as its own interval."""
+    bounds = _bounds(time)
+    return time if bounds is None else replace(time, low=bounds[0], high=bounds[1])
+
+
+def _bounds(time: Number) -> tuple[float, float] | None:
+    if time.low is not None and time.high is not None:
+        return time.low, time.high
+    return None if time.provenance is Provenance.MEASURED else (time.value, time.value)
+
+
+def _ordered(frame: pd.DataFrame, found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:
+    """Whether at each batch size the expected kind of device is the fastest, with its whole interval."""
+    ours = _listed(found)
+    first = {size: first_at(found, size) for size in _shared(found)}
+    who = _who({size: kind or "not told apart" for size, kind in first.items()})
+    if noisy(frame.loc[list(merge_rows(ours))]):
+        return Finding(Outcome.NO_VERDICT, ours, f"Some rows are too noisy. {who}")
+    judged = [(first[size], kind) for size, kind in expected.items()]
+    if any(one is not None and one != kind for one, kind in judged):
+        return Finding(Outcome.NOT_REPRODUCED, ours, who)
+    return Finding(Outcome.IN_KIND if all(one for one, _ in judged) else Outcome.NO_VERDICT, ours, who)
+
+
+def _listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
+    return tuple(found[kind][size] for kind in sorted(found) for size in sorted(found[kind]))
+
+
+def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: str) -> Finding:
+    """Whether a gradient step is fastest on the FPGA at small batches and on the GPU at large ones.
+
+    Args:
+        frame: rows of a run.
+        workload: its name.
+        fpga_below, gpu_above: keys of the text's batch sizes.
+    """
+    found = fastest(learner_times(frame, workload))
+    ours = _listed(found)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    small, large = (n.value for n in from_text(fpga_below, gpu_above))
+    below = {size: FPGA for size in _shared(found) if size < small}
+    above = {size: GPU for size in _shared(found) if size > large}
+    if not below or not above:
+        return Finding(Outcome.NOT_RUN, ours, needs=f"batch sizes below {small:g} and above {large:g}")
+    return _ordered(frame, found, below | above)
+
+
+def smallest_network(frame: pd.DataFrame) -> Finding:
+    """MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size."""
+    found = fastest(learner_times(frame, "cartpole-ddpg"))
+    ours = _listed(found)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    if not _shared(found):
+        return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
+    return _ordered(frame, found, dict.fromkeys(_shared(found), FPGA))
+
+
+def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+    """PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA where it is small."""
+    rows = times(frame, workload, "learner.step")
+    found = fastest(rows)
+    ours = _listed(found)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    sizes = _shared(found)
+    if len(sizes) < 2:
+        return Finding(Outcome.NOT_RUN, ours, needs="two batch sizes on every device")
+    if noisy(rows):
+        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
+    first = {size: min(found, key=lambda kind: _at(found, kind, size)) for size in sizes}
+    over_cpu = all(_at(found, GPU, size) < _at(found, CPU, size) for size in sizes)
+    holds = over_cpu and first[sizes[0]] == FPGA and first[sizes[-1]] == GPU
+    said = f"The GPU is {'' if over_cpu else 'not '}faster than the CPU at every batch size. {_who(first)}"
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)
+
+
+def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
+    """PRL Fig. 6: how much longer replay operations take at the largest batch than at the smallest."""
+    rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
+    grown: dict[str, list[Number]] = {}
+    for primitive, some in rows.groupby("primitive"):
+        for kind, sizes in fastest(some).items():
+            low, high = min(sizes), max(sizes)
+            if low < high:
+                name = f"{primitive} on {kind}: batch size {high} over {low}"
+                grown.setdefault(kind, []).append(ratio(name, sizes[high], sizes[low]))
+    ours = tuple(n for numbers in grown.values() for n in numbers)
+    if needs := " and ".join(WORDS[kind] for kind in (GPU, FPGA) if kind not in grown):
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    if noisy(rows):
+        return Finding(Outcome.NO_VERDICT, ours, "Some rows are too noisy.")
+    worst = {kind: max(n.value for n in numbers) for kind, numbers in grown.items()}
+    holds = max(worst[GPU], worst[FPGA]) < worst.get(CPU, 0.0)
+    said = "; ".join(f"{kind} up to {value:.3g} times as long" for kind, value in sorted(worst.items()))
+    return Finding(
+        Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED,
+        ours,
+        f"From the smallest batch to the largest: {said}.",
+    )
+
+
+def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: str) -> Finding:
+    """MAP Fig. 12: how many times as fast an operation of the replay is on the FPGA as on the GPU.
+
+    Args:
+        frame: rows of a run.
+        primitive: which.
+        low_key, high_key: keys of the ends of the text's range; of a low end below 1 the text gives the inverse.
+    """
+    rows = times(frame, "hopper-ddpg", primitive)
+    found = fastest(rows)
+    if needs := lacking(found, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, _listed(found), needs=needs)
+    gains = [
+        ratio(f"batch size {size}: FPGA over GPU", found[GPU][size], _exact(found[FPGA][size]))
+        for size in sorted(set(found[GPU]) & set(found[FPGA]))
+    ]
+    if not gains:
+        return Finding(Outcome.NOT_RUN, _listed(found), needs="one batch size on GPU and FPGA")
+    if noisy(rows[rows["kind"] == GPU]):
+        return Finding(Outcome.NO_VERDICT, tuple(gains), "Some rows are too noisy.")
+    low, high = (n.value for n in from_text(low_key, high_key))
+    crosses = low_key.endswith("gpu_over_fpga_high")
+    low = 1 / low if crosses else low
+    values = [gain.value for gain in gains]
+    said = f"From {min(values):.3g} to {max(values):.3g} times as fast over {len(values)} batch sizes."
+    if crosses:  # the FPGA is faster at the smallest batch, the GPU at the largest
+        if len(gains) < 2:
+            return Finding(Outcome.NOT_RUN, tuple(gains), needs="two batch sizes on GPU and FPGA")
+        holds = [gains[0].above(1), gains[-1].below(1)]
+        refuted = gains[0].below(1) or gains[-1].above(1)
+    else:
+        holds = [gain.above(1) for gain in gains]
+        refuted = any(gain.below(1) for gain in gains)
+    if not all(holds):
+        return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, tuple(gains), said)
+    as_published = near(min(values), low) and near(max(values), high)
+    return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(gains), said)
+
+
+def gpu_constant(frame: pd.DataFrame) -> Finding:
+    """MAP Fig. 12: on the GPU the prefix sum index takes as long for a large batch, the update longer in proportion."""
+    grown, unsure = {}, False
+    for primitive in ("sum_tree.sample", "sum_tree.update"):
+        rows = times(frame, "hopper-ddpg", primitive)
+        unsure |= noisy(rows[rows["kind"] == GPU])
+        found = fastest(rows).get(GPU, {})
+        if len(found) < 2:
+            return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, two batch sizes of Hopper's sum tree")
+        low, high = min(found), max(found)
+        grown[primitive] = ratio(f"{primitive}: batch size {high} over {low}", found[high], found[low])
+    sample, update = grown.values()
+    if unsure:
+        return Finding(Outcome.NO_VERDICT, (sample, update), "Some rows are too noisy.")
+    said = (
+        "The prefix sum index should take about as long at every batch size, less than twice, and the update longer in "
+        "proportion to it, more than twice as much longer as the index."
+    )
+    over = ratio("the update's growth over the index's", update, sample)
+    if sample.below(2) and over.above(2):
+        return Finding(Outcome.IN_KIND, (sample, update, over), said)
+    refuted = sample.above(2) or over.below(2)
+    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said)
+
+
+def fpga_linear(frame: pd.DataFrame) -> Finding:
+    """MAP VII-C: the FPGA's replay operations take time in proportion to batches above a size, and grow less below."""
+    limit = from_text("MAP.fpga_replay_linear_above")[0].value
+    ours: list[Number] = []
+    linear: list[float] = []
+    less: list[float] = []
+    for primitive in ("sum_tree.sample", "sum_tree.update"):
+        found = fastest(times(frame, "hopper-ddpg", primitive)).get(FPGA, {})
+        below, above = ([size for size in sorted(found) if (size > limit) is big] for big in (False, True))
+        if len(below) < 2 or len(above) < 2:
+            return Finding(
+                Outcome.NOT_RUN, needs=f"{WORDS[FPGA]}, two batch sizes below {limit:g} and two above"
+            )
+        for sizes, kept in ((below, less), (above, linear)):
+            share = _share_of_growth(primitive, found, sizes[0], sizes[-1])
+            ours.append(share)
+            kept.append(share.value)
+    said = (
+        f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has one pipeline at every batch "
+        "size (S = 1) and grows less at small ones because the pipeline fills; MAP's adds banks up to S = 32."
+    )
+    if all(abs(share - 1) <= LINEAR for share in linear) and all(share < 1 - LINEAR for share in less):
+        return Finding(Outcome.IN_KIND, tuple(ours), said)
+    return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
+
+
+def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
+    """How much longer a call takes at the larger batch, over how much larger the batch is."""
+    grown = ratio("grown", found[high], found[low])
+    name = f"{primitive}: time grown from batch size {low} to {high}, over the batch's growth"
+    return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
+
+
+def _at(found: dict[str, dict[int, Number]], kind: str, size: int) -> float:
+    return found[kind][size].value if size in found[kind] else float("inf")
+
+
+def _shared(found: dict[str, dict[int, Number]]) -> list[int]:
+    """The batch sizes that every device that was asked about has, rising."""
+    kinds = [kind for kind in (CPU, GPU, FPGA) if kind in found]
+    return sorted(set.intersection(*(set(found[kind]) for kind in kinds)))
+
+
+def _who(first: dict[int, str]) -> str:
+    words = {GPU: "GPU", CPU: "CPU", FPGA: "FPGA"}
+    return f"Fastest by batch size: {', '.join(f'{s} {words.get(k, k)}' for s, k in sorted(first.items()))}."
+
+
+def replay_behind_learner(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: above a batch size CartPole's replay hides behind the learner, where both are on the FPGA."""
+    above = from_text("MAP.cartpole_replay_hidden_above")[0].value
+    learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
+    replay = [
+        fastest(times(frame, "cartpole-ddpg", part)).get(FPGA, {})
+        for part in ("sum_tree.sample", "sum_tree.update")
+    ]
+    shares = {
+        size: [
+            ratio(f"{each[size].quantity}: over the learner's step", each[size], learner[size])
+            for each in replay
+        ]
+        for size in sorted(set(learner).intersection(*replay))
+    }
+    ours = tuple(share for some in shares.values() for share in some)
+    hidden = {size: sum(share.value for share in some) < 1 for size, some in shares.items()}
+    judged = [size for size in hidden if size > above]
+    if not judged:
+        needs = f"CartPole's learner and sum tree on the FPGA above batch size {above:g} (simulated)"
+        return Finding(Outcome.NOT_RUN, ours, needs=needs)
+    words = ", ".join(f"{size}: {'hidden' if hides else 'not hidden'}" for size, hides in hidden.items())
+    said = f"Sampling and updating against the step of the faster of the FPGA's learners, by batch size: {words}."
+    holds = all(hidden[size] for size in judged)
+    if not any(share.provenance is Provenance.SIMULATED for share in ours):
+        said += " The learner's cycles are modelled, and so are these shares."
+        return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, ours, said)
+    return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)

@@ -1,0 +1,1 @@
+"""FIXAR (paper key FIX): fixed-point training and its adaptive array."""

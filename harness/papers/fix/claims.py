@@ -1,0 +1,221 @@
+"""Claims of FIX: fixed-point training with 16-bit activations after a delay."""
+
+from harness.papers import resources
+from harness.papers.base import Claim
+from harness.papers.clocks import at_both_clocks
+from harness.papers.fix import figure_10_array, figures_7_10, platform, published_figures, sizes
+from harness.papers.fix.figures_7_10 import NEEDS_CURVES, NEEDS_SWEEP
+from harness.papers.fix.platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
+from harness.papers.fix.throughput import BATCH_SIZES
+from harness.papers.number import from_cell, from_text
+
+_PLATFORM = (
+    *from_text("FIX.platform_ips"),
+    *(from_cell("fix_figure_8", f"HalfCheetah, B = {size}", "FIXAR") for size in BATCH_SIZES),
+)
+_SHARES = tuple(
+    from_cell("fix_figure_9", f"B = {size}", f"{part}, share")
+    for size in (BATCH_SIZES[0], BATCH_SIZES[-1])
+    for part in ("Python environment", "accelerator")
+)
+
+CLAIMS = (
+    Claim(
+        "FIX-F7",
+        "VI-C, Fig. 7",
+        "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not",
+        (*from_text("FIX.reward_level"), *figures_7_10.published_levels()),
+        NEEDS_CURVES,
+        figures_7_10.reward,
+        reads=("claim/FIX-F7",),
+    ),
+    Claim(
+        "FIX-F7-sweep",
+        "IV, Algorithm 1",
+        "Full precision during the delay makes up for 16-bit activations after it (neither d nor the split of integer "
+        "and fraction bits is given)",
+        (),
+        NEEDS_SWEEP,
+        figures_7_10.sweep,
+        reads=("claim/FIX-F7-sweep",),
+    ),
+    Claim(
+        "FIX-F8",
+        "VI-C, Fig. 8",
+        "Inferences per second of the platform over batch size, against CPU-GPU",
+        _PLATFORM,
+        f"{ACCELERATOR} and a CUDA device",
+        platform.platform,
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
+    ),
+    Claim(
+        "FIX-F8-host",
+        "VI-C, Fig. 8, 9",
+        "Throughput of the platform grows with the batch, and the accelerator becomes its bottleneck",
+        _PLATFORM,
+        f"{NEEDS_STEPS}, {NEEDS_ARRAY}",
+        at_both_clocks(platform.joined_platform),
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
+    ),
+    Claim(
+        "FIX-F8-range",
+        "Abstract against VI-C, Fig. 8",
+        "Gain of the platform over CPU-GPU: on average, and its range",
+        from_text("FIX.platform_speedup", "FIX.platform_speedup_low", "FIX.platform_speedup_high"),
+        "nothing",
+        published_figures.speedup_range,
+    ),
+    Claim(
+        "FIX-F9",
+        "VI-C, Fig. 9",
+        "Environment time is constant; the accelerator's grows with the batch and becomes the bottleneck",
+        (*from_text("FIX.environment_time"), *_SHARES),
+        NEEDS_STEPS,
+        platform.breakdown,
+        reads=("claim/FIX-F8",),
+    ),
+    Claim(
+        "FIX-F10",
+        "VI-C, Fig. 10",
+        "Throughput and efficiency of the accelerator alone against the GPU",
+        from_text(
+            "FIX.accelerator_ips",
+            "FIX.accelerator_efficiency",
+            "FIX.accelerator_speedup",
+            "FIX.accelerator_efficiency_gain",
+        ),
+        f"{ACCELERATOR}, a CUDA device, watts of both",
+        platform.accelerator,
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
+    ),
+    Claim(
+        "FIX-F10-rate",
+        "VI-C, Fig. 10",
+        "The accelerator's throughput is the same at every batch size, its elements nearly all in use",
+        from_text("FIX.accelerator_ips", "FIX.utilisation"),
+        NEEDS_ARRAY,
+        figure_10_array.fixar_throughput,
+        reads=("claim/FIX-F10",),
+    ),
+    Claim(
+        "FIX-T1",
+        "VI-A, Table I",
+        "FPGA resources of the processing elements",
+        tuple(from_cell("fix_table_1", "PEs", name) for name in ("LUT", "FF", "DSP")),
+        "nothing",
+        resources.check("FIX-T1"),
+    ),
+    Claim(
+        "FIX-T1-adam",
+        "VI-A, Table I",
+        "FPGA resources of the optimiser",
+        tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP")),
+        "nothing",
+        resources.check("FIX-T1-adam"),
+    ),
+    Claim(
+        "FIX-T2",
+        "VII, Table II",
+        "Peak throughput, normalised by network size, and efficiency against earlier accelerators",
+        (
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "ASPLOS'19 [19]"),
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "FCCM'20 [20]"),
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
+        ),
+        f"{NEEDS_STEPS}, {NEEDS_ARRAY}",
+        at_both_clocks(platform.normalised_peaks),
+        reads=("claim/FIX-F8", "claim/FIX-F10"),
+    ),
+    Claim(
+        "FIX-T2-normalised",
+        "VII, Table II",
+        "Peaks normalised by the size of the network",
+        tuple(
+            from_cell("fix_table_2", "peak performance normalised to FIXAR", name)
+            for name in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR")
+        ),
+        "nothing",
+        published_figures.normalised_peak,
+    ),
+    Claim(
+        "FIX-F10-efficiency",
+        "Abstract, VI-C",
+        "Gain in throughput, powers and gain in efficiency go together",
+        from_text("FIX.accelerator_efficiency_gain", "FIX.accelerator_efficiency"),
+        "nothing",
+        published_figures.efficiency,
+    ),
+    Claim(
+        "FIX-III",
+        "III",
+        "On-chip memory that holds the weights of actor and critic",
+        from_text("FIX.weight_memory"),
+        "nothing",
+        sizes.weight_memory,
+    ),
+    Claim(
+        "FIX-III-activations",
+        "III",
+        "On-chip memory that holds the activations of all 3 layers",
+        from_text("FIX.activation_memory"),
+        "nothing",
+        sizes.activation_memory,
+    ),
+    Claim(
+        "FIX-V-C",
+        "V-C",
+        "16-bit activations double the throughput of the array",
+        (),
+        NEEDS_ARRAY,
+        figure_10_array.half_precision,
+        reads=("claim/FIX-F10",),
+    ),
+    Claim(
+        "FIX-VI-A-clock",
+        "VI-A",
+        "Clock of the placed design",
+        from_text("FIX.clock"),
+        "placement on an Alveo U50 (Vivado)",
+    ),
+    Claim(
+        "FIX-T2-size",
+        "VII, Table II",
+        "Sizes of the networks of FIXAR and of the PPO accelerator",
+        (
+            from_cell("fix_table_2", "network size", "FIXAR"),
+            from_cell("fix_table_2", "network size", "FCCM'20 [20]"),
+        ),
+        "nothing",
+        sizes.network_size,
+    ),
+    Claim(
+        "FIX-T2-peak",
+        "VI-C, Fig. 8, 10 against Table II",
+        "Peak of Table II, and throughput of the accelerator alone at every batch size",
+        (from_cell("fix_table_2", "peak performance", "FIXAR"), *from_text("FIX.accelerator_ips")),
+        "nothing",
+        published_figures.peak,
+    ),
+    Claim(
+        "FIX-VI-B",
+        "VI-B",
+        "Action size of Hopper",
+        from_text("FIX.hopper_action"),
+        "Gymnasium's Hopper-v5",
+        sizes.hopper_actions,
+    ),
+    Claim(
+        "FIX-VI-B-sizes",
+        "VI-B",
+        "State and action sizes of HalfCheetah and Swimmer, state size of Hopper",
+        from_text(
+            "FIX.halfcheetah_state",
+            "FIX.halfcheetah_action",
+            "FIX.hopper_state",
+            "FIX.swimmer_state",
+            "FIX.swimmer_action",
+        ),
+        "Gymnasium's HalfCheetah-v5, Hopper-v5 and Swimmer-v5",
+        sizes.environment_sizes,
+    ),
+)

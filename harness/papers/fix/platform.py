@@ -1,0 +1,212 @@
+"""Checks of FIX VI-C: inferences a second of the platform, and where a step's time goes (Fig. 8 to 10, Table II)."""
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import detail, noisy, number, records, select
+from harness.papers.fix import array_runs, throughput
+from harness.papers.fix.figure_10_array import array_rates, array_rows
+from harness.papers.fix.training import DYNAMIC
+from harness.papers.number import Number, from_cell, ratio
+
+ACCELERATOR = "the fixed-point accelerator on an FPGA"
+NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
+NEEDS_ARRAY = "the array's modelled rates (claim/FIX-F10)"
+NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
+CONSTANT = 1.5
+"""A time is constant when the whole interval of its ratio over batch sizes is within this factor; Fig. 9 has 1.1."""
+
+
+def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
+    """Rows of the throughput experiment by side and batch size."""
+    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    for row in records(select(frame, suite="claim", quantity=quantity)):
+        if detail(row, "experiment") == throughput.EXPERIMENT:
+            found[row.backend][int(row.batch_size)] = row
+    return found
+
+
+def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]:
+    return tuple(
+        number(row, f"{side}, batch size {size}: {words}")
+        for side, sizes in _steps(frame, quantity).items()
+        for size, row in sorted(sizes.items())
+    )
+
+
+def platform(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 8: inferences a second of a whole step; this machine's processor stands where the accelerator would."""
+    ours = _rates(frame, "inferences_per_s", "whole step on this processor")
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
+    return Finding(Outcome.NOT_RUN, (*ours, *_joined(frame).values()), needs=NEEDS_GPU_STEPS)
+
+
+def _joined(frame: pd.DataFrame) -> dict[int, Number]:
+    """Samples a second by batch size of this host with FIX's array: host's terms measured, the step modelled."""
+    terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
+    array = array_rows(frame)[array_runs.BACKENDS[32]]
+    joined = {}
+    for size in sorted(set(array).intersection(*terms.values())):
+        parts = [number(rows[size], term) for term, rows in terms.items()]
+        array_s = size / float(array[size].value)
+        rates = [
+            None if None in bounds else size / (sum(bound for bound in bounds if bound is not None) + array_s)
+            for bounds in (
+                [part.value for part in parts],
+                [part.high for part in parts],
+                [part.low for part in parts],
+            )
+        ]
+        joined[size] = Number(
+            f"this host with FIX's array, batch size {size}",
+            rates[0] or 0.0,
+            "IPS",
+            Provenance.MODELLED,
+            "batch over environment and transfer, measured, and the array's step, modelled",
+            rates[1],
+            rates[2],
+            tuple(sorted(int(row.Index) for row in (array[size], *(rows[size] for rows in terms.values())))),
+        )
+    return joined
+
+
+def _with_the_papers_host(size: int, array_rate: float) -> Number:
+    """Samples a second of the paper's host (Fig. 9(a), HalfCheetah) with the array modelled here."""
+    parts = [
+        from_cell("fix_figure_9", f"B = {size}", f"{part}, time")
+        for part in ("PCIe communication", "Python environment")
+    ]
+    array_ms = 1e3 * size / array_rate
+    value, low, high = (
+        1e3 * size / (sum(bounds) + array_ms)
+        for bounds in (
+            [part.value for part in parts],
+            [part.high or part.value for part in parts],
+            [part.low or part.value for part in parts],
+        )
+    )
+    title = f"the paper's host (Fig. 9) with the array modelled here, batch size {size}"
+    return Number(title, value, "IPS", Provenance.PUBLISHED, "batch over both times", low, high)
+
+
+def joined_platform(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 8, 9: the platform's throughput grows with the batch, and the bottleneck moves to the accelerator."""
+    joined = _joined(frame)
+    if len(joined) < 2:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
+    array = {size: float(array_rows(frame)[array_runs.BACKENDS[32]][size].value) for size in joined}
+    theirs = [_with_the_papers_host(size, array[size]) for size in joined]
+    smallest, largest = min(joined), max(joined)
+    shares = [
+        replace(
+            joined[size],
+            quantity=f"share of the array in a step of this host, batch size {size}",
+            value=100 * joined[size].value / array[size],
+            unit="%",
+            low=None,
+            high=None,
+        )
+        for size in (smallest, largest)
+    ]
+    bars = ", ".join(
+        f"{from_cell('fix_figure_8', f'HalfCheetah, B = {size}', 'FIXAR').value:,.0f}" for size in joined
+    )
+    explanation = (
+        "The array's step is modelled, the host's environment and transfer are measured. The paper's host takes 3.7 to "
+        "4.2 ms a step beside the accelerator (Fig. 9), most of it for its environment and its run-time library; with "
+        f"these times the same array comes near Fig. 8 ({bars} IPS). A faster host leaves the array as the bottleneck "
+        "of every batch size, so that nothing moves to it."
+    )
+    used = [row for number in joined.values() for row in number.rows]
+    grows = all(b.low is not None and a.below(b.low) for a, b in pairwise(joined.values()))
+    moves = joined[smallest].below(0.5 * array[smallest]) and joined[largest].above(0.5 * array[largest])
+    ours = (*joined.values(), *shares, *theirs)
+    if grows and moves and not noisy(frame.loc[used]):
+        return Finding(Outcome.CONSISTENT, ours, explanation)
+    return Finding(Outcome.NO_VERDICT, ours, explanation)
+
+
+def normalised_peaks(frame: pd.DataFrame) -> Finding:
+    """FIX Table II: the platform's peak on FIX's network against those of earlier accelerators, scaled to it."""
+    joined = _joined(frame)
+    if not joined:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
+    best = max(joined.values(), key=lambda number: number.value)
+    row = "peak performance normalised to FIXAR"
+    earlier = {name: from_cell("fix_table_2", row, name) for name in ("ASPLOS'19 [19]", "FCCM'20 [20]")}
+    stated = from_cell("fix_table_2", row, "FIXAR").value
+    gains = [
+        ratio(
+            f"its peak over that of {name}, published {stated / value.value:.1f}x",
+            best,
+            replace(value, low=value.value, high=value.value),
+        )
+        for name, value in earlier.items()
+    ]
+    explanation = (
+        "Table II's peak of FIXAR is that of the whole platform (Fig. 8, B = 512), so the platform modelled here, this "
+        "host with the array, stands beside it. The factors depend on the host, and the model leaves out what "
+        "activations and control take. Efficiency is not judged: nothing here has its watts."
+    )
+    leads = all(gain.above(1) for gain in gains)
+    return Finding(Outcome.CONSISTENT if leads else Outcome.NO_VERDICT, (best, *gains), explanation)
+
+
+def accelerator(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 10: inferences a second of the gradient step alone, and per watt."""
+    ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
+    modelled = array_rates(frame)
+    lacking = [NEEDS_GPU_STEPS, "power counters of both (a modelled array has none)"]
+    if not modelled:
+        lacking.insert(0, ACCELERATOR)
+    return Finding(Outcome.NOT_RUN, (*ours, *modelled), needs=", ".join(lacking))
+
+
+def breakdown(frame: pd.DataFrame) -> Finding:
+    """FIX Fig. 9: where a step's time goes as the batch grows."""
+    terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
+    sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
+    if len(sizes) < 2:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+    ours = {
+        (term, size): number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}")
+        for size in sizes
+        for term in terms
+    }
+    smallest, largest = sizes[0], sizes[-1]
+    change = {term: _change(ours[term, smallest], ours[term, largest]) for term in ("environment", "learner")}
+    bottleneck = {size: max(terms, key=lambda term: ours[term, size].value) for size in sizes}
+    explanation = (
+        f"From batch size {smallest} to {largest} the environment's time changes by {change['environment']}, the "
+        f"learner's by {change['learner']}; in Fig. 9 by 1.1x and 7.5x. The largest part: "
+        + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
+        + ". The learner is this processor's, where FIX has its accelerator."
+    )
+    if bottleneck[smallest] == "learner":
+        explanation += " It is the bottleneck at every batch size, so that nothing moves to it."
+    numbers = tuple(ours.values())
+    used = [int(terms[term][size].Index) for size in sizes for term in ("environment", "learner")]
+    if noisy(frame.loc[used]):
+        return Finding(Outcome.NO_VERDICT, numbers, f"{explanation} Some rows are too noisy.")
+    varies = change["environment"].above(CONSTANT) or change["environment"].below(1 / CONSTANT)
+    if varies or change["learner"].below(1):
+        return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)
+    constant = change["environment"].above(1 / CONSTANT) and change["environment"].below(CONSTANT)
+    grows = all(
+        ours["learner", b].low is not None and ours["learner", a].below(ours["learner", b].low or 0.0)
+        for a, b in pairwise(sizes)
+    )
+    if constant and grows and bottleneck[smallest] != "learner" and bottleneck[largest] == "learner":
+        return Finding(Outcome.IN_KIND, numbers, explanation)
+    return Finding(Outcome.NO_VERDICT, numbers, explanation)
+
+
+def _change(before: Number, after: Number) -> Number:
+    return ratio(f"{after.quantity} over that of the smallest batch size", after, before)

@@ -1,0 +1,151 @@
+"""Checks of FIX's statements about sizes: of environments, networks and the memory that holds them.
+
+Sizes are counted, of networks by formula and of environments as Gymnasium states them: nothing runs, so that a size
+that agrees is consistent and reproduces nothing. Where one does not agree, the paper may have counted otherwise, or
+used another version of an environment, and there is no verdict.
+"""
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.number import Number, from_cell, from_text
+
+_VERSION = "not name the version of its environments, nor whether it changed them."
+ARRAY_SIDE = 16  # FIX III
+"""Activations come in vectors of so many."""
+
+
+def _spaces(name: str) -> tuple[Number, Number]:
+    """State and action size of an environment of Gymnasium's."""
+    import gymnasium
+
+    from harness.core import simulator_warnings
+
+    simulator_warnings.route(name)  # MuJoCo would log them to a file in the working directory
+    environment = gymnasium.make(name, disable_env_checker=True)
+    try:
+        shapes = environment.observation_space.shape, environment.action_space.shape
+    finally:
+        environment.close()
+    state, action = (
+        Number(
+            f"{what} size of {name}",
+            float(shape[0] if shape else 0),
+            "count",
+            Provenance.MEASURED,
+            "Gymnasium",
+        )
+        for what, shape in zip(("state", "action"), shapes, strict=True)
+    )
+    return state, action
+
+
+def hopper_actions(_: pd.DataFrame) -> Finding:
+    """FIX VI-B: the action size of Hopper against the environment's."""
+    size = _spaces("Hopper-v5")[1]
+    if size.value == from_text("FIX.hopper_action")[0].value:
+        return Finding(Outcome.CONSISTENT, (size,))
+    said = (
+        "Gymnasium's environment of that name has another number of actions; the printed one is HalfCheetah's. The "
+        f"paper does {_VERSION} Nothing else in it follows from this number."
+    )
+    return Finding(Outcome.NO_VERDICT, (size,), said)
+
+
+def environment_sizes(_: pd.DataFrame) -> Finding:
+    """FIX VI-B: the other sizes of its benchmarks against the environments'."""
+    stated = from_text(
+        "FIX.halfcheetah_state",
+        "FIX.halfcheetah_action",
+        "FIX.hopper_state",
+        "FIX.swimmer_state",
+        "FIX.swimmer_action",
+    )
+    ours = (*_spaces("HalfCheetah-v5"), _spaces("Hopper-v5")[0], *_spaces("Swimmer-v5"))
+    agree = all(a.value == b.value for a, b in zip(ours, stated, strict=True))
+    unknown = f"The paper does {_VERSION}"
+    return by_a_model(agree, ours, "The sizes of Gymnasium's environments of these names.", unknown=unknown)
+
+
+def network_size(_: pd.DataFrame) -> Finding:
+    """FIX Table II: network sizes against exact counts of the weights, 4 bytes each, biases left out."""
+    from primitives.algorithms.networks import MLP, forward_macs
+
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    inputs, *hidden, outputs = (
+        int(n.value)
+        for n in from_text(
+            "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+        )
+    )
+    networks = {
+        "FIXAR": ("actor of HalfCheetah (FIX VI-B)", MLP((state, first, second, action))),
+        "FCCM'20 [20]": ("policy of Humanoid (PPO 5.1)", MLP((inputs, *hidden, outputs))),
+    }
+    ours, agree = [], True
+    for column, (name, network) in networks.items():
+        # An MLP multiplies each weight once a sample.
+        size = 4 * forward_macs(network) / 1000
+        source = "weights x 4 bytes, primitives.algorithms.networks"
+        ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
+        agree &= abs(size - from_cell("fix_table_2", "network size", column).value) < 0.1
+    if not agree:
+        said = "The counts are others: the paper does not say what its sizes include."
+        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+    explanation = (
+        "Each size is that of one policy network: the critic, which trains beside it, is not counted."
+    )
+    return Finding(Outcome.CONSISTENT, tuple(ours), explanation)
+
+
+def weight_memory(_: pd.DataFrame) -> Finding:
+    """FIX III: the memory that holds every weight, against the counts of actor and critic of HalfCheetah."""
+    from primitives.algorithms.networks import MLP, parameter_count
+
+    stated = from_text("FIX.weight_memory")[0]
+    state, action, first, second = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
+    )
+    networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
+    size = 4 * sum(map(parameter_count, networks)) / 1e6
+    source = "weights and biases x 4 bytes, primitives.algorithms.networks"
+    ours = Number("actor and critic of HalfCheetah", size, "MB", Provenance.MODELLED, source)
+    holds = 0.95 * stated.value <= size <= stated.value
+    said = (
+        "They fit, and fill it."
+        if holds
+        else "They do not fit, or do not fill it: the paper does not say what else the memory holds."
+    )
+    return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, (ours,), said)
+
+
+def activation_memory(_: pd.DataFrame) -> Finding:
+    """FIX III: the memory of the activations of all layers, against HalfCheetah's in whole vectors of the array."""
+    stated = from_text("FIX.activation_memory")[0]
+    state, first, second, action = (
+        int(n.value)
+        for n in from_text("FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2", "FIX.halfcheetah_action")
+    )
+    ours = []
+    for name, sizes in (("outputs", (first, second, action)), ("inputs", (state, first, second))):
+        vectors = sum(-(-size // ARRAY_SIDE) for size in sizes)
+        source = f"{name} of the three layers in vectors of {ARRAY_SIDE}, 4 bytes each"
+        title = f"HalfCheetah's actor, {name} of its layers"
+        ours.append(Number(title, 4 * ARRAY_SIDE * vectors / 1000, "KB", Provenance.MODELLED, source))
+    outputs, inputs = (abs(number.value - stated.value) < 0.005 for number in ours)
+    if outputs:
+        return Finding(
+            Outcome.CONSISTENT, tuple(ours), "The printed size is that of what comes out of the layers."
+        )
+    said = (
+        "The text sets the memory by what comes out of all 3 layers, which is less; the printed size is that of what "
+        "goes into them, and the same section has the memory hold the host's inputs too."
+        if inputs
+        else "Neither what comes out of the layers nor what goes into them is of the printed size."
+    )
+    return Finding(Outcome.CONSISTENT if inputs else Outcome.NO_VERDICT, tuple(ours), said)

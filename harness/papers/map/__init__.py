@@ -1,0 +1,1 @@
+"""MAP: mapping deep reinforcement learning onto heterogeneous machines."""

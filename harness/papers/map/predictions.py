@@ -1,0 +1,140 @@
+"""Checks of MAP Equation 3 (VI-B, VII-D): predictions and the optimum compared with runs of the relaxed loop.
+
+The equation takes the smallest throughput over learner and replay management, which work at once on D pre-sampled
+batches (MAP V-A). Loops in which the two take turns (D = 0) say nothing about it, whatever the actors do meanwhile.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.core.provenance import Provenance, weakest
+from harness.mapping.map_tpds23 import MapTpds23
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.evidence import detail, mapping_of, noisy, number, rate, records, select
+from harness.papers.number import Number, from_text, shortfall
+
+RELAXED = "relaxed"
+NEEDS = (
+    "the mapping that MAP's strategy chose, run under a relaxed loop, in which replay management works ahead of the "
+    "learner by D pre-sampled batches (MAP V-A); `placerl validate` has loops in which the two take turns"
+)
+COMMANDS = ("placerl validate --tier quick", "placerl report")
+SUITE = "validation"
+
+
+def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
+    """What MAP's strategy predicted for the mappings that it chose, each with the relaxed run of that mapping.
+
+    Where runs were measured or simulated, those whose rates a formula gives are left out: they refute nothing.
+    """
+    achieved = {
+        (row.workload, row.batch_size, mapping_of(row)): row
+        for row in records(select(frame, suite=SUITE, quantity="gradient_steps_per_s", backend="placerl"))
+        if detail(row, "loop") == RELAXED
+    }
+    quantity = "predicted_gradient_steps_per_s"
+    predicted = records(select(frame, suite=SUITE, quantity=quantity, backend=MapTpds23.name))
+    placed = [((row.workload, row.batch_size, mapping_of(row)), row) for row in predicted]
+    found = [
+        (row, achieved[place])
+        for place, row in placed
+        if detail(row, "chosen_among") and place in achieved and _is_of_relaxed_loop(row)
+    ]
+    shown = [pair for pair in found if pair[1].provenance != Provenance.MODELLED]
+    return shown or found
+
+
+def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[Any]) -> Finding:
+    """The finding; of runs whose rates a formula gives, what a formula can say."""
+    if all(run.provenance == Provenance.MODELLED for run in runs):
+        unknown = "The formula does not know what else the accelerator's units wait for."
+        return by_a_model(outcome is Outcome.REPRODUCED, ours, said, unknown=unknown)
+    return Finding(outcome, ours, said)
+
+
+def _is_of_relaxed_loop(prediction: Any) -> bool:
+    """Whether the error that the validation stored is that against a relaxed run."""
+    return detail(prediction, "error") is not None and detail(prediction, "ran") == RELAXED
+
+
+def _error(prediction: Any, run: Any) -> Number:
+    """The error that the validation stored: the median over rounds, in percent, and its interval."""
+    low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
+    return Number(
+        f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: error of the prediction",
+        100 * detail(prediction, "error"),
+        "%",
+        weakest(Provenance(prediction.provenance), Provenance(run.provenance)),
+        "median over rounds of predicted / achieved - 1",
+        None if low is None else 100 * low,
+        None if high is None else 100 * high,
+        tuple(sorted((int(prediction.Index), int(run.Index)))),
+    )
+
+
+def prediction_error(frame: pd.DataFrame) -> Finding:
+    """MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
+    limit = from_text("MAP.optimum_gap")[0].value
+    chosen = _chosen(frame)
+    if not chosen:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    errors = [_error(prediction, run) for prediction, run in chosen]
+    outcome, said = _judged(frame, errors, -limit, limit)
+    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}"
+    achieved = [
+        number(run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: achieved")
+        for _, run in chosen
+    ]
+    return _finding(outcome, (*errors, *achieved), said, [run for _, run in chosen])
+
+
+def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
+    """Whether numbers lie between two bounds, each with its whole interval; one that is too noisy says nothing."""
+    clear = [
+        (n.low, n.high)
+        for n in found
+        if n.low is not None and n.high is not None and not noisy(frame.loc[list(n.rows)])
+    ]
+    within = sum(least <= low and high <= most for low, high in clear)
+    outside = sum(low > most or high < least for low, high in clear)
+    unsure = len(found) - len(clear)
+    said = f"Of {len(found)}, {unsure} are too noisy, {outside} clearly outside and {within} clearly within {most:g}%"
+    if within == len(found):
+        return Outcome.REPRODUCED, said
+    return Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, said
+
+
+def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
+    """What the same times would have predicted had learner and replay management taken turns."""
+    errors = [
+        100 * (1 / sum(detail(prediction, "terms_s").values()) / run.value - 1) for prediction, run in chosen
+    ]
+    return (
+        "Equation 3 overlaps learner and replay management, and hides actors and transfers: with the times of learner "
+        f"and replay management added, the median error is {np.median(errors):+.1f}%."
+    )
+
+
+def optimum_gap(frame: pd.DataFrame) -> Finding:
+    """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
+    steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
+    gaps, runs = [], []
+    for _, run in _chosen(frame):
+        mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
+        # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
+        if run.provenance == Provenance.MEASURED:
+            mine = mine[mine["provenance"] == Provenance.MEASURED]
+        if mine.empty:
+            continue
+        (fastest,) = records(mine.nsmallest(1, "value"))
+        optimum = rate(fastest, f"optimum of {run.workload}, batch size {run.batch_size}")
+        runs.append(run)
+        name = f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: gap to the optimum"
+        gaps.append(shortfall(name, number(run, "achieved"), optimum))
+    if not gaps:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    limit = from_text("MAP.optimum_gap")[0].value
+    outcome, said = _judged(frame, gaps, -np.inf, limit)
+    return _finding(outcome, tuple(gaps), f"{said} of the optimum.", runs)

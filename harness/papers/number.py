@@ -1,0 +1,194 @@
+"""A number as a verdict and the report carry it: with its unit, its interval and where it comes from."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from harness.core.provenance import Provenance, weakest
+from harness.papers import published
+
+SIGNIFICANT_DIGITS = 4
+_PRINTED_DIGITS = 9  # a paper's number is shown as it is printed
+
+
+def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """The value for a reader: that many significant digits, no exponent between 0.0001 and ten million.
+
+    Args:
+        value: any float.
+        digits: significant digits, 1 or more; whole numbers keep all of theirs.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e12:
+        return f"{value:,.0f}"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a verdict.
+
+    Attributes:
+        quantity: what it is, in words.
+        value: in `unit`.
+        unit: unit of value, low and high; "ratio" for times as much, "1" for a bare number.
+        provenance: where it comes from; a figure made of several carries the weakest.
+        source: the paper's table or section, or how it was computed.
+        low, high: bounds of the 95% interval; None where there is none.
+        rows: index labels of the rows of the frame that it was computed from.
+        digits: significant digits for a reader.
+        suspect: why the number cannot be; empty where nothing speaks against it. No verdict rests on a suspect one.
+    """
+
+    quantity: str
+    value: float
+    unit: str
+    provenance: Provenance
+    source: str = ""
+    low: float | None = None
+    high: float | None = None
+    rows: tuple[int, ...] = ()
+    digits: int = SIGNIFICANT_DIGITS
+    suspect: str = ""
+
+    def above(self, limit: float) -> bool:
+        """Whether its whole interval is above a limit; False without an interval."""
+        return self.low is not None and self.low > limit
+
+    def below(self, limit: float) -> bool:
+        """Whether its whole interval is below a limit; False without an interval."""
+        return self.high is not None and self.high < limit
+
+    def __str__(self) -> str:
+        unit = {"ratio": "x", "1": "", "count": "", "%": "%"}.get(self.unit, f" {self.unit}")
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f" [{format_value(self.low)}, {format_value(self.high)}]"
+        mark = " (suspect)" if self.suspect else ""
+        return f"{format_value(self.value, self.digits)}{unit}{interval}{mark}"
+
+
+def from_text(*keys: str) -> tuple[Number, ...]:
+    """Numbers of the papers' running text, by key; KeyError for one that is not transcribed."""
+    found = map(published.quantity, keys)
+    return tuple(
+        Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
+        for q in found
+    )
+
+
+def from_cell(table: str, row: str, column: str) -> Number:
+    """Return the number in a cell of a published table or figure.
+
+    A value that was read off a figure has its reading error as interval. Raises as `published.Table.value` does.
+    """
+    found = published.table(table)
+    cell, value = found.cell(row, column), found.value(row, column)
+    error = cell.reading_error
+    return Number(
+        f"{row}: {column}",
+        value,
+        cell.unit,
+        Provenance.PUBLISHED,
+        f"{cell.place}, read off the figure" if error else cell.place,
+        value - error if error else None,
+        value + error if error else None,
+        digits=_PRINTED_DIGITS,
+    )
+
+
+def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) -> Number:
+    """Return a / b, with the widest interval that theirs allow, the weakest provenance and the rows of both.
+
+    Args:
+        quantity: what to call it.
+        a, b: in one unit; b above 0.
+        at_most: of a speedup, how many times the resources (cores, threads, learners) a had over b. A speedup whose
+            whole interval lies above that is suspect. None where a is not b with more resources.
+
+    Raises:
+        ValueError: b, or a bound of it, is not above 0.
+    """
+    bounds = [bound for bound in (b.low, b.value) if bound is not None]
+    if min(bounds) <= 0:
+        raise ValueError(f"{b.quantity}: found {b}; allowed as a divisor: above 0")
+    low = high = None
+    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
+        low, high = a.low / b.high, a.high / b.low
+    made = Number(
+        quantity,
+        a.value / b.value,
+        "ratio",
+        weakest(a.provenance, b.provenance),
+        f"{a.quantity} over {b.quantity}",
+        low,
+        high,
+        merge_rows((a, b)),
+        suspect=a.suspect or b.suspect,
+    )
+    return made if at_most is None else bounded_speedup(made, at_most)
+
+
+def bounded_speedup(speedup: Number, at_most: float) -> Number:
+    """Return the speedup, marked suspect when its whole interval is above the resources added.
+
+    Args:
+        speedup: a ratio of rates, with an interval or without.
+        at_most: how many times the resources the faster side had, 1 or more.
+    """
+    low = speedup.value if speedup.low is None else speedup.low
+    if speedup.suspect or low <= at_most:
+        return speedup
+    return replace(
+        speedup,
+        suspect=f"{format_value(low)} times or more as fast with {format_value(at_most)} times the resources",
+    )
+
+
+LEAST_OF_PARTS = 0.8
+"""A baseline below this share of the rate that its own parts add up to is suspect."""
+
+
+def checked_baseline(baseline: Number, parts_s: float) -> Number:
+    """Return a baseline's rate, marked suspect when its own parts, one after the other, imply a much higher one.
+
+    Args:
+        baseline: a rate, in 1/s.
+        parts_s: seconds that its parts take for one of what the rate counts, above 0.
+    """
+    reached = baseline.value if baseline.high is None else baseline.high
+    if baseline.suspect or reached >= LEAST_OF_PARTS / parts_s:
+        return baseline
+    return replace(
+        baseline,
+        suspect=f"{format_value(100 * reached * parts_s)}% of the {format_value(1 / parts_s)} per second that its own "
+        "parts add up to",
+    )
+
+
+def shortfall(quantity: str, a: Number, b: Number) -> Number:
+    """How far a stays behind b, 1 - a / b in percent, with the interval of their `ratio`; raises as it does."""
+    kept = ratio(quantity, a, b)
+    low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
+    source = f"1 - {kept.source}"
+    return Number(
+        quantity,
+        100 * (1 - kept.value),
+        "%",
+        kept.provenance,
+        source,
+        low,
+        high,
+        kept.rows,
+        suspect=kept.suspect,
+    )
+
+
+def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:
+    """The rows that any of the numbers was computed from, in order and once each."""
+    return tuple(sorted({row for number in numbers for row in number.rows}))

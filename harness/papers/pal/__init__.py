@@ -1,0 +1,1 @@
+"""PAL: parallel actors and learners on one concurrent replay."""

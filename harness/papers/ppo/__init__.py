@@ -1,0 +1,1 @@
+"""PPO: an accelerator for proximal policy optimisation."""

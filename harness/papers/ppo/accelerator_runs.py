@@ -1,0 +1,209 @@
+"""PPO's accelerator simulated, as rows of suite "claim": what its Fig. 12 to 15 compare.
+
+Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm_timer`, `unit_pair`),
+which the tests hold against the whole units with their data. The timers hold the compute unit's own controller and
+plain layout, which decide in every cycle what enters: no formula hands them a result. Beside each row stand PPO's own
+formulas, modelled.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from primitives.fpga import toolchain
+from primitives.fpga.cycles import balance, gains, gemm, networks, ppo
+from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+
+AT_ONCE, ROW_BY_ROW = "blocks at once", "blocks row by row"
+CORES = {AT_ONCE: True, ROW_BY_ROW: False}
+AGENTS = (1, 2, 4, 8, 16, 32, 64)
+SPINNING_UP = ppo.Iteration(agents=32, steps=512, minibatch=512, epochs=10)  # PPO 5.3.3, MuJoCo
+BASELINES = ppo.Iteration(agents=8, steps=128, minibatch=128, epochs=3)  # PPO 5.3.3, Pong
+MUJOCO = {"Hopper": ((16, SPINNING_UP),), "Humanoid": ((16, SPINNING_UP),)}
+PONG = {"Pong": ((32, BASELINES), (38, BASELINES))}
+LAYOUT_CASES = (("Hopper", 16, SPINNING_UP), ("Humanoid", 16, SPINNING_UP), ("Pong", 32, BASELINES))
+STOPPED_EPOCHS = (1, 9)
+UPDATES_AN_EPOCH = 4
+"""Mini-batches of an epoch that are simulated: cycles are proportional to them."""
+
+
+def dataflows_mujoco(report: Report) -> list[Measurement]:
+    """Cycles of each process of PPO's MuJoCo networks in the three dataflows (Fig. 12).
+
+    Args:
+        report: called with the progress.
+    """
+    return list(_dataflow_rows("PPO-F12", MUJOCO, report))
+
+
+def dataflows_pong(report: Report) -> list[Measurement]:
+    """The same of Pong's network, on arrays of 32 x 32 and 38 x 38 (Fig. 13); arguments as `dataflows_mujoco`."""
+    return list(_dataflow_rows("PPO-F13", PONG, report))
+
+
+def layouts(report: Report) -> list[Measurement]:
+    """Cycles of a mini-batch with the blocked and the plain layout (Fig. 14); arguments as `dataflows_mujoco`."""
+    if reason := toolchain.unavailable_reason():
+        return [_not_run("PPO-F14", reason)]
+    rows: list[Measurement] = []
+    for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
+        report(number, len(LAYOUT_CASES), f"layouts, {benchmark}")
+        rows += _layout_rows(benchmark, side, iteration)
+    return rows
+
+
+def balancing(report: Report) -> list[Measurement]:
+    """Cycles of training on two units, balanced and not (Fig. 15); arguments as `dataflows_mujoco`."""
+    if reason := toolchain.unavailable_reason():
+        return [_not_run("PPO-F15", reason)]
+    from primitives.fpga.pair_simulation import SimulatedPair
+
+    pair, rows = SimulatedPair(side=16), []
+    for number, benchmark in enumerate(MUJOCO):
+        report(number, len(MUJOCO), f"two units, {benchmark}")
+        policy = networks.PPO_NETWORKS[benchmark]
+        value = (*policy[:-1], Layer(policy[-1].inputs, 1))
+        for epochs in STOPPED_EPOCHS:
+            arguments: dict[str, Any] = {
+                "policy_updates": epochs * UPDATES_AN_EPOCH,
+                "value_updates": SPINNING_UP.epochs * UPDATES_AN_EPOCH,
+                "minibatch": SPINNING_UP.minibatch,
+            }
+            found, stated = {}, {}
+            for balanced in (False, True):
+                name = "balanced" if balanced else "alone"
+                found[name] = pair.training_cycles(policy, value, balanced=balanced, **arguments)
+                stated[name] = balance.training_cycles(policy, value, side=16, balanced=balanced, **arguments)
+            details = {"policy_epochs": epochs, "side": 16, "cycles": found, "equation_5_cycles": stated}
+            rows.append(
+                _row("PPO-F15", benchmark, SPINNING_UP.minibatch, found["balanced"], details | arguments)
+            )
+    return rows
+
+
+Experiment = Callable[[Report], list[Measurement]]
+EXPERIMENTS: dict[str, tuple[float, Experiment]] = {
+    "PPO-F12": (10, dataflows_mujoco),
+    "PPO-F13": (20, dataflows_pong),
+    "PPO-F14": (20, layouts),
+    "PPO-F15": (20, balancing),
+}
+"""By claim: how long it takes, seconds, with the builds of its first time; and the experiment."""
+TIERS = ("standard", "full")
+
+
+def experiments(tier: str) -> Iterator[tuple[str, float, Experiment]]:
+    """The experiments of a tier: key, estimated seconds, and what gives the rows."""
+    if tier in TIERS:
+        for key, (estimate_s, experiment) in EXPERIMENTS.items():
+            yield key, estimate_s, experiment
+
+
+def _dataflow_rows(
+    key: str, cases: Mapping[str, Sequence[tuple[int, ppo.Iteration]]], report: Report
+) -> Iterator[Measurement]:
+    if reason := toolchain.unavailable_reason():
+        yield _not_run(key, reason)
+        return
+    from primitives.fpga.simulated_products import SimulatedProducts
+
+    steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
+    for number, (benchmark, side, iteration, core) in enumerate(steps):
+        report(number, len(steps), f"dataflows, {benchmark}, {side} x {side}, {core}")
+        layers = networks.PPO_NETWORKS[benchmark]
+        products = SimulatedProducts(side=side, block_load=CORES[core])
+        wanted = [("FW", agents) for agents in AGENTS]
+        wanted += [(process, iteration.minibatch) for process in ppo.PROCESSES]
+        for process, batch in wanted:
+            shapes = ppo.shapes(layers, process, batch)
+            products.simulate((shape, dataflow) for shape in shapes for dataflow in DATAFLOWS)
+            options: dict[str, Any] = {"side": side}
+            found, stated = (
+                {
+                    dataflow: ppo.process_cycles(
+                        layers, process, batch, dataflow=dataflow, product_cycles=model, **options
+                    )
+                    for dataflow in DATAFLOWS
+                }
+                for model in (products.product_cycles, gemm.ppo_cycles)
+            )
+            details = {
+                "process": process,
+                "side": side,
+                "core": core,
+                "cycles": found,
+                "equation_5_cycles": stated,
+                "agents": batch if (process, batch) in wanted[: len(AGENTS)] else None,
+            }
+            yield _row(key, benchmark, batch, min(found.values()), details)
+
+
+def _layout_rows(benchmark: str, side: int, iteration: ppo.Iteration) -> Iterator[Measurement]:
+    from primitives.fpga.simulated_products import SimulatedProducts
+
+    layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
+    across: dict[str, list[GemmShape]] = {
+        "BW": gains.backward_operands(layers, batch),
+        "WU": ppo.shapes(layers, "WU", batch),
+    }
+    cycles: dict[str, dict[str, int]] = {}
+    stalls: dict[str, dict[str, int]] = {}
+    for layout in ("blocked", "plain"):
+        products = SimulatedProducts(side=side, layout=layout)
+        products.simulate((s, dataflow) for found in across.values() for s in found for dataflow in DATAFLOWS)
+        cycles[layout], stalls[layout] = {}, {}
+        for process, shapes in across.items():
+            of_each = {
+                dataflow: sum(products.product_cycles(s, side=side, dataflow=dataflow) for s in shapes)
+                for dataflow in DATAFLOWS
+            }
+            best = min(of_each, key=lambda dataflow: of_each[dataflow])
+            cycles[layout][process] = of_each[best]
+            stalls[layout][process] = sum(products.stalls(shape, best) for shape in shapes)
+    rest = SimulatedProducts(side=side)
+    forward = ppo.best_dataflows(layers, batch, side=side, product_cycles=rest.product_cycles)["FW"]
+    inference = ppo.best_dataflows(
+        layers, iteration.agents, side=side, processes=("FW",), product_cycles=rest.product_cycles
+    )["FW"]
+    model: dict[str, Any] = {"side": side, "product_cycles": rest.product_cycles}
+    details = {
+        "side": side,
+        "cycles": cycles,
+        "stalls": stalls["plain"],
+        "stated_stalls": gains.update_stalls(layers, batch, side=side),
+        "forward_cycles": ppo.process_cycles(layers, "FW", batch, dataflow=forward, **model),
+        "inference_cycles": ppo.process_cycles(layers, "FW", iteration.agents, dataflow=inference, **model),
+    }
+    yield _row("PPO-F14", benchmark, batch, sum(cycles["blocked"].values()), details)
+
+
+def _row(key: str, benchmark: str, batch: int, cycles: int, details: dict[str, Any]) -> Measurement:
+    return Measurement(
+        suite="claim",
+        primitive="matrix_products",
+        backend="fpga",
+        device=benchmark,
+        batch_size=batch,
+        quantity="cycles",
+        unit="cycles",
+        provenance=Provenance.SIMULATED,
+        value=float(cycles),
+        details={"experiment": key, "benchmark": benchmark} | details,
+    )
+
+
+def _not_run(key: str, reason: str) -> Measurement:
+    return Measurement(
+        suite="claim",
+        primitive="matrix_products",
+        backend="fpga",
+        quantity="cycles",
+        unit="cycles",
+        provenance=Provenance.SIMULATED,
+        status="not_run",
+        reason=reason,
+        details={"experiment": key},
+    )

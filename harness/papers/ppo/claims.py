@@ -1,0 +1,279 @@
+"""Claims of PPO: a systolic accelerator for proximal policy optimisation."""
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import published, resources
+from harness.papers.base import Claim, Finding, among_themselves
+from harness.papers.clocks import at_both_clocks
+from harness.papers.number import Number, from_cell, from_text, ratio
+from harness.papers.ppo import factors, figures_12_15, networks, table_2, table_2_arithmetic
+
+ITERATIONS = ("claim/PPO-T2/hopper", "claim/PPO-T2/humanoid")
+
+
+def gaming_range(_: pd.DataFrame) -> Finding:
+    """PPO Abstract against Table 2: the smallest speed-up that the table prints for Pong."""
+    cells = [
+        cell
+        for cell in published.table("ppo_table_2").cells
+        if cell.row.startswith("Pong") and cell.column.endswith("speed-up")
+    ]
+    printed = tuple(from_cell("ppo_table_2", cell.row, cell.column) for cell in cells)
+    smallest = (
+        from_cell("ppo_table_2", f"Pong, Baselines, {platform}", "M=32") for platform in ("CPU-FPGA", "CPU")
+    )
+    ours = (*printed, ratio("Pong, Baselines, M=32: CPU-FPGA over CPU", *smallest))
+    lowest = from_text("PPO.gaming_speedup_low")[0].value
+    agree = min(n.value for n in ours) >= lowest
+    explanation = "Table 2 prints speed-ups over CPU-GPU below the range of the abstract."
+    could_be = (
+        "The abstract does not say which columns and which baseline its range covers: its ends are Table 2's gains "
+        "over CPU-GPU with 16 agents and over the CPU with the smallest mini-batch."
+    )
+    return among_themselves(agree, ours, needs=table_2_arithmetic.NEEDS, apart=explanation, could_be=could_be)
+
+
+def table_1(_: pd.DataFrame) -> Finding:
+    """PPO Table 1: the device total that each BRAM share implies."""
+    ours = []
+    for row, column in (("Humanoid", "BRAM, M=512"), ("Hopper", "BRAM, M=512"), ("Pong", "BRAM")):
+        share = from_cell("ppo_table_1", row, column.replace("BRAM", "BRAM share"))
+        total = 100 * from_cell("ppo_table_1", row, column).value / share.value
+        name = f"{row}: BRAMs of the whole device"
+        ours.append(Number(name, total, "count", Provenance.PUBLISHED, "used / share"))
+    agree = max(n.value for n in ours) < 1.1 * min(n.value for n in ours)
+    explanation = (
+        "MuJoCo's rows are shares of one number of blocks, Pong's of more than twice as many: the rows count in "
+        "different units."
+    )
+    could_be = "A unit that the table does not state could explain it: blocks of 18 Kbit, or UltraRAM counted as well."
+    needs = "FPGA resources from synthesis"
+    return among_themselves(agree, tuple(ours), needs=needs, apart=explanation, could_be=could_be)
+
+
+CLAIMS = (
+    Claim(
+        "PPO-T1",
+        "5.2, Table 1",
+        "FPGA resources by mini-batch size",
+        (
+            from_cell("ppo_table_1", "Hopper", "BRAM, M=512"),
+            from_cell("ppo_table_1", "Humanoid", "BRAM, M=512"),
+            from_cell("ppo_table_1", "Pong", "BRAM"),
+        ),
+        "FPGA resources from synthesis",
+        table_1,
+    ),
+    Claim(
+        "PPO-T1-cells",
+        "5.2, Table 1",
+        "FPGA resources of two arrays of 16 x 16 for MuJoCo",
+        tuple(
+            from_cell("ppo_table_1", "Hopper and Humanoid", column)
+            for column in ("DSP", "logic", "flip-flop")
+        ),
+        "nothing",
+        resources.check("PPO-T1-cells"),
+    ),
+    Claim(
+        "PPO-T2",
+        "5.3.1, Table 2",
+        "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo",
+        from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high"),
+        f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}",
+        at_both_clocks(table_2.platforms),
+        (*ITERATIONS, "compare/hopper-ppo/sb3", "compare/humanoid-ppo/sb3"),
+    ),
+    Claim(
+        "PPO-T2-CPU",
+        "5.3.1, Table 2, rows C and C-F",
+        "More inferences a second with the accelerator than on the CPU alone, most with the smallest mini-batches",
+        tuple(
+            number for benchmark in table_2.MUJOCO for _, number in table_2.published_gains(benchmark, "M")
+        ),
+        table_2.NEEDS,
+        at_both_clocks(table_2.over_cpu),
+        ITERATIONS,
+    ),
+    Claim(
+        "PPO-T2-twice",
+        "Table 2",
+        "Inferences a second of the same iteration, printed in two columns",
+        (),
+        "nothing",
+        table_2_arithmetic.printed_twice,
+    ),
+    Claim(
+        "PPO-T2-Pong",
+        "Abstract against Table 2",
+        "Speed-up over CPU and CPU-GPU in gaming",
+        from_text("PPO.gaming_speedup_low", "PPO.gaming_speedup_high"),
+        "nothing",
+        gaming_range,
+    ),
+    Claim(
+        "PPO-T2-bases",
+        "1 against Table 2",
+        "Largest gains over CPU and over CPU-GPU",
+        from_text("PPO.speedup_over_cpu_high", "PPO.speedup_over_gpu_high"),
+        "nothing",
+        table_2_arithmetic.over_each_base,
+    ),
+    Claim(
+        "PPO-T2-trajectory",
+        "5.3.1 against Table 2",
+        "Range of gains over the baselines while T varies",
+        from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high"),
+        "nothing",
+        table_2_arithmetic.trajectory,
+    ),
+    Claim(
+        "PPO-T2-robots",
+        "5.3.1, Table 2",
+        "More inferences a second, and a larger gain, on Hopper than on Humanoid on every platform",
+        (),
+        "nothing",
+        table_2_arithmetic.hopper_over_humanoid,
+    ),
+    Claim(
+        "PPO-T2-minibatch",
+        "5.3.1, Table 2",
+        "Smaller mini-batches lower throughput on CPU and CPU-GPU, not on CPU-FPGA",
+        (),
+        "nothing",
+        table_2_arithmetic.minibatches,
+    ),
+    Claim(
+        "PPO-T2-agents",
+        "5.3.1, Table 2",
+        "More agents raise throughput on every platform, and the gain is the largest with 16",
+        (),
+        "nothing",
+        table_2_arithmetic.more_agents,
+    ),
+    Claim(
+        "PPO-T2-steps",
+        "5.3.1, Table 2",
+        "Throughput is about the same whatever the trajectories' length",
+        (),
+        "nothing",
+        table_2_arithmetic.longer_trajectories,
+    ),
+    Claim(
+        "PPO-5.2-side",
+        "5.2",
+        "In all three dataflows performance grows with the side of the array",
+        from_text("PPO.systolic_mujoco", "PPO.systolic_atari"),
+        "nothing",
+        networks.larger_arrays,
+    ),
+    Claim(
+        "PPO-5.2-clock",
+        "5.2",
+        "Clocks of the placed designs",
+        from_text("PPO.clock_mujoco", "PPO.clock_atari"),
+        "placement on an Alveo U200 (Vivado)",
+    ),
+    Claim(
+        "PPO-5.3.1-shared",
+        "5.3.1",
+        "Networks that share their layers train about twice as fast",
+        from_text("PPO.shared_network_gain"),
+        factors.NEEDS_NETWORKS,
+        factors.shared_networks_train_faster,
+        ("claim/PPO-5.3.1-shared",),
+    ),
+    Claim(
+        "PPO-5.3.1-environment",
+        "5.3.1",
+        "An environment step of Baselines takes about 8 times as long as one of Spinning Up",
+        from_text("PPO.subproc_step_slowdown"),
+        factors.NEEDS_STEPS,
+        factors.environment_step,
+        ("claim/PPO-5.3.1-environment",),
+    ),
+    Claim(
+        "PPO-3.1",
+        "3.1",
+        "Memory of the largest MLP of robotics, and of the CNN policy",
+        from_text("PPO.largest_mlp", "PPO.cnn_policy"),
+        "nothing",
+        networks.memory,
+    ),
+    Claim(
+        "PPO-F10",
+        "5.3.1, Fig. 10",
+        "MuJoCo trains and infers faster on the FPGA, whose training does not slow down with small mini-batches",
+        (),
+        table_2.NEEDS,
+        at_both_clocks(table_2.mujoco_times),
+        ITERATIONS,
+    ),
+    Claim(
+        "PPO-F11",
+        "5.3.1, Fig. 11",
+        "Pong trains slightly slower on the FPGA than on the GPU and infers faster, for more inferences a second",
+        (),
+        f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}",
+        at_both_clocks(table_2.pong_times),
+        ("claim/PPO-T2/pong",),
+    ),
+    Claim(
+        "PPO-F12",
+        "5.3.2, Fig. 12",
+        "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo",
+        from_text("PPO.systolic_mujoco"),
+        "nothing",
+        figures_12_15.dataflow_mujoco,
+        reads=("claim/PPO-F12",),
+    ),
+    Claim(
+        "PPO-F13",
+        "5.3.2, Fig. 13",
+        "The same for Pong, and more where the array divides no layer",
+        from_text("PPO.systolic_atari", "PPO.systolic_odd"),
+        "nothing",
+        figures_12_15.dataflow_pong,
+        reads=("claim/PPO-F13",),
+    ),
+    Claim(
+        "PPO-F14",
+        "5.3.3, Fig. 14",
+        "The blocked layout raises throughput",
+        from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong"),
+        "nothing",
+        figures_12_15.blocked_layout,
+        reads=("claim/PPO-F14",),
+    ),
+    Claim(
+        "PPO-F15",
+        "5.3.4, Fig. 15",
+        "Load balancing raises throughput in the first iterations",
+        from_text(
+            "PPO.balance_gain_hopper_high",
+            "PPO.balance_gain_hopper_low",
+            "PPO.balance_gain_humanoid_high",
+            "PPO.balance_gain_humanoid_low",
+        ),
+        "nothing",
+        figures_12_15.balancing,
+        reads=("claim/PPO-F15",),
+    ),
+    Claim(
+        "PPO-2.4-memory",
+        "2.4",
+        "Memory that training even a small MLP needs",
+        from_text("PPO.mlp_memory"),
+        "nothing",
+        networks.training_memory,
+    ),
+    Claim(
+        "PPO-2.4",
+        "2.4",
+        "Launches and synchronisation take most of a small PPO training on a GPU",
+        from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn"),
+        "a CUDA device, and an experiment that traces launches, synchronisation and kernels of training on it, which "
+        "this project lacks",
+    ),
+)

@@ -1,0 +1,204 @@
+"""Checks of PPO's Fig. 12 to 15 over the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
+
+The models' closed forms hold for the RTL to the cycle (`tests/primitives/fpga`); the papers' formulas stand beside
+them. Communication and the host are in neither. Formulas reproduce nothing: where they agree with the paper the claim
+is consistent, where they do not there is no verdict.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import gains_rule
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.clocks import merged, placed_clock
+from harness.papers.number import Number, from_cell, from_text
+from harness.papers.ppo.accelerator_runs import AGENTS, BASELINES, SPINNING_UP
+from primitives.fpga.cycles import gains, gemm, networks, ppo
+
+MODELS: dict[str, Callable[..., int]] = {
+    "Equation 5": gemm.ppo_cycles,
+    "blocks at once": gemm.block_load_cycles,
+    "blocks row by row": gemm.core_cycles,
+}
+CLOCKS_HZ = {"Hopper": 285e6, "Humanoid": 285e6, "Pong": 300e6}  # PPO 5.2
+CLOCKS = "PPO's clocks (285 MHz; Pong 300 MHz)"
+NO_CLOCK = "These are cycles over cycles: no clock is in them."
+LAYOUT_GAINS = ("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
+BALANCE_GAINS = {
+    "Hopper": ("PPO.balance_gain_hopper_low", "PPO.balance_gain_hopper_high"),
+    "Humanoid": ("PPO.balance_gain_humanoid_low", "PPO.balance_gain_humanoid_high"),
+}
+"""By benchmark, keys of the lowest and the highest gain."""
+
+
+def _modelled(quantity: str, value: float, unit: str, source: str) -> Number:
+    return Number(quantity, value, unit, Provenance.MODELLED, source)
+
+
+def _dataflows(benchmark: str, side: int, iteration: ppo.Iteration) -> tuple[list[Number], bool]:
+    """Gains over NS for few and many agents under each model; whether Equation 5's grow as N falls under P."""
+    layers, numbers, grows = networks.PPO_NETWORKS[benchmark], [], True
+    for name, product_cycles in MODELS.items():
+        gain = {
+            agents: 100
+            * ppo.dataflow_gain(
+                layers,
+                replace(iteration, agents=agents),
+                side=side,
+                product_cycles=product_cycles,
+            ).inference
+            for agents in AGENTS
+        }
+        for agents in (4, side):
+            value = gain.get(agents, gain[max(n for n in AGENTS if n <= agents)])
+            title = f"{benchmark}, P = {side}, {name}: gain of inferences over NS, N = {min(agents, side)}"
+            numbers.append(_modelled(title, value, "%", f"PPO Equations 5 to 8, {name}"))
+        if name == "Equation 5":
+            below = [gain[agents] for agents in AGENTS if agents <= side]
+            grows = all(a > b for a, b in itertools.pairwise(below))
+    return numbers, grows
+
+
+SHORT_PASSES = (
+    "Under Equation 5 the gain grows as N falls under P and is never below 0. It rests on stationary blocks that "
+    "come in at once, from a memory for every element. Where a block comes in row by row, as over the array's "
+    "columns, a pass of N < P vectors waits for the next block, and nearly all of the gain is gone."
+)
+
+
+UNKNOWN = "The formulas know neither how memory feeds the array nor what else bounds it."
+
+
+def dataflow_mujoco(_: pd.DataFrame) -> Finding:
+    """PPO Fig. 12."""
+    hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
+    humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
+    holds = hopper_grows and humanoid_grows
+    said = f"{SHORT_PASSES if holds else 'The gain does not grow.'} {NO_CLOCK}"
+    return by_a_model(holds, (*hopper, *humanoid), said, unknown=UNKNOWN)
+
+
+def dataflow_pong(_: pd.DataFrame) -> Finding:
+    """PPO Fig. 13: P = 32, and the array of 38 x 38 that divides no layer."""
+    numbers, grows = _dataflows("Pong", 32, BASELINES)
+    odd: dict[str, float] = {}
+    for side in (32, 38):
+        for name, product_cycles in MODELS.items():
+            iteration = replace(BASELINES, agents=16)
+            layers = networks.PPO_NETWORKS["Pong"]
+            gain = ppo.dataflow_gain(layers, iteration, side=side, product_cycles=product_cycles).total
+            odd[f"{name} {side}"] = gain
+            title = f"Pong, P = {side}, {name}: gain of an iteration over NS, N = 16"
+            numbers.append(_modelled(title, 100 * gain, "%", f"PPO Equations 5 to 8, {name}"))
+    holds = grows and all(odd[f"{name} 38"] > odd[f"{name} 32"] for name in MODELS)
+    words = f"{SHORT_PASSES} An array of 38 x 38 gains more than one of 32 x 32 under every model."
+    said = f"{words if holds else 'The gain does not grow, or is no larger at 38 x 38.'} {NO_CLOCK}"
+    return by_a_model(holds, tuple(numbers), said, unknown=UNKNOWN)
+
+
+def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gains.Throughput:
+    """Inferences a second of PPO Table 2, at the clock of PPO 5.2 or at another, in MHz."""
+    row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
+    if benchmark == "Pong":
+        row, column = "Pong, Baselines, CPU-FPGA", "N=8"
+    clock_hz = CLOCKS_HZ[benchmark] if clock_mhz is None else 1e6 * clock_mhz
+    return gains.Throughput(from_cell("ppo_table_2", row, column).value, clock_hz)
+
+
+def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
+    """Return the finding at PPO's clocks merged with that at the placed clock.
+
+    Args:
+        finding_at: makes the finding at a clock in MHz; None stands for PPO's clocks.
+    """
+    placed = placed_clock()
+    return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)
+
+
+def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -> Finding:
+    """What the rule for gains says of modelled ones: a formula agrees only where the factor does, too."""
+    return by_a_model(outcome is Outcome.REPRODUCED, tuple(ours), said, unknown=unknown)
+
+
+def blocked_layout(_: pd.DataFrame) -> Finding:
+    """PPO Fig. 14: stalls that the blocked layout saves, over the published time of an iteration."""
+    return at_both_clocks(_blocked_layout)
+
+
+def _blocked_layout(clock_mhz: float | None) -> Finding:
+    numbers: list[Number] = []
+    stated_gains: list[Number] = []
+    for benchmark in ("Hopper", "Humanoid", "Pong"):
+        side, iteration = (32, BASELINES) if benchmark == "Pong" else (16, SPINNING_UP)
+        layers, throughput = networks.PPO_NETWORKS[benchmark], published_throughput(benchmark, clock_mhz)
+        stated = 100 * gains.layout_gain(layers, iteration, throughput, side=side)
+        gathered = 100 * gains.layout_gain(layers, iteration, throughput, side=side, dataflow="NS")
+        alone = 100 * gains.accelerator_layout_gain(layers, iteration, side=side)
+        busy_s = ppo.iteration_cycles(layers, iteration, side=side).total / throughput.clock_hz
+        busy = 100 * busy_s * throughput.samples_per_s / iteration.samples
+        title, source = f"{benchmark}: gain of the blocked layout", "over PPO Table 2's iteration"
+        stated_gains.append(_modelled(f"{title}, stalls as PPO states them", stated, "%", source))
+        numbers += [
+            stated_gains[-1],
+            _modelled(f"{title}, stalls of the RTL in NS", gathered, "%", source),
+            _modelled(f"{title}, were the accelerator all", alone, "%", "PPO Equations 5 to 8"),
+            _modelled(
+                f"{benchmark}: share of the published iteration that the array computes", busy, "%", source
+            ),
+        ]
+    said = (
+        "By PPO's own stalls, a cycle for every P elements read across the layout, the blocked layout gains less than "
+        "published, since the array computes for a part of the published iterations only."
+    )
+    unknown = (
+        "The formulas do not know the plain layout that PPO measured, whose cycles only the lost Fig. 14 shows, nor "
+        "the time of host and transfers."
+    )
+    published = [(n.value, n.value) for n in from_text(*LAYOUT_GAINS)]
+    return _as_formula(gains_rule.judged(stated_gains, published), numbers, said, unknown)
+
+
+def balancing(_: pd.DataFrame) -> Finding:
+    """PPO Fig. 15: the policy stops early, after epochs that the paper does not give; the range over all of them."""
+    return at_both_clocks(_balancing)
+
+
+def _balancing(clock_mhz: float | None) -> Finding:
+    numbers: list[Number] = []
+    ranges: list[Number] = []
+    published = []
+    for benchmark, keys in BALANCE_GAINS.items():
+        policy = networks.PPO_NETWORKS[benchmark]
+        value = (*policy[:-1], networks.Layer(policy[-1].inputs, 1))
+        throughput = published_throughput(benchmark, clock_mhz)
+        found = {
+            epochs: 100
+            * gains.balance_gain(policy, value, SPINNING_UP, throughput, policy_epochs=epochs, side=16)
+            for epochs in (0, 1, 9)
+        }
+        source = "PPO Equations 5 to 8 over PPO Table 2's iteration"
+        numbers += [
+            _modelled(balance_title(benchmark, epochs), gain, "%", source) for epochs, gain in found.items()
+        ]
+        low, high = found[9], found[0]
+        ranges.append(Number(benchmark, low, "%", Provenance.MODELLED, source, low, high))
+        published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
+    said = (
+        "Balancing gains, and more for the larger network after as many epochs. At PPO's clock even a policy that does "
+        "not train at all lets it gain less than the paper's smallest: by Equations 5 to 8 training is a small share "
+        "of the published iteration."
+    )
+    unknown = (
+        "The formulas do not know after how many epochs the policy stopped, which only the lost Fig. 15 may show, nor "
+        "the time of host and transfers."
+    )
+    return _as_formula(gains_rule.judged(ranges, published), numbers, said, unknown)
+
+
+def balance_title(benchmark: str, epochs: int) -> str:
+    """What a gain of load balancing is called."""
+    return f"{benchmark}: gain of load balancing, policy stops after {epochs} of 10 epochs"

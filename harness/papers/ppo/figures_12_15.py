@@ -1,0 +1,203 @@
+"""Checks of PPO's Fig. 12 to 15 over simulated cycles (`harness.papers.ppo.accelerator_runs`).
+
+Where a run holds no such rows, what the formulas say stands alone (`accelerator_cycles`). Gains are judged by one rule,
+simulated or not (`gains_rule`).
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import gains_rule
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import detail, last_attempts, records, select
+from harness.papers.number import Number, bounded_speedup, from_text
+from harness.papers.ppo import cycle_models as modelled
+from harness.papers.ppo.accelerator_runs import AT_ONCE, CORES, LAYOUT_CASES, SPINNING_UP, UPDATES_AN_EPOCH
+from primitives.fpga.gemm_plan import blocks
+
+NS = "NS"
+UNITS = 2
+"""What balancing shares a network over: the most by which it can shorten training."""
+
+
+def _rows(frame: pd.DataFrame, key: str) -> list[Any]:
+    chosen = select(last_attempts(frame), suite="claim", primitive="matrix_products", quantity="cycles")
+    return [row for row in records(chosen) if detail(row, "experiment") == key]
+
+
+def _number(
+    quantity: str, value: float, rows: list[Any], provenance: Provenance = Provenance.SIMULATED
+) -> Number:
+    source = "cycles of the RTL"
+    if provenance is Provenance.PUBLISHED:
+        source += " over PPO Table 2's iteration"
+    return Number(quantity, value, "%", provenance, source, rows=tuple(sorted({int(r.Index) for r in rows})))
+
+
+def _gain(row: Any) -> float:
+    """By how much the best dataflow is faster than NS, percent."""
+    cycles = detail(row, "cycles")
+    return float(100 * (cycles[NS] / min(cycles.values()) - 1))
+
+
+def _chosen_gain(row: Any) -> float:
+    """By how much that which Equation 5 chooses is faster than NS on the simulated core, percent."""
+    cycles, stated = detail(row, "cycles"), detail(row, "equation_5_cycles")
+    return float(100 * (cycles[NS] / cycles[min(stated, key=lambda dataflow: stated[dataflow])] - 1))
+
+
+def _inferences(rows: list[Any], benchmark: str, side: int, core: str) -> dict[int, Any]:
+    """Rows of FW by agents."""
+    return {
+        int(detail(row, "agents")): row
+        for row in rows
+        if (detail(row, "benchmark"), detail(row, "side"), detail(row, "core")) == (benchmark, side, core)
+        and detail(row, "agents") is not None
+    }
+
+
+def _dataflows(rows: list[Any], benchmark: str, side: int) -> tuple[list[Number], bool, float]:
+    """Gains by core and agents; whether those of blocks at once grow as N falls under P; the least by Equation 5."""
+    numbers, grows, least = [], True, 0.0
+    for core in CORES:
+        found = _inferences(rows, benchmark, side, core)
+        gains = {agents: _gain(row) for agents, row in sorted(found.items()) if agents <= side}
+        for agents in (4, max(gains)):
+            title = f"{benchmark}, P = {side}, {core}: gain of inferences over NS, N = {agents}"
+            numbers.append(_number(title, gains[agents], [found[agents]]))
+        same = [r for r in rows if detail(r, "benchmark") == benchmark and detail(r, "core") == core]
+        same = [row for row in same if detail(row, "side") == side]
+        worst = min(same, key=_chosen_gain)
+        title = f"{benchmark}, P = {side}, {core}: least gain of any process, dataflow by Equation 5"
+        numbers.append(_number(title, _chosen_gain(worst), [worst]))
+        if core == AT_ONCE:
+            grows = all(a > b for a, b in itertools.pairwise(gains.values()))
+            least = _chosen_gain(worst)
+    return numbers, grows, least
+
+
+SHORT_PASSES = (
+    "Where stationary blocks come in at once, from a memory for every element (PPO Fig. 6), the gain grows as N falls "
+    "under P, and the dataflow that Equation 5 chooses is never slower than NS. Where a block comes in row by row, a "
+    "pass of N < P vectors waits for the next block, which Equation 5 leaves out: nearly all of the gain is gone, and "
+    "its choice can be slower than NS."
+)
+
+
+def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
+    """PPO Fig. 12."""
+    rows = _rows(frame, "PPO-F12")
+    if not rows:
+        return modelled.dataflow_mujoco(frame)
+    found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
+    numbers = tuple(number for numbers, _, _ in found for number in numbers)
+    if all(grows and least >= 0 for _, grows, least in found):
+        return Finding(Outcome.IN_KIND, numbers, f"{SHORT_PASSES} {modelled.NO_CLOCK}")
+    said = f"The gain does not grow, or the choice is slower than NS. {modelled.NO_CLOCK}"
+    return Finding(Outcome.NOT_REPRODUCED, numbers, said)
+
+
+def dataflow_pong(frame: pd.DataFrame) -> Finding:
+    """PPO Fig. 13: P = 32, and the array of 38 x 38 that divides no layer."""
+    rows = _rows(frame, "PPO-F13")
+    if not rows:
+        return modelled.dataflow_pong(frame)
+    found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
+    numbers = [number for numbers, _, _ in found.values() for number in numbers]
+    means = {}
+    for side in found:
+        of_agents = _inferences(rows, "Pong", side, AT_ONCE)
+        means[side] = sum(map(_gain, of_agents.values())) / len(of_agents)
+        title = f"Pong, P = {side}, {AT_ONCE}: mean gain over {min(of_agents)} to {max(of_agents)} agents"
+        numbers.append(_number(title, means[side], list(of_agents.values())))
+    holds = found[32][1] and all(least >= 0 for _, _, least in found.values())
+    if holds and means[38] > means[32]:
+        words = f"{SHORT_PASSES} On average over N an array of 38 x 38 gains more than one of 32 x 32."
+        return Finding(Outcome.IN_KIND, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
+    words = f"Gains grow: {found[32][1]}; mean gain at 38 x 38 {means[38]:.1f}%, at 32 x 32 {means[32]:.1f}%."
+    return Finding(Outcome.NOT_REPRODUCED, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
+
+
+def blocked_layout(frame: pd.DataFrame) -> Finding:
+    """PPO Fig. 14: cycles with the plain layout, each process in its own best dataflow, over those with the blocked."""
+    rows = {detail(row, "benchmark"): row for row in _rows(frame, "PPO-F14")}
+    if len(rows) < len(LAYOUT_CASES):
+        return modelled.blocked_layout(frame)
+    return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
+
+
+def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding:
+    numbers: list[Number] = []
+    gains: list[Number] = []
+    for benchmark, _, iteration in LAYOUT_CASES:
+        row, throughput = rows[benchmark], modelled.published_throughput(benchmark, clock_mhz)
+        update = {layout: sum(cycles.values()) for layout, cycles in detail(row, "cycles").items()}
+        saved = (update["plain"] - update["blocked"]) * iteration.updates
+        whole = iteration.steps * detail(row, "inference_cycles")
+        whole += iteration.updates * (detail(row, "forward_cycles") + update["blocked"])
+        gain = 100 * throughput.gain(iteration, saved)
+        title = f"{benchmark}: gain of the blocked layout"
+        gains.append(_number(f"{title} in throughput", gain, [row], Provenance.PUBLISHED))
+        numbers += [
+            _number(f"{title} in BW and WU", 100 * (update["plain"] / update["blocked"] - 1), [row]),
+            _number(f"{title}, were the accelerator all", 100 * saved / whole, [row]),
+            gains[-1],
+        ]
+    explanation = (
+        "The plain layout stalls for about as many cycles as PPO states, one for every P elements that are read across "
+        "it. The gains in throughput, cycles saved over the published iteration, are smaller than published and in "
+        "another order: in the published iterations the array computes for a small part of the time. Were the "
+        "accelerator all, without host and transfers, the gains would be nearer to the published size, again in "
+        "another order."
+    )
+    published = [(n.value, n.value) for n in from_text(*modelled.LAYOUT_GAINS)]
+    return Finding(gains_rule.judged(gains, published), tuple(numbers), explanation)
+
+
+def balancing(frame: pd.DataFrame) -> Finding:
+    """PPO Fig. 15: the policy stops early, after epochs that the paper does not give; the range over all of them."""
+    rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
+    for row in _rows(frame, "PPO-F15"):
+        rows[detail(row, "benchmark")].append(row)
+    if not all(rows.values()):
+        return modelled.balancing(frame)
+    return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
+
+
+def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Finding:
+    numbers: list[Number] = []
+    ranges: list[Number] = []
+    published = []
+    epoch_updates = blocks(SPINNING_UP.samples, SPINNING_UP.minibatch)
+    for benchmark, keys in modelled.BALANCE_GAINS.items():
+        throughput, found = modelled.published_throughput(benchmark, clock_mhz), []
+        for row in sorted(rows[benchmark], key=lambda row: detail(row, "policy_epochs")):
+            cycles = detail(row, "cycles")
+            saved = (cycles["alone"] - cycles["balanced"]) * epoch_updates / UPDATES_AN_EPOCH
+            found.append(100 * throughput.gain(SPINNING_UP, saved))
+            title = modelled.balance_title(benchmark, detail(row, "policy_epochs"))
+            trained = _number(f"{title}, cycles of training over balanced ones", 0.0, [row])
+            trained = replace(trained, value=cycles["alone"] / cycles["balanced"], unit="ratio")
+            numbers += [
+                bounded_speedup(trained, UNITS),
+                _number(f"{title}, in throughput", found[-1], [row], Provenance.PUBLISHED),
+            ]
+        # However early the policy stops: two units need half of the longer network's cycles or more.
+        most_saved = cycles["alone"] * (1 - 1 / UNITS) * epoch_updates / UPDATES_AN_EPOCH
+        most = 100 * throughput.gain(SPINNING_UP, most_saved)
+        title = f"{benchmark}: gain of load balancing in throughput, at most"
+        numbers.append(_number(title, most, rows[benchmark], Provenance.PUBLISHED))
+        ranges.append(replace(numbers[-1], low=min(found), high=most))
+        published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
+    explanation = (
+        "On two units together the rest of the longer network trains about twice as fast, and the larger network gains "
+        "more after as many epochs. The paper does not say after how many the policy stopped: over all of them the two "
+        "ranges overlap. At PPO's clock even the most that balancing can bring, half of the training, is less "
+        "throughput than the paper's smallest gain: training is a small share of the published iteration."
+    )
+    return Finding(gains_rule.judged(ranges, published), tuple(numbers), explanation)

@@ -1,0 +1,108 @@
+"""Checks of PPO's statements about its networks: counts of parameters, cycles of the core over its sizes."""
+
+from itertools import pairwise
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.number import Number, bounded_speedup, from_text
+from primitives.fpga.cycles import gemm, networks, ppo
+from primitives.fpga.gemm_plan import DATAFLOWS
+
+SIDES = (4, 8, 16, 32)
+"""Powers of 2 up to the largest array that PPO built (5.2)."""
+ELEMENTS_OF_TWICE_THE_SIDE = 4
+"""Times as many, and so the most that a side twice as long can gain."""
+
+
+def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
+    """Whether a count is a printed number of two or three digits."""
+    return abs(value / printed.value - 1) <= tolerance
+
+
+def _megabits(parameters: int) -> float:
+    return 32 * parameters / 1e6
+
+
+def memory(_: pd.DataFrame) -> Finding:
+    """PPO 3.1: memory of the largest MLP of robotics and of the CNN policy, in 32-bit parameters."""
+    from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
+
+    mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
+    sizes = from_text(
+        "PPO.humanoid_inputs", "PPO.humanoid_hidden_1", "PPO.humanoid_hidden_2", "PPO.humanoid_outputs"
+    )
+    humanoid = MLP(tuple(int(n.value) for n in sizes))
+    source = "parameters x 32 bit, primitives.algorithms.networks"
+    ours = (
+        Number("Humanoid's MLP", _megabits(parameter_count(humanoid)), "Mbit", Provenance.MODELLED, source),
+        Number(
+            "CNN of Pong", _megabits(parameter_count(NatureCNN(head=6))), "Mbit", Provenance.MODELLED, source
+        ),
+    )
+    agrees = _prints(ours[0].value, mlp) and _prints(ours[1].value, cnn)
+    unknown = "The paper does not say what it counts beside the weights of a layer."
+    return by_a_model(agrees, ours, "Weights and biases of one network each.", unknown=unknown)
+
+
+def training_memory(_: pd.DataFrame) -> Finding:
+    """PPO 2.4: what training a small MLP keeps: parameters, activations and their gradients of a mini-batch."""
+    from primitives.algorithms.networks import MLP, parameter_count
+
+    inputs, hidden, outputs = (
+        int(n.value) for n in from_text("PPO.hopper_inputs", "PPO.hopper_hidden", "PPO.hopper_outputs")
+    )
+    ours = []
+    for minibatch in (64, 512):
+        kept = 0
+        for head in (outputs, 1):
+            # z, a and delta of each layer (PPO 3.2), beside the inputs, which both networks share.
+            kept += parameter_count(MLP((inputs, hidden, hidden, head)))
+            kept += minibatch * 3 * (2 * hidden + head)
+        size = _megabits(kept + minibatch * inputs)
+        source = "32 bit x (parameters + M x (inputs + 3 x outputs of layers))"
+        title = f"Hopper, both networks, M = {minibatch}"
+        ours.append(Number(title, size, "Mbit", Provenance.MODELLED, source))
+    said = (
+        "The text names neither network nor mini-batch, so nothing can contradict it: shown is Hopper's memory with "
+        "the smallest and the largest mini-batch of Table 2."
+    )
+    return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+
+
+def larger_arrays(_: pd.DataFrame) -> Finding:
+    """PPO 5.2: in every dataflow a larger array takes fewer cycles for an iteration, by the core's cycles here.
+
+    In the closed form that holds for its RTL; Equation 5, the paper's, would only agree with itself.
+    """
+    iterations = {
+        "Hopper": ppo.Iteration(16, 512, 512, 10),
+        "Humanoid": ppo.Iteration(16, 512, 512, 10),
+        "Pong": ppo.Iteration(8, 128, 128, 3),
+    }
+    ours, falls = [], 0
+    for benchmark, iteration in iterations.items():
+        for dataflow in DATAFLOWS:
+            cycles = [
+                ppo.iteration_cycles(
+                    networks.PPO_NETWORKS[benchmark],
+                    iteration,
+                    side=side,
+                    dataflow=dataflow,
+                    product_cycles=gemm.block_load_cycles,
+                ).total
+                for side in SIDES
+            ]
+            least = min(a / b for a, b in pairwise(cycles))
+            falls += least > 1
+            title = (
+                f"{benchmark}, {dataflow}: least gain of a side twice as long, P = {SIDES[0]} to {SIDES[-1]}"
+            )
+            gain = Number(title, least, "ratio", Provenance.MODELLED, "cycles of the core, in closed form")
+            ours.append(bounded_speedup(gain, ELEMENTS_OF_TWICE_THE_SIDE))
+    said = f"Cycles fall with every doubling in {falls} of {len(ours)} cases."
+    unknown = (
+        "The closed form knows neither the clock that a larger array reaches nor its memory's bandwidth."
+    )
+    return by_a_model(falls == len(ours), tuple(ours), said, unknown=unknown)

@@ -1,0 +1,1 @@
+"""PEARL (paper key PRL): deep reinforcement learning composed from portable primitives."""

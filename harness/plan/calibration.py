@@ -1,0 +1,305 @@
+"""The calibration study: do this machine's intervals hold, are slowdowns found, and how many rows are too noisy?
+
+Intervals and verdicts are tried on real primitives, measured as every comparison is: A against itself for what the
+intervals hold and for false alarms, and A against A with 3% more arithmetic for what is found. The share of noisy rows
+is that of the quick tier's primitive tables, as the machine is and while a process of this study keeps one core busy.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from harness import workloads
+from harness.core.progress import Report, part
+from harness.measure import statistics
+from harness.measure.conditions import default_core
+from harness.measure.protocol import Case, Protocol, Timing, compare_cases, measure
+from harness.measure.statistics import Comparison
+from harness.plan.tiers import Tier
+from harness.profile import measured
+from harness.profile.cases import primitive_cases
+from harness.profile.cases.base import PrimitiveCase
+from harness.workloads import Workload
+
+WORKLOAD, BATCH_SIZE = "cartpole-dqn", 256
+PRIMITIVES = ("sum_tree.sample native", "storage.gather", "learner.step native", "environment.step")
+PLANTED = PRIMITIVES[:3]
+"""A step of the environment takes 2 us, of which 3% cannot be planted."""
+SLOWDOWN = 0.03
+REPEAT_S = 0.35
+"""Expected of one comparison, for the bar."""
+BUSY = "while True: pass"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One share with its binomial interval.
+
+    Attributes:
+        what: is counted.
+        found, of: the count, and of how many.
+        low, high: bounds of the share's 95% interval (Clopper and Pearson).
+        goal: what the share has to be; empty where there is none.
+        met: whether it is; None without a goal or without any try.
+    """
+
+    what: str
+    found: int
+    of: int
+    low: float
+    high: float
+    goal: str = ""
+    met: bool | None = None
+
+    @property
+    def share(self) -> float:
+        """Found / of; not a number without any try."""
+        return self.found / self.of if self.of else float("nan")
+
+
+def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = None) -> Finding:
+    """A share with its interval.
+
+    Args:
+        what: is counted.
+        found, of: the count, and of how many, 1 or more.
+        goal: least and most share.
+    """
+    low, high = binomtest(found, of).proportion_ci(CONFIDENCE, method="exact")
+    if goal is None:
+        return Finding(what, found, of, float(low), float(high))
+    least, most = goal
+    words = (
+        f"at most {most:.0%}"
+        if least == 0
+        else f"at least {least:.0%}"
+        if most == 1
+        else f"{least:.0%} to {most:.0%}"
+    )
+    return Finding(what, found, of, float(low), float(high), words, least <= found / of <= most)
+
+
+@dataclass(frozen=True)
+class Try:
+    """One comparison of the study.
+
+    Attributes:
+        primitive: its name and target.
+        comparison: what was found.
+        first: the timing of A.
+    """
+
+    primitive: str
+    comparison: Comparison
+    first: Timing
+
+
+def run(
+    tier: Tier,
+    repeats: int,
+    tries: int,
+    report: Report,
+    *,
+    tables: bool = True,
+) -> list[Finding]:
+    """Make the study.
+
+    Args:
+        tier: whose primitive tables are made.
+        repeats: comparisons of each primitive with itself.
+        tries: comparisons of each primitive of `PLANTED` with its slower self.
+        report: called with the progress.
+        tables: whether the primitive tables are made.
+    """
+    compared_s = REPEAT_S * (repeats * len(PRIMITIVES) + tries * len(PLANTED))
+    tables_s = 2.0 * sum(tier.profile_s for _ in _cells(tier)) if tables else 0.0
+    total_s = compared_s + tables_s
+    found = compared(repeats, tries, part(report, 0.0, compared_s, total_s, "comparisons"))
+    if tables:
+        each_s = tables_s / 2
+        quiet = part(report, compared_s, each_s, total_s, "tables")
+        found += noisy_rows(tier, "as the machine is", 0.05, quiet)
+        with busy_core() as busy:
+            if busy:
+                loud = part(report, compared_s + each_s, each_s, total_s, "tables, one core busy")
+                found += noisy_rows(tier, "with one core busy", 0.15, loud)
+    return found
+
+
+def compared(repeats: int, tries: int, report: Report) -> list[Finding]:
+    """Compare primitives with themselves, and with themselves 3% slower."""
+    cases = {item.case.name: item for item in primitive_cases(workloads.load(WORKLOAD), BATCH_SIZE)}
+    total = repeats * len(PRIMITIVES) + tries * len(PLANTED)
+    same: list[Try] = []
+    slower: list[Try] = []
+    for name in PRIMITIVES:
+        with _shared(cases[name]) as case:
+            for _ in range(repeats):
+                same.append(_compare(name, case, case))
+                report(len(same) + len(slower), total, name)
+            if name in PLANTED:
+                plain, slow = planted(case, SLOWDOWN)
+                for _ in range(tries):
+                    slower.append(_compare(name, slow, plain))
+                    report(len(same) + len(slower), total, f"{name}, {SLOWDOWN:.0%} slower")
+    return summary(same, slower)
+
+
+def summary(same: list[Try], slower: list[Try]) -> list[Finding]:
+    """What the comparisons show, over all primitives and for each.
+
+    Args:
+        same: of A with itself.
+        slower: of a slower A with A.
+    """
+    found = [
+        *_of_each("95% intervals of A/A that hold 1", same, _holds, (0.93, 0.97)),
+        *_of_each("A/A with a verdict (false alarms)", same, _has_verdict, (0.0, 0.05)),
+        *_of_each(f"slowdowns of {SLOWDOWN:.0%} that were found", slower, _is_slower, (0.8, 1.0)),
+    ]
+    timed = [one for one in same if one.first.status != "failed"]
+    pairs = [(a, b) for a, b in pairwise(timed) if a.primitive == b.primitive]
+    if pairs:
+        held = sum(_hold(a.first, b.first) for a, b in pairs)
+        found.append(finding("intervals of A/A measured one after the other that hold 1", held, len(pairs)))
+    return found
+
+
+def _of_each(
+    what: str, tries: list[Try], counts: Callable[[Comparison], bool], goal: tuple[float, float]
+) -> Iterator[Finding]:
+    """Yield the share over all tries, then that of each primitive; one that could not be compared is a miss."""
+    if not tries:
+        return
+    yield finding(what, sum(counts(one.comparison) for one in tries), len(tries), goal)
+    for name in dict.fromkeys(one.primitive for one in tries):
+        own = [one for one in tries if one.primitive == name]
+        yield finding(f"  {name}", sum(counts(one.comparison) for one in own), len(own))
+
+
+def _holds(found: Comparison) -> bool:
+    return found.ratio is not None and not found.ratio.differs
+
+
+def _has_verdict(found: Comparison) -> bool:
+    return found.verdict != "no verdict"
+
+
+def _is_slower(found: Comparison) -> bool:
+    return found.verdict == "slower"
+
+
+def _hold(a: Timing, b: Timing) -> bool:
+    low, high = statistics.ratio_interval(a.samples_s, b.samples_s)
+    return low <= 1 <= high
+
+
+def planted(case: Case[Any], slowdown: float) -> tuple[Case[Any], Case[Any]]:
+    """The case with a loop of arithmetic after each call: an empty one, and one that takes a share of the call's time.
+
+    Args:
+        case: calls of 10 us or more.
+        slowdown: the share.
+
+    Returns:
+        The plain case and the slower one.
+    """
+    items = 1000
+    added = _numbers(items)
+    loop = Case("arithmetic", lambda: None, lambda _: None, lambda _, rng: None, lambda _, one: sum(added))
+    timings = measure([_with_loop(case, 0), loop], _protocol())
+    call_s, loop_s = (float(np.median(timings[name].samples_s)) for name in (case.name, loop.name))
+    extra = max(1, round(slowdown * call_s / (loop_s / items)))
+    return _with_loop(case, 0), _with_loop(case, extra)
+
+
+def _numbers(items: int) -> range:
+    """Numbers that take the same time each: Python keeps the small ones, which are added twice as fast."""
+    return range(10**6, 10**6 + items)
+
+
+def _with_loop(case: Case[Any], items: int) -> Case[Any]:
+    loop = _numbers(items)
+
+    def call(state: Any, arguments: Any) -> None:
+        case.call(state, arguments)
+        sum(loop)
+
+    return replace(case, call=call)
+
+
+def _compare(name: str, a: Case[Any], b: Case[Any]) -> Try:
+    found, timings = compare_cases(a, replace(b, name=f"{b.name} (other)"), _protocol())
+    return Try(name, found, timings[a.name])
+
+
+def _protocol() -> Protocol:
+    return Protocol(warm_up_s=5e-3, threads=measured.THREADS, lead_in_calls=1, caller_core=default_core())
+
+
+@contextmanager
+def _shared(item: PrimitiveCase) -> Iterator[Case[Any]]:
+    """The case on one state for all comparisons, found right once."""
+    case = item.case
+    state = case.setup()
+    try:
+        case.check(state)
+        yield replace(case, setup=lambda: state, check=lambda _: None, close=lambda _: None)
+    finally:
+        case.close(state)
+
+
+@contextmanager
+def busy_core() -> Iterator[bool]:
+    """Keep one core busy with another process; False where there is only one core."""
+    if len(os.sched_getaffinity(0)) < 2:
+        yield False
+        return
+    process = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        time.sleep(0.5)
+        yield True
+    finally:
+        process.kill()
+        process.wait()
+
+
+def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Finding]:
+    """How many rows of a tier's primitive tables are too noisy.
+
+    Args:
+        tier: whose.
+        when: words for the state of the machine.
+        most: share that the goal allows.
+        report: called with the progress.
+    """
+    cells = list(_cells(tier))
+    counts: dict[str, Counter[str]] = {}
+    for number, (item, batch_size) in enumerate(cells):
+        inner = part(report, number, 1, len(cells), f"{item.name}/{batch_size}")
+        rows = measured.profile(item, batch_size, tier.profile_s, inner)
+        counts[f"{item.name}/{batch_size}"] = Counter(row.status for row in rows)
+    total = sum(counts.values(), Counter())
+    what = f"rows too noisy, {when}"
+    return [
+        finding(what, total["too_noisy"], total.total(), (0.0, most)),
+        *(finding(f"  {name}", found["too_noisy"], found.total()) for name, found in counts.items()),
+    ]
+
+
+def _cells(tier: Tier) -> Iterator[tuple[Workload, int]]:
+    """The tables of a tier."""
+    for item in map(workloads.load, tier.workloads):
+        for batch_size in sorted({*tier.batch_sizes, item.training.batch_size}):
+            yield item, batch_size

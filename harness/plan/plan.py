@@ -1,0 +1,442 @@
+"""The main job: a plan of cells, each measured once and stored as it is made.
+
+A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import count, takewhile
+
+from harness import platforms, workloads
+from harness.compare import rounds
+from harness.compare.rounds import Part, label
+from harness.core.progress import Report, part
+from harness.core.provenance import Provenance
+from harness.core.row import Interrupted
+from harness.mapping import Mapping, predict
+from harness.papers import relaxed_training
+from harness.papers.base import Claim
+from harness.papers.fix import array_runs
+from harness.papers.fix import throughput as fixed_point_throughput
+from harness.papers.fix import training as fixed_point_training
+from harness.papers.pal import core_scaling
+from harness.papers.ppo import accelerator_runs, environment_steps, iterations, shared_trunk
+from harness.papers.sum_tree import EXPERIMENTS, MODELLED
+from harness.plan.tiers import TIERS, Tier
+from harness.platforms import available_memory
+from harness.platforms.available_memory import NotEnoughMemory
+from harness.profile import machine_peaks, measured, simulated
+from harness.runtime import measured_run
+from harness.runtime.measured_run import Extent
+from harness.runtime.options import STRICT, Options
+from harness.store.crash_marker import MOST_DEATHS, in_hand
+from harness.store.store import Measurement, Run
+from harness.workloads import Workload
+
+ROOFS_S = 12.0  # set-up of the buffers included
+SIMULATED_DEVICE = "fpga:u200"  # MAP's
+ALONE = {"cartpole-dqn": "rllib"}
+"""Where learner and replay are compared without environment steps, too (MAP Fig. 14): workload and baseline."""
+SIMULATED_S = 2.0  # of one cell whose simulations are built: 0.6 to 3.5 s of a processor in the quick tier
+SIMULATED_REPLAY_S = 1.5
+BUILD_S = 15.0  # what building them adds, once a workload
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One piece of the plan.
+
+    Attributes:
+        key: what identifies it within a run, such as `profile/hopper-ddpg/256`.
+        estimate_s: expected duration in seconds, for the plan and the bar.
+        measure: does the work and returns its rows.
+        chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
+        baselines: whose environments it needs.
+        stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
+        provenance: of what it would have told, for the row of its failure.
+        needs: keys of the cells whose rows it cannot do without, which stand before it in a plan.
+    """
+
+    key: str
+    estimate_s: float
+    measure: Callable[[Run, Report], list[Measurement]]
+    chain: str = ""
+    baselines: tuple[str, ...] = ()
+    stale: Callable[[Run], bool] = lambda run: False
+    provenance: Provenance = Provenance.MEASURED
+    needs: tuple[str, ...] = ()
+
+
+def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
+    """The primitive x device table of one workload at one batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return measured.profile(item, batch_size, tier.profile_s, report)
+
+    return Cell(_profile_key(item, batch_size), tier.profile_s, measure, item.name)
+
+
+def _profile_key(item: Workload, batch_size: int) -> str:
+    return f"profile/{item.name}/{batch_size}"
+
+
+def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """The rows of a simulated device in the primitive table of one workload at one batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return simulated.profile(item, batch_size, device, report)
+
+    build_s = 0 if simulated.is_built() or batch_size != min(item.training.batch_sizes) else BUILD_S
+    key = simulated.cell_key(item.name, batch_size, device)
+    return Cell(key, SIMULATED_S + build_s, measure, provenance=Provenance.SIMULATED)
+
+
+def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """The rows of a simulated device's replay alone, where a step at that batch size takes long to compute."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return simulated.replay(item, batch_size, device)
+
+    key = f"{simulated.cell_key(item.name, batch_size, device)}/replay"
+    return Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED)
+
+
+def simulated_array_cell() -> Cell:
+    """FIX's accelerator over batch size."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return array_runs.measure(report)
+
+    return Cell(f"claim/{array_runs.EXPERIMENT}", 2, measure, provenance=Provenance.MODELLED)
+
+
+def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
+    """What each strategy predicts for this machine with a simulated device."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        timed = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+        counted = run.measurements(suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
+        table = [*timed, *(row for row in counted if row.device == device)]
+        return simulated.predictions(item, batch_size, table, device)
+
+    key = f"prediction/{item.name}/{batch_size}/{device}"
+    return Cell(key, 0, measure, provenance=Provenance.MODELLED)
+
+
+def prediction_cell(item: Workload, batch_size: int) -> Cell:
+    """What each strategy predicts for every mapping, from the primitive table of the same run."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+        return predict.measurements(item, batch_size, table, platforms.of_this_machine())
+
+    return Cell(
+        _prediction_key(item, batch_size),
+        0,
+        measure,
+        item.name,
+        provenance=Provenance.MODELLED,
+        needs=(_profile_key(item, batch_size),),
+    )
+
+
+def _prediction_key(item: Workload, batch_size: int) -> str:
+    return f"prediction/{item.name}/{batch_size}"
+
+
+def roofs_cell() -> Cell:
+    """The peak arithmetic and the copy bandwidths of every device that is here."""
+    return Cell("roofs/machine", ROOFS_S, lambda run, report: machine_peaks.profile(ROOFS_S, report))
+
+
+def run_cell(
+    item: Workload,
+    batch_size: int,
+    seed: int,
+    extent: Extent,
+    mapping: Mapping | None = None,
+    options: Options = STRICT,
+) -> Cell:
+    """Training under a mapping; under the one that the default strategy chose when none is given.
+
+    A run that a unit's death or Ctrl-C cut short keeps what it measured, and is due again.
+    """
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        chosen = mapping or chosen_mapping(run, item, batch_size)
+        return measured_run.train(item, chosen, batch_size, seed, extent, report, options)
+
+    under = "".join(f"/{part}" for part in (mapping, options) if part and str(part))
+    key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
+
+    def cut_short(run: Run) -> bool:
+        return any(row.status == "failed" for row in rows_of(run, cell))
+
+    needs = () if mapping else (_prediction_key(item, batch_size),)
+    cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short, needs=needs)
+    return cell
+
+
+def compare_cell(
+    item: Workload,
+    baseline: str,
+    tier: Tier,
+    batch_size: int | None = None,
+    *,
+    environment: bool = True,
+    envpool: bool = False,
+) -> Cell:
+    """This project and one baseline on the same workload: speeds in interleaved rounds, then what both learn.
+
+    Args:
+        item, baseline: what is compared.
+        tier: says how long.
+        batch_size: another than the workload's own.
+        environment, envpool: see `compare.compare`.
+    """
+    size = batch_size or item.training.batch_size
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        mapping = chosen_mapping(run, item, size)
+        return rounds.compare(
+            item,
+            mapping,
+            [baseline],
+            budget_s=tier.compare_s,
+            progress=report,
+            batch_size=size,
+            environment=environment,
+            envpool=envpool,
+            returns=tier.returns,
+        )
+
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
+    needs = (_prediction_key(item, size),)
+    estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
+    return Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs)
+
+
+def claim_cell(key: str, tier: Tier) -> Cell:
+    """What the claim of that key needs beyond the profile of a workload."""
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        return EXPERIMENTS[key](tier.experiment_s, report)
+
+    if key in MODELLED:
+        return Cell(f"claim/{key}", 0.0, measure, provenance=Provenance.MODELLED)
+    return Cell(f"claim/{key}", tier.experiment_s, measure, provenance=Provenance.MEASURED)
+
+
+def fixed_point_cells(tier: Tier) -> list[Cell]:
+    """Training in fixed point: a run each of FIX Fig. 7, and the throughput of Fig. 8 to 10; in named tiers alone."""
+    if tier.name not in TIERS:
+        return []
+
+    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: [measure(report)]
+
+    cells = [
+        Cell(f"claim/{key}", estimate_s, training(measure))
+        for key, estimate_s, measure in fixed_point_training.experiments(tier.name)
+    ]
+    throughput = fixed_point_throughput
+
+    def steps(run: Run, report: Report) -> list[Measurement]:
+        return throughput.measure(tier.experiment_s, report)
+
+    return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.experiment_s, steps)]
+
+
+def relaxed_cells(tier: Tier) -> list[Cell]:
+    """Training with batches sampled ahead and with actors re-allocated; in named tiers alone."""
+    if tier.name not in relaxed_training.TASKS:
+        return []
+
+    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: [measure(report)]
+
+    return [
+        Cell(f"claim/{key}", estimate_s, training(measure))
+        for key, estimate_s, measure in relaxed_training.experiments(tier.name)
+    ]
+
+
+def experiment_cells(tier: Tier) -> list[Cell]:
+    """Actors and learners against cores; PPO's accelerator simulated, its iterations, environments and networks."""
+
+    def alone(
+        measure: Callable[[Report], list[Measurement]],
+    ) -> Callable[[Run, Report], list[Measurement]]:
+        return lambda run, report: measure(report)
+
+    return [
+        Cell(f"claim/{key}", estimate_s, alone(measure))
+        for module in (
+            core_scaling,
+            accelerator_runs,
+            iterations,
+            environment_steps,
+            shared_trunk,
+        )
+        for key, estimate_s, measure in module.experiments(tier.name)
+    ]
+
+
+def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
+    """The mapping that the default strategy chose, from the run's own predictions."""
+    rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+    return predict.chosen_mapping(rows)
+
+
+def plan(tier: Tier) -> list[Cell]:
+    """The cells of a tier, in the order in which they need one another."""
+    cells: list[Cell] = [roofs_cell()]
+    for item in map(workloads.load, tier.workloads):
+        sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
+        sizes |= {item.training.batch_size, *(item.training.batch_sizes if tier.own_batch_sizes else ())}
+        for batch_size in sorted(sizes):
+            cells += [profile_cell(item, batch_size, tier), prediction_cell(item, batch_size)]
+            cells.append(simulated_cell(item, batch_size, SIMULATED_DEVICE))
+        if item.replay.prioritized and item.algorithm.name != "ppo":
+            more = {size for size in tier.simulated_replay_sizes if size <= item.replay.capacity}
+            cells += [simulated_replay_cell(item, size, SIMULATED_DEVICE) for size in sorted(more - sizes)]
+        for seed in item.training.seeds[: tier.seeds]:
+            cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
+        baselines = tier.compared_with(item.algorithm.name)
+        cells += [compare_cell(item, baseline, tier) for baseline in baselines]
+        cells += [
+            compare_cell(item, baseline, tier, batch_size, environment=False)
+            for baseline in baselines
+            if ALONE.get(item.name) == baseline
+            for batch_size in item.training.batch_sizes
+        ]
+    cells += [claim_cell(key, tier) for key in EXPERIMENTS]
+    cells += [simulated_array_cell(), *fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
+    if tier.validate_s:
+        from harness.validate import plan as validate  # which makes cells itself
+
+        cells += validate.cells(tier.name, tier.validate_s)
+    return cells
+
+
+def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
+    """The cells whose rows any of the claims reads, and those that they need: a run the prediction of its mapping."""
+    keys = {cell.key for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)}
+    for cell in reversed(cells):  # what a cell needs stands before it
+        if cell.key in keys:
+            keys.update(cell.needs)
+    return [cell for cell in cells if cell.key in keys]
+
+
+def tier_for(claim: Claim, at_least: str) -> str:
+    """The first tier, from the one of that name on, that measures anything for a claim; that one if none does.
+
+    Args:
+        claim: what is to be measured for.
+        at_least: a tier's name; another one counts as the first tier's.
+    """
+    names = list(TIERS)
+    first = at_least if at_least in TIERS else names[0]
+    later = names[names.index(first) :]
+    return next((name for name in later if any(map(claim.needs_cell, _keys(name)))), first)
+
+
+@cache
+def _keys(tier_name: str) -> tuple[str, ...]:
+    """Keys of a tier's plan: one report asks for them once a claim."""
+    return tuple(cell.key for cell in plan(TIERS[tier_name]))
+
+
+def finished(run: Run, cell: Cell) -> bool:
+    """Whether the run holds the cell; one that raised nothing but errors is due again."""
+    return any(row.status != "failed" for row in rows_of(run, cell))
+
+
+def execute(run: Run, cells: list[Cell], report: Report) -> None:
+    """Measure the cells that are not finished yet, storing each as it ends.
+
+    A cell that raises is stored as failed with its error, and the run goes on; so is one that the process has died in
+    again and again.
+    """
+    sizes_s = [max(cell.estimate_s, 1) for cell in cells]
+    total_s = sum(sizes_s)
+    for number, cell in enumerate(cells):
+        done_s = sum(sizes_s[:number])
+        report(done_s, total_s, cell.key)
+        if not finished(run, cell) or cell.stale(run):
+            inner = part(report, done_s, sizes_s[number], total_s, cell.key)
+            with in_hand(run.path, cell.key) as deaths:
+                try:
+                    if deaths >= MOST_DEATHS:
+                        raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
+                    rows = _measured(run, cell, inner)
+                except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+                    rows = [failure(cell, error)]
+                store_rows(run, cell, rows)
+    report(total_s, total_s, "done")
+
+
+def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+    """Measure a cell, whether or not the run holds it, and store it; errors are the caller's.
+
+    Raises:
+        Interrupted: what the cell had measured until then is stored.
+    """
+    rows = _measured(run, cell, report)
+    store_rows(run, cell, rows)
+    return rows
+
+
+def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
+    """A cell's rows; where it is interrupted, those that it has are stored first."""
+    try:
+        return cell.measure(run, report)
+    except Interrupted as stop:
+        if stop.rows:
+            store_rows(run, cell, stop.rows)
+        raise
+    finally:
+        available_memory.release()
+
+
+def store_rows(run: Run, cell: Cell, rows: list[Measurement]) -> None:
+    """Commits the rows of a cell that was just measured, as its next attempt."""
+    run.finish(_next_attempt(run, cell), rows)
+
+
+def rows_of(run: Run, cell: Cell) -> list[Measurement]:
+    """The rows of a cell's last attempt; none where there was none."""
+    name = _last_attempt(run, cell)
+    return [] if name is None else run.measurements(cell=name)
+
+
+def _attempts(cell: Cell) -> Iterator[str]:
+    yield cell.key
+    for number in count(2):
+        yield f"{cell.key}#{number}"
+
+
+def _next_attempt(run: Run, cell: Cell) -> str:
+    return next(name for name in _attempts(cell) if not run.finished(name))
+
+
+def _last_attempt(run: Run, cell: Cell) -> str | None:
+    made = list(takewhile(run.finished, _attempts(cell)))
+    return made[-1] if made else None
+
+
+def failure(cell: Cell, error: Exception) -> Measurement:
+    """The row of a cell that raised: "failed", or "not run" where the memory for it is not there."""
+    suite, _, rest = cell.key.partition("/")
+    return Measurement(
+        suite=suite,
+        workload=rest.partition("/")[0],
+        primitive=cell.key,
+        quantity="failure",
+        unit="1",
+        provenance=cell.provenance,
+        status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
+        reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
+    )

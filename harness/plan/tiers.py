@@ -1,0 +1,110 @@
+"""Tiers: how much of the papers' grids a run measures, and how long it may take.
+
+Times are wall-clock budgets on 2 cores; what a tier leaves out is named in its plan.
+"""
+
+from dataclasses import dataclass
+
+from harness import workloads as workload
+from harness.compare.equal_steps import Extent
+from harness.compare.registry import RLLIB, trains
+from harness.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Tier:
+    """How much one tier measures.
+
+    Attributes:
+        name: `quick`, `standard` or `full`.
+        workloads: names of the workloads it runs.
+        batch_sizes: batch sizes of the primitive table.
+        profile_s: budget of one primitive table (one workload, one batch size), seconds.
+        experiment_s: budget of one experiment that a claim asks for, seconds.
+        run_s: budget of one training run after its warm-up, seconds.
+        compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
+        returns: how far both sides of a comparison are trained to compare what they learn; None: not at all.
+        seeds: training runs a workload.
+        validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
+        baselines: what each workload is compared with, as far as they train it (`compared_with`).
+        own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
+        simulated_replay_sizes: batch sizes at which the replay of the simulated device is profiled beside the others.
+    """
+
+    name: str
+    workloads: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    profile_s: float
+    experiment_s: float
+    run_s: float
+    compare_s: float
+    seeds: int
+    returns: Extent | None = None
+    validate_s: float = 0.0
+    baselines: tuple[str, ...] = ("sb3",)
+    own_batch_sizes: bool = False
+    simulated_replay_sizes: tuple[int, ...] = ()
+
+    def compared_with(self, algorithm: str) -> tuple[str, ...]:
+        """The baselines that train an algorithm."""
+        return tuple(name for name in self.baselines if trains(name, algorithm))
+
+
+SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
+BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
+
+TIERS = {
+    tier.name: tier
+    for tier in (
+        Tier(
+            "quick",
+            SLICE,
+            (32, 256, 2048),
+            profile_s=27,
+            experiment_s=10,
+            run_s=20,
+            compare_s=25,
+            seeds=1,
+            returns=Extent(12_000, seeds=3, budget_s=17),
+            simulated_replay_sizes=(16384,),
+        ),
+        Tier(
+            "standard",
+            SLICE,
+            BATCH_SIZES,
+            profile_s=30,
+            experiment_s=25,
+            run_s=120,
+            compare_s=60,
+            seeds=3,
+            returns=Extent(50_000, seeds=3, budget_s=90),
+            validate_s=90,
+            baselines=("sb3", *RLLIB),
+        ),
+        Tier(
+            "full",
+            tuple(workload.names()),
+            BATCH_SIZES,
+            profile_s=180,
+            experiment_s=180,
+            run_s=1200,
+            compare_s=600,
+            seeds=5,
+            returns=Extent(1_000_000, seeds=5, budget_s=1800),
+            validate_s=600,
+            baselines=("sb3", *RLLIB),
+            own_batch_sizes=True,
+        ),
+    )
+}
+
+
+def tier(name: str) -> Tier:
+    """The tier of that name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in TIERS:
+        raise UserError(source="command line", field="--tier", found=name, allowed=", ".join(TIERS))
+    return TIERS[name]

@@ -1,0 +1,486 @@
+"""The machine that a number was measured on: devices, backends, links, and whether watts can be read.
+
+Whatever is missing is said, never fatal: each probe that fails leaves a line in `Machine.problems`.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import psutil
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from harness.measure.conditions import versions
+from harness.platforms.energy import rapl_zones
+from primitives import opencl_runtime
+from primitives.backend import BackendStatus
+
+_SYS = Path("/sys")
+_PACKAGES_WITH_BACKENDS = ("primitives.sum_tree", "primitives.learner")
+_LINK_BYTES = 64 * 1024 * 1024  # stated with every link; a cache of hundreds of MiB may serve it
+_LINK_REPEATS = 5
+_T = TypeVar("_T")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cache(_Part):
+    """One level of cache, as core 0 sees it."""
+
+    level: int
+    kind: str  # "data", "instruction" or "unified"
+    size_bytes: int
+    line_bytes: int
+    shared_by_cores: int
+
+
+class Cpu(_Part):
+    """The processor."""
+
+    model: str
+    architecture: str
+    physical_cores: int | None
+    logical_cores: int
+    usable_cores: int  # those that this process may run on
+    simd_level: str  # of the native kernels: "avx512", "avx2" or "portable"
+    vector_flags: tuple[str, ...]
+    highest_mhz: float | None
+    caches: tuple[Cache, ...]
+    memory_bytes: int
+
+
+class Accelerator(_Part):
+    """A CUDA or OpenCL device."""
+
+    kind: str  # "cuda" or "opencl"
+    device: str  # as a mapping names it
+    name: str
+    memory_bytes: int | None
+    compute_units: int | None
+    usable: bool
+    reason: str  # why it is not usable; empty when it is
+
+
+class Backend(_Part):
+    """Whether a primitive can run on a backend here."""
+
+    primitive: str
+    name: str
+    available: bool
+    reason: str
+
+
+class Link(_Part):
+    """Payload bytes copied per second, median of several copies of 64 MiB, measured here."""
+
+    source: str
+    target: str
+    bytes_per_s: float
+
+
+class PowerMeter(_Part):
+    """Whether the power of a part of the machine can be read."""
+
+    name: str
+    readable: bool
+    reason: str
+
+
+class Machine(_Part):
+    """What `placerl doctor` shows and every run records.
+
+    Attributes:
+        fingerprint: identifies the machine for the identity of a run: processor, cores, memory, accelerators.
+        problems: probes that failed, and how.
+    """
+
+    fingerprint: str
+    cpu: Cpu
+    accelerators: tuple[Accelerator, ...]
+    backends: tuple[Backend, ...]
+    links: tuple[Link, ...]
+    power: tuple[PowerMeter, ...]
+    system: str
+    versions: dict[str, str]
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As nested dicts, lists and scalars."""
+        return self.model_dump(mode="json")
+
+
+class _Probes:
+    """Runs probes and keeps what went wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def one(self, name: str, probe: Callable[[], _T], default: _T) -> _T:
+        """What a probe finds, or the default."""
+        try:
+            return probe()
+        except Exception as error:  # drivers fail in every way there is; that must not hide the rest
+            self.problems.append(f"{name}: {type(error).__name__}: {error}")
+            return default
+
+    def many(self, name: str, probe: Callable[[], Iterable[_T]]) -> list[_T]:
+        """The things that a probe finds, or none."""
+        none: list[_T] = []
+        return self.one(name, lambda: list(probe()), none)
+
+
+def describe(*, measure_links: bool = True) -> Machine:
+    """Describes this machine, in about two seconds.
+
+    Args:
+        measure_links: copy memory to see how fast the links are.
+    """
+    probe = _Probes()
+    cpu = _cpu(probe)
+    accelerators = [*probe.many("CUDA", _cuda_devices), *probe.many("OpenCL", _opencl_devices)]
+    links: list[Link] = []
+    if measure_links:
+        links += probe.many("memory bandwidth", _memory_links)
+        for accelerator in accelerators:
+            if accelerator.usable:
+                measured = _cuda_links if accelerator.kind == "cuda" else _opencl_links
+                links += probe.many(f"links of {accelerator.device}", partial(measured, accelerator))
+    return Machine(
+        fingerprint=_fingerprint(cpu, accelerators),
+        cpu=cpu,
+        accelerators=tuple(accelerators),
+        backends=tuple(_backends(probe)),
+        links=tuple(links),
+        power=(*probe.many("RAPL", _rapl_meters), *probe.many("GPU power", _gpu_meters)),
+        system=platform.platform(),
+        versions=versions(),
+        problems=tuple(probe.problems),
+    )
+
+
+def fingerprint() -> str:
+    """The `Machine.fingerprint` of this machine."""
+    return describe(measure_links=False).fingerprint
+
+
+def _fingerprint(cpu: Cpu, accelerators: Sequence[Accelerator]) -> str:
+    # What a restart, a busy neighbour or an upgrade of a library may change is left out.
+    gibibytes = round(cpu.memory_bytes / 2**30)
+    parts = [cpu.model, cpu.architecture, cpu.logical_cores, cpu.simd_level, gibibytes]
+    parts += sorted(f"{a.kind} {a.name}" for a in accelerators)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+# The processor
+
+
+def _cpu(probe: _Probes) -> Cpu:
+    unknown: dict[str, Any] = {}
+    info = probe.one("processor", _cpu_info, unknown)
+    vectors = ("sse", "avx", "fma", "neon", "asimd", "sve")
+    return Cpu(
+        model=str(info.get("brand_raw") or platform.processor() or "unknown"),
+        architecture=platform.machine(),
+        physical_cores=psutil.cpu_count(logical=False),
+        logical_cores=psutil.cpu_count() or 1,
+        usable_cores=len(os.sched_getaffinity(0)),
+        simd_level=probe.one("SIMD level", _simd_level, "unknown"),
+        vector_flags=tuple(flag for flag in info.get("flags", []) if flag.startswith(vectors)),
+        highest_mhz=probe.one("frequency", _highest_mhz, None),
+        caches=tuple(probe.many("caches", _caches)),
+        memory_bytes=psutil.virtual_memory().total,
+    )
+
+
+def _simd_level() -> str:
+    return str(import_module("primitives._native").simd_level())
+
+
+def _highest_mhz() -> float | None:
+    frequency = psutil.cpu_freq()
+    return (frequency.max or frequency.current or None) if frequency else None
+
+
+@lru_cache(maxsize=1)
+def _cpu_info() -> dict[str, Any]:
+    import cpuinfo
+
+    return dict(cpuinfo.get_cpu_info())
+
+
+def _caches(root: Path = _SYS) -> list[Cache]:
+    folders = sorted((root / "devices/system/cpu/cpu0/cache").glob("index*"))
+    return [
+        _cache({f.name: f.read_text().strip() for f in folder.iterdir() if f.is_file()}) for folder in folders
+    ]
+
+
+def _cache(facts: dict[str, str]) -> Cache:
+    return Cache(
+        level=int(facts["level"]),
+        kind=facts["type"].lower(),
+        size_bytes=_bytes(facts["size"]),
+        line_bytes=int(facts["coherency_line_size"]),
+        shared_by_cores=_count_of_list(facts["shared_cpu_list"]),
+    )
+
+
+def _bytes(text: str) -> int:
+    """ "512K" to 524288, as /sys writes sizes."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def _count_of_list(text: str) -> int:
+    """ "0-3,8" to 5, as /sys writes lists of cores."""
+    ends = [part.split("-") for part in text.split(",")]
+    return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+
+
+# Accelerators
+
+
+def _nvidia_smi(fields: str) -> list[list[str]]:
+    """Rows of `nvidia-smi`, which starts no CUDA context; no rows where there is no such program."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    command = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    return [[value.strip() for value in line.split(",")] for line in output.splitlines() if line.strip()]
+
+
+def _cuda_devices() -> list[Accelerator]:
+    import torch
+
+    if torch.cuda.is_available():
+        found = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+        return [
+            Accelerator(
+                kind="cuda",
+                device=f"cuda:{number}",
+                name=properties.name,
+                memory_bytes=properties.total_memory,
+                compute_units=properties.multi_processor_count,
+                usable=True,
+                reason="",
+            )
+            for number, properties in enumerate(found)
+        ]
+    reason = (
+        "PyTorch finds no usable CUDA driver" if torch.version.cuda else "this PyTorch is built without CUDA"
+    )
+    return [
+        Accelerator(
+            kind="cuda",
+            device=f"cuda:{number}",
+            name=name,
+            memory_bytes=int(float(memory) * 2**20),
+            compute_units=None,
+            usable=False,
+            reason=reason,
+        )
+        for number, (name, memory) in enumerate(_nvidia_smi("name,memory.total"))
+    ]
+
+
+def _opencl_devices() -> list[Accelerator]:
+    try:
+        devices = opencl_runtime.devices()
+    except ImportError:
+        return []
+    return [
+        Accelerator(
+            kind="opencl",
+            device=f"opencl:{number}",
+            name=device.name.strip(),
+            memory_bytes=device.global_mem_size,
+            compute_units=device.max_compute_units,
+            usable=True,
+            reason="",
+        )
+        for number, device in enumerate(devices)
+    ]
+
+
+def _statuses(package: str) -> list[BackendStatus]:
+    return list(import_module(package).backends())
+
+
+def _backends(probe: _Probes) -> Iterable[Backend]:
+    for package in _PACKAGES_WITH_BACKENDS:
+        primitive = package.removeprefix("primitives.")
+        for status in probe.many(f"backends of {primitive}", partial(_statuses, package)):
+            yield Backend(
+                primitive=primitive, name=status.name, available=status.available, reason=status.reason
+            )
+
+
+# Links
+
+
+def _bytes_per_s(copy: Callable[[], object]) -> float:
+    copy()
+    times_s = []
+    for _ in range(_LINK_REPEATS):
+        start_s = time.perf_counter()
+        copy()
+        times_s.append(time.perf_counter() - start_s)
+    return _LINK_BYTES / float(np.median(times_s))
+
+
+def _memory_links() -> list[Link]:
+    source, target = np.ones(_LINK_BYTES, np.uint8), np.zeros(_LINK_BYTES, np.uint8)
+    return [Link(source="cpu", target="cpu", bytes_per_s=_bytes_per_s(lambda: np.copyto(target, source)))]
+
+
+def _cuda_links(accelerator: Accelerator) -> list[Link]:
+    import torch
+
+    host = torch.ones(_LINK_BYTES, dtype=torch.uint8).pin_memory()
+    there = torch.empty(_LINK_BYTES, dtype=torch.uint8, device=accelerator.device)
+    other = torch.empty_like(there)
+
+    def speed(target: torch.Tensor, source: torch.Tensor) -> float:
+        def copy() -> None:
+            target.copy_(source)
+            torch.cuda.synchronize(accelerator.device)
+
+        return _bytes_per_s(copy)
+
+    return [
+        Link(source="cpu", target=accelerator.device, bytes_per_s=speed(there, host)),
+        Link(source=accelerator.device, target="cpu", bytes_per_s=speed(host, there)),
+        Link(source=accelerator.device, target=accelerator.device, bytes_per_s=speed(other, there)),
+    ]
+
+
+def _opencl_links(accelerator: Accelerator) -> list[Link]:
+    pyopencl = opencl_runtime.load()
+    device = opencl_runtime.devices()[int(accelerator.device.removeprefix("opencl:"))]
+    context = pyopencl.Context([device])
+    queue = pyopencl.CommandQueue(context)
+    host = np.ones(_LINK_BYTES, np.uint8)
+    there = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
+    to_device = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, there, host).wait())
+    to_host = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, host, there).wait())
+    other = pyopencl.Buffer(context, pyopencl.mem_flags.READ_WRITE, _LINK_BYTES)
+    within = _bytes_per_s(lambda: pyopencl.enqueue_copy(queue, other, there).wait())
+    return [
+        Link(source=accelerator.device, target=accelerator.device, bytes_per_s=within),
+        Link(source="cpu", target=accelerator.device, bytes_per_s=to_device),
+        Link(source=accelerator.device, target="cpu", bytes_per_s=to_host),
+    ]
+
+
+# Power
+
+
+def _rapl_meters(root: Path = _SYS) -> list[PowerMeter]:
+    try:
+        zones = rapl_zones(root)
+    except OSError as error:
+        return [PowerMeter(name="RAPL", readable=False, reason=str(error))]
+    return [_rapl_meter(zone) for zone in zones]
+
+
+def _rapl_meter(zone: Path) -> PowerMeter:
+    try:
+        name = f"RAPL {(zone / 'name').read_text().strip()}"
+        int((zone / "energy_uj").read_text())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return PowerMeter(name=f"RAPL {zone.name}", readable=False, reason=f"{zone / 'energy_uj'}: {reason}")
+    return PowerMeter(name=name, readable=True, reason="")
+
+
+def _gpu_meters() -> list[PowerMeter]:
+    meters = []
+    for number, (name, watts) in enumerate(_nvidia_smi("name,power.draw")):
+        readable = watts.replace(".", "", 1).isdigit()
+        reason = "" if readable else f"nvidia-smi says {watts!r}"
+        meters.append(PowerMeter(name=f"cuda:{number} {name}", readable=readable, reason=reason))
+    return meters
+
+
+# For people
+
+
+def _size(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return ""
+    gibibytes = size_bytes / 2**30
+    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{size_bytes / 2**10:,.0f} KiB"
+
+
+def show(machine: Machine, console: Console) -> None:
+    """Prints a machine as tables."""
+    cpu = machine.cpu
+    facts = Table(title="Machine", show_header=False)
+    facts.add_row("processor", cpu.model)
+    facts.add_row(
+        "cores", f"{cpu.usable_cores} usable of {cpu.logical_cores} ({cpu.physical_cores} physical)"
+    )
+    facts.add_row("SIMD level", cpu.simd_level)
+    for cache in cpu.caches:
+        shared = f"shared by {cache.shared_by_cores}" if cache.shared_by_cores > 1 else "per core"
+        facts.add_row(
+            f"L{cache.level} {cache.kind}",
+            f"{_size(cache.size_bytes)}, {shared}, lines of {cache.line_bytes} B",
+        )
+    facts.add_row("memory", _size(cpu.memory_bytes))
+    facts.add_row("system", machine.system)
+    facts.add_row("fingerprint", machine.fingerprint)
+    console.print(facts)
+    _show_rows(
+        console,
+        "Devices",
+        ("device", "name", "memory", "usable"),
+        [("cpu", cpu.model, _size(cpu.memory_bytes), "yes")]
+        + [(a.device, a.name, _size(a.memory_bytes), _yes(a.usable, a.reason)) for a in machine.accelerators],
+    )
+    _show_rows(
+        console,
+        "Backends",
+        ("primitive", "backend", "available"),
+        [(b.primitive, b.name, _yes(b.available, b.reason)) for b in machine.backends],
+    )
+    _show_rows(
+        console,
+        "Links (measured)",
+        ("from", "to", "GB/s"),
+        [(link.source, link.target, f"{link.bytes_per_s / 1e9:.1f}") for link in machine.links],
+    )
+    _show_rows(
+        console, "Power", ("meter", "readable"), [(m.name, _yes(m.readable, m.reason)) for m in machine.power]
+    )
+    for problem in machine.problems:
+        console.print(f"could not look: {problem}", markup=False)
+
+
+def _yes(value: bool, reason: str) -> str:
+    return "yes" if value else f"no: {reason}"
+
+
+def _show_rows(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)

@@ -1,0 +1,65 @@
+"""What is timed: one definition of each primitive's case, for the profile and for every other benchmark.
+
+A case builds its state, checks its output against the primitive's definition, and makes fresh inputs for every
+call outside the clock. Sizes come from the workload.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from harness.mapping.predict import problem_of
+from harness.profile.cases.base import PrimitiveCase, distinct
+from harness.profile.cases.environment import environment_case
+from harness.profile.cases.learners import learner_cases
+from harness.profile.cases.on_policy import on_policy_cases
+from harness.profile.cases.rounds import round_cases
+from harness.profile.cases.shared_parts import SharedParts
+from harness.profile.cases.storage import fitted, storage_cases
+from harness.profile.cases.trees import sum_tree_cases
+from harness.workloads import Workload
+
+__all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_cases"]
+
+
+def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
+    """Every primitive of a workload, as the papers cut them, on every backend that can run here."""
+    off_policy = workload.algorithm.name != "ppo"
+    return [
+        *(sum_tree_cases(workload, batch_size) if off_policy and workload.replay.prioritized else ()),
+        *(_storage_cases(workload, batch_size) if off_policy else ()),
+        *learner_cases(workload, batch_size),
+        environment_case(workload),
+    ]
+
+
+def piece_cases(workload: Workload, batch_size: int, parts: SharedParts | None = None) -> list[PrimitiveCase]:
+    """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here.
+
+    Args:
+        workload, batch_size: give the sizes.
+        parts: learners and replays, where other cases have them too.
+    """
+    problem = problem_of(workload, batch_size)
+    if problem.on_policy:
+        return list(on_policy_cases(workload, problem))
+    small = parts.workload if parts else fitted(workload)
+    return list(_stating_capacity(workload, small, round_cases(small, problem, parts)))
+
+
+def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    small = fitted(workload)
+    return _stating_capacity(workload, small, storage_cases(small, batch_size))
+
+
+def _stating_capacity(
+    workload: Workload, small: Workload, made: Iterable[PrimitiveCase]
+) -> Iterator[PrimitiveCase]:
+    """The cases of a workload with a smaller replay, whose rows state how many transitions it held."""
+    cut = small.replay.capacity < workload.replay.capacity
+    details = {"replay_capacity": small.replay.capacity} if cut else {}
+    return (replace(one, details={**one.details, **details}) for one in made)
+
+
+def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
+    """The primitives and the pieces; their names differ."""
+    return [*primitive_cases(workload, batch_size), *piece_cases(workload, batch_size)]

@@ -1,0 +1,162 @@
+"""The learner's gradient step and the actor's inference."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness.mapping import Target
+from harness.measure.protocol import Case
+from harness.profile.cases.base import PrimitiveCase, options_of, random_transitions, targets
+from harness.profile.cases.work import Work, infer_work, step_work
+from harness.runtime.compose import algorithm_of, columns_of
+from harness.workloads import Workload
+from primitives import learner
+from primitives.algorithms import tree
+from primitives.learner import Learner
+from primitives.replay import FieldSpec
+
+LATE = 10**9  # an environment step at which exploration has reached its final rate
+
+
+def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    """`learner.step` on a batch, and `actor.infer`: the exploring action for one observation.
+
+    The learner's NumPy reference is what the others are checked against, not something to map to.
+    """
+    # Counting the work takes a trace of the step, which asv and pytest-benchmark can do without.
+    step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
+    for target in learner_targets():
+        yield _step_case(workload, batch_size, target, step)
+        yield _infer_case(workload, batch_size, target, infer)
+
+
+def learner_targets() -> list[Target]:
+    """Every backend and device that a learner can be mapped to here, and timed."""
+    return targets(learner.backends(), "torch")
+
+
+def expected_td_errors(
+    workload: Workload, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
+) -> npt.NDArray[np.float64]:
+    """The TD errors of a learner's next step by definition: the pure step in float64, from the same state.
+
+    Args:
+        workload: whose algorithm is learnt.
+        made: a learner; it is not changed.
+        batch: the columns of its next step.
+        weights: (B,) importance weights; all 1 when left out.
+    """
+    state, wide = made.state_dict(), algorithm_of(workload, torch.float64)
+    generator = torch.Generator()
+    generator.set_state(torch.from_numpy(state["generator"]))
+    draws = made.algorithm.draw(made.batch_size, generator)
+    leaves = {name: _widened(torch.from_numpy(state[name])) for name in tree.flatten(_structure(wide))}
+    needed = wide.columns(made.batch_size)
+    columns = {name: _widened(torch.from_numpy(batch[name])) for name in needed if name in batch}
+    if "terminated" in needed:
+        columns["terminated"] = columns["terminated"].to(torch.float64)
+    if "weight" in needed:
+        ones = np.ones(made.batch_size)
+        columns["weight"] = torch.from_numpy(np.asarray(ones if weights is None else weights, np.float64))
+    result = wide.gradient_step(
+        tree.unflatten(_structure(wide), leaves),
+        columns,
+        {name: _widened(draw) for name, draw in draws.items()},
+        wide.variant(made.gradient_steps),
+    )
+    return result.td_error.detach().numpy()
+
+
+def _structure(algorithm: learner.Algorithm) -> object:
+    return algorithm.initialise(torch.Generator())
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64) if tensor.dtype == torch.float32 else tensor
+
+
+def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
+    """Raise unless float32 TD errors are those of the float64 definition, rounding aside."""
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
+
+
+def created(workload: Workload, batch_size: int, target: Target) -> Learner:
+    """The workload's learner on a target."""
+    return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options_of(target))
+
+
+def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+    """A batch with the columns that the workload's algorithm takes, but for importance weights."""
+    algorithm = algorithm_of(workload)
+    if "reward" in algorithm.columns(batch_size):
+        return random_transitions(columns_of(workload), batch_size, rng)
+    fields = {
+        name: FieldSpec(shape[1:], str(dtype).removeprefix("torch."))
+        for name, (shape, dtype) in algorithm.columns(batch_size).items()
+    }
+    batch = random_transitions(fields, batch_size, rng)
+    batch["log_probability"] -= 3 * workload.environment.action_size  # about that of a random action
+    return batch
+
+
+def _step_case(
+    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
+    def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+        return random_batch(workload, batch_size, rng)
+
+    def check(made: Learner) -> None:
+        batch = inputs(made, np.random.default_rng(4))
+        expected = expected_td_errors(workload, made, batch)
+        expect_td_errors(made.step(batch).td_errors, expected)
+
+    return PrimitiveCase(
+        "learner.step",
+        target,
+        batch_size,
+        Case(
+            name=f"learner.step {target}",
+            setup=lambda: created(workload, batch_size, target),
+            check=check,
+            inputs=inputs,
+            call=lambda made, batch: made.step(batch),
+        ),
+        work=work,
+    )
+
+
+def _infer_case(
+    workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
+    fields = columns_of(workload)
+    exploration = np.random.default_rng(6)
+
+    def observations(made: Learner, rng: np.random.Generator) -> npt.NDArray:
+        return random_transitions(fields, 1, rng)["observation"]
+
+    def check(made: Learner) -> None:
+        # A backend's row is never the time of something that ran elsewhere.
+        if refusal := getattr(made, "acting_refusal", ""):
+            raise AssertionError(f"its act runs in NumPy: {refusal}")
+        observation = observations(made, np.random.default_rng(5))
+        wide = algorithm_of(workload, torch.float64)
+        parameters = {name: value.astype(np.float64) for name, value in made.parameters().items()}
+        expected = wide.act(parameters, observation.astype(np.float64))
+        np.testing.assert_allclose(made.act(observation), expected, rtol=1e-3, atol=1e-3, err_msg="action")
+
+    return PrimitiveCase(
+        "actor.infer",
+        target,
+        1,
+        Case(
+            name=f"actor.infer {target}",
+            setup=lambda: created(workload, batch_size, target),
+            check=check,
+            inputs=observations,
+            call=lambda made, observation: made.explore(observation, LATE, exploration),
+        ),
+        work=work,
+    )

@@ -1,0 +1,120 @@
+"""The pieces of an on-policy iteration as the runtime calls them (PPO 2.1)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.mapping import Problem, Target
+from harness.measure.protocol import Case
+from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
+from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, learner_targets
+from harness.profile.cases.rounds import collect_case
+from harness.runtime.compose import columns_of
+from harness.workloads import Workload
+from primitives.algorithms.ppo import PPO, Rollout
+from primitives.learner import Learner
+from primitives.replay import FieldSpec
+
+
+@dataclass
+class _Dealt:
+    """A learner and the minibatches that it is dealt, epoch after epoch."""
+
+    learner: Learner
+    samples: dict[str, npt.NDArray]
+    batch_size: int
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+    dealing: Iterator[dict[str, npt.NDArray]] = field(default_factory=lambda: iter(()))
+
+    def batch(self) -> dict[str, npt.NDArray]:
+        """The next minibatch."""
+        found = next(self.dealing, None)
+        if found is None:
+            algorithm = cast(PPO, self.learner.algorithm)
+            self.dealing = algorithm.minibatches(self.samples, self.batch_size, self.rng)
+            found = next(self.dealing)
+        return found
+
+
+def on_policy_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCase]:
+    """`round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
+    for target in learner_targets():
+        learner = cache(lambda target=target: created(workload, problem.batch_size, target))
+        yield collect_case(workload, target, learner, _fields(workload), clip=True)
+        yield _learn_case(workload, problem, target, learner)
+    yield _prepare_case(workload, problem, learner)
+
+
+def _fields(workload: Workload) -> dict[str, FieldSpec]:
+    """The columns that `OnPolicyTraining` collects."""
+    return columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
+
+
+def _rollout(workload: Workload, problem: Problem) -> Rollout:
+    shape = (problem.trajectory_length, problem.actors)
+    columns = random_transitions(_fields(workload), shape[0] * shape[1], np.random.default_rng(0))
+    return Rollout(**{name: column.reshape(*shape, *column.shape[1:]) for name, column in columns.items()})
+
+
+def _learn_case(workload: Workload, problem: Problem, target: Target, learner: Any) -> PrimitiveCase:
+    def setup() -> _Dealt:
+        made = learner()
+        samples = cast(PPO, made.algorithm).prepare(made.parameters(), _rollout(workload, problem))
+        return _Dealt(made, samples, problem.batch_size)
+
+    def check(made: _Dealt) -> None:
+        batch = made.batch()
+        expected = expected_td_errors(workload, made.learner, batch)
+        expect_td_errors(made.learner.step(batch).td_errors, expected)
+
+    return PrimitiveCase(
+        "round.learn",
+        target,
+        problem.batch_size,
+        Case(
+            name=f"round.learn {target}",
+            setup=setup,
+            check=check,
+            inputs=lambda made, rng: None,
+            call=lambda made, _: made.learner.step(made.batch(), variant="full"),
+        ),
+    )
+
+
+def _prepare_case(workload: Workload, problem: Problem, learner: Any) -> PrimitiveCase:
+    def setup() -> tuple[PPO, dict[str, npt.NDArray], Rollout]:
+        made = learner()
+        return cast(PPO, made.algorithm), made.parameters(), _rollout(workload, problem)
+
+    def check(made: tuple[PPO, dict[str, npt.NDArray], Rollout]) -> None:
+        """The samples are the rollout's own, and an advantage with its value is the value's target."""
+        algorithm, parameters, rollout = made
+        samples = algorithm.prepare(parameters, rollout)
+        expect_equal(samples["action"], rollout.action.reshape(samples["action"].shape), "actions")
+        features = algorithm._features(parameters, samples["observation"])
+        value_parameters = {
+            name.removeprefix("value."): array
+            for name, array in parameters.items()
+            if name.startswith("value.")
+        }
+        value = algorithm.networks["value"](value_parameters, features)[:, 0]
+        np.testing.assert_allclose(
+            samples["value_target"] - samples["advantage"], value, rtol=1e-3, atol=1e-3, err_msg="values"
+        )
+
+    return PrimitiveCase(
+        "round.prepare",
+        CPU,
+        problem.trajectory_length * problem.actors,
+        Case(
+            name="round.prepare",
+            setup=setup,
+            check=check,
+            inputs=lambda made, rng: None,
+            call=lambda made, _: made[0].prepare(made[1], made[2]),
+        ),
+    )

@@ -1,0 +1,92 @@
+"""Is each part of a round right? By definition, on the very objects that are timed."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.profile.cases.base import expect_equal, random_transitions
+from harness.profile.cases.learners import expect_td_errors, expected_td_errors
+from harness.runtime.actors.actor import Actor
+from harness.workloads import Workload
+from primitives.fused import FusedSteps
+from primitives.learner import Learner
+from primitives.replay import LinearSchedule
+from primitives.replay.base import Replay, Sample
+
+CHECKED = 64
+
+
+def check_collect(actor: Actor, learner: Learner) -> None:
+    """The observation after a step is the next step's, unless the episode ended."""
+    rows = {name: column.copy() for name, column in actor.collect(2, learner.explore).items()}
+    actors = len(rows["terminated"]) // 2
+    going_on = ~rows["terminated"][:actors].astype(bool)
+    expect_equal(
+        rows["observation"][actors:][going_on],
+        rows["next_observation"][:actors][going_on],
+        "next observation",
+    )
+
+
+def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
+    """What is inserted is read back, batches hold their rows, weights and priorities follow their formulas."""
+    written = random_transitions(replay.storage.fields, 2, np.random.default_rng(3))
+    read = _gathered(replay, replay.insert(written))
+    for name, column in written.items():
+        expect_equal(read[name], column, name)
+
+    settings, batch_size = workload.replay, len(out.indices)
+    drawn = getattr(replay, "samples_drawn", 0)
+    sample = replay.sample(batch_size, np.random.default_rng(4), out=out)
+    for name, column in _gathered(replay, sample.indices).items():
+        expect_equal(sample.batch[name], column, name)
+    expected = np.ones(batch_size)
+    if settings.prioritized:
+        priorities = _priorities(replay, sample.indices)
+        beta = LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
+        expected = (priorities.min() / priorities) ** beta(drawn)
+    np.testing.assert_allclose(sample.weights, expected, rtol=1e-3, err_msg="weights")
+
+    if settings.prioritized:
+        indices = np.arange(min(CHECKED, len(replay)))
+        td_errors = np.random.default_rng(5).standard_normal(len(indices))
+        replay.update_priorities(indices, td_errors)
+        raised = (np.abs(td_errors) + settings.epsilon) ** settings.alpha
+        np.testing.assert_allclose(_priorities(replay, indices), raised, rtol=1e-4, err_msg="priorities")
+
+
+def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
+    """The TD errors are those of the pure step in float64."""
+    expected = expected_td_errors(workload, learner, sample.batch, sample.weights)
+    expect_td_errors(learner.step(sample.batch, sample.weights).td_errors, expected)
+
+
+def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedSteps) -> None:
+    """A fused step draws what `sample` draws from the same generator, and leaves the new priorities."""
+    sample = replay.sample(learner.batch_size, np.random.default_rng(6))
+    expected = expected_td_errors(workload, learner, sample.batch, sample.weights)
+    steps.run(1, np.random.default_rng(6))
+    if not replay.alpha:  # all priorities are 1, whatever the TD errors
+        expect_equal(_priorities(replay, sample.indices), np.ones(len(sample.indices)), "priorities")
+        return
+    found = _priorities(replay, sample.indices) ** (1 / replay.alpha) - replay.epsilon
+    expect_td_errors(found, np.abs(_last_of_repeated(sample.indices, expected)))
+
+
+def _gathered(replay: Any, indices: npt.NDArray) -> dict[str, npt.NDArray]:
+    found: dict[str, npt.NDArray] = (
+        replay.gather(indices) if hasattr(replay, "gather") else replay.storage.gather(indices)
+    )
+    return found
+
+
+def _priorities(replay: Any, indices: npt.NDArray) -> npt.NDArray[np.float64]:
+    found = replay.tree.get(indices) if hasattr(replay, "tree") else replay.priorities(indices)
+    return np.asarray(found, np.float64)
+
+
+def _last_of_repeated(indices: npt.NDArray, values: npt.NDArray) -> npt.NDArray:
+    """For each index, the value at its last occurrence: what an update leaves behind."""
+    last = {int(index): value for index, value in zip(indices, values, strict=True)}
+    return np.array([last[int(index)] for index in indices])

@@ -1,0 +1,112 @@
+"""The sum tree's operations, on a tree filled to the workload's capacity."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.mapping import Target
+from harness.mapping.base import REFERENCE
+from harness.measure.protocol import Case
+from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, targets
+from harness.profile.cases.work import Work, tree_work
+from harness.workloads import Workload
+from primitives import sum_tree
+from primitives.sum_tree import SumTree
+
+CHECKED_LEAVES = 4096
+SIMULATED_LEAVES = 16_384
+
+
+def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+    """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
+    for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
+        yield from tree_cases(workload, batch_size, target)
+
+
+def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
+    """The three cases of one target."""
+    # One tree for the three: at a million leaves, making it takes longer than timing it.
+    tree = cache(lambda: _filled_tree(workload, target))
+    yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))
+    for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", 1)):
+        work = partial(tree_work, workload, items, update=True)
+        yield _update_case(tree, items, target, primitive, work)
+
+
+def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
+    """Small whole numbers: their sums are exact in float32, so every backend must answer alike."""
+    return rng.integers(1, 8, count).astype(np.float32)
+
+
+def _filled_tree(workload: Workload, target: Target) -> SumTree:
+    capacity, fanout = workload.replay.capacity, workload.replay.fanout
+    options: dict[str, Any] = dict(options_of(target))
+    if target.backend == "fpga":
+        # The simulated tree is the same on every FPGA; only its clock differs, which cycles do not know. Nor do they
+        # know how many leaves are in use, only how many levels there are: a part of them is simulated in less time.
+        options = {"backend": target.backend, "levels": max(1, ceil(log(capacity, fanout) - 1e-9))}
+        capacity = min(capacity, SIMULATED_LEAVES)
+    tree = sum_tree.create(capacity, fanout=fanout, **options)
+    tree.update(np.arange(capacity), _whole_priorities(np.random.default_rng(0), capacity))
+    return tree
+
+
+def _sample_case(
+    tree: Callable[[], SumTree], batch_size: int, target: Target, work: Callable[[], Work]
+) -> PrimitiveCase:
+    def check(tree: SumTree) -> None:
+        sums = np.cumsum(tree.get(np.arange(tree.capacity)), dtype=np.float64)
+        expect_equal(tree.total, sums[-1], "total")
+        prefix = np.random.default_rng(1).integers(0, int(sums[-1]), CHECKED_LEAVES) + 0.5
+        expect_equal(tree.find(prefix), np.searchsorted(sums, prefix, side="right"), "find")
+
+    return PrimitiveCase(
+        "sum_tree.sample",
+        target,
+        batch_size,
+        Case(
+            name=f"sum_tree.sample {target}",
+            setup=tree,
+            synchronise=lambda: tree().synchronise(),
+            check=check,
+            inputs=lambda tree, rng: rng,
+            call=lambda tree, rng: tree.sample(batch_size, rng),
+        ),
+        work=work,
+    )
+
+
+def _update_case(
+    tree: Callable[[], SumTree], batch_size: int, target: Target, primitive: str, work: Callable[[], Work]
+) -> PrimitiveCase:
+    def inputs(tree: SumTree, rng: np.random.Generator) -> tuple[npt.NDArray, npt.NDArray]:
+        return rng.integers(0, tree.capacity, batch_size), _whole_priorities(rng, batch_size)
+
+    def check(tree: SumTree) -> None:
+        leaves, rng = np.arange(tree.capacity), np.random.default_rng(2)
+        expected = tree.get(leaves).copy()
+        for _ in range(4):
+            indices, priorities = inputs(tree, rng)
+            tree.update(indices, priorities)
+            expected[indices] = priorities
+        expect_equal(tree.get(leaves), expected, "priorities")
+        expect_equal(tree.total, expected.sum(dtype=np.float64), "total")
+
+    return PrimitiveCase(
+        primitive,
+        target,
+        batch_size,
+        Case(
+            name=f"{primitive} {target}",
+            setup=tree,
+            synchronise=lambda: tree().synchronise(),
+            check=check,
+            inputs=inputs,
+            call=lambda tree, arguments: tree.update(*arguments),
+        ),
+        work=work,
+    )

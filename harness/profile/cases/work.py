@@ -1,0 +1,75 @@
+"""What one call of a primitive asks of any device at least, counted from shapes: what a roofline needs beside a time.
+
+| primitive | arithmetic | traffic |
+|---|---|---|
+| `sum_tree.sample` | for each item, K sums a level | the K children of a node a level, read |
+| `sum_tree.update`, `.insert` | the same: a parent is the sum of its children | the same, and a node a level written |
+| `storage.gather`, `.insert` | none | each row read and written once |
+| `learner.step` | 2 a multiply-accumulate of its matrix products | state read and written, inputs read |
+| `actor.infer` | 2 a multiply-accumulate of the policy | parameters and observation, read |
+
+Element-wise arithmetic of a step, temporaries, and what a backend does beyond the definition (a cumulative sum over all
+leaves, for one) are not counted: what a backend reaches is useful work. An environment's work no shape tells.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log, prod
+
+from harness.runtime.compose import algorithm_of
+from harness.workloads import Workload
+from primitives.algorithms.networks import forward_macs, parameter_count
+from primitives.learner.graph import Graph, plan
+from primitives.learner.graph_learner import step_graph
+
+WORD_BYTES = 4
+_ACTING_NETWORKS = ("actor", "q", "trunk", "policy")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of one call.
+
+    Attributes:
+        flops: float32 operations, a multiply-accumulate being two; 0 where data is only moved.
+        traffic_bytes: read or written, each at least once.
+        footprint_bytes: of all the memory that calls address: what decides which memory serves them.
+    """
+
+    flops: int
+    traffic_bytes: int
+    footprint_bytes: int
+
+
+def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
+    """Of sampling or updating so many leaves of the workload's sum tree (MAP IV-C4)."""
+    leaves, fanout = workload.replay.capacity, workload.replay.fanout
+    levels = max(1, ceil(log(leaves, fanout)))
+    nodes = leaves + ceil((leaves - 1) / (fanout - 1))
+    visited = items * levels
+    written = items * (levels + 1) if update else 0
+    return Work(visited * fanout, (visited * fanout + written) * WORD_BYTES, nodes * WORD_BYTES)
+
+
+def copy_work(workload: Workload, rows: int, capacity: int) -> Work:
+    """Of copying so many transitions out of, or into, a storage of `capacity`."""
+    row_bytes = workload.item_words * WORD_BYTES
+    return Work(0, 2 * rows * row_bytes, (capacity + rows) * row_bytes)
+
+
+def step_work(workload: Workload, batch_size: int) -> Work:
+    """Of the first variant of the workload's gradient step on a batch."""
+    algorithm = algorithm_of(workload)
+    graph: Graph = step_graph(algorithm, batch_size, algorithm.variants[0])
+    state, inputs = (
+        sum(buffer.size_bytes for _, buffer in graph.of_kind(kind)) for kind in ("state", "input")
+    )
+    return Work(2 * graph.multiply_accumulates(), 2 * state + inputs, plan(graph).arena_bytes)
+
+
+def infer_work(workload: Workload) -> Work:
+    """Of the policy's action for one observation."""
+    acting = [
+        network for name, network in algorithm_of(workload).networks.items() if name in _ACTING_NETWORKS
+    ]
+    words = sum(map(parameter_count, acting)) + prod(workload.environment.observation_shape)
+    return Work(2 * sum(map(forward_macs, acting)), words * WORD_BYTES, words * WORD_BYTES)

@@ -1,0 +1,340 @@
+"""The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock.
+
+They are rows of suite `simulated_profile`, beside the ones that were timed on this machine (`profile`): no strategy
+chooses a device that is not there unless it is asked to. A row's details have the cycles, the paper's formula for
+them (`formula_cycles`, modelled), the difference by reason, and the clock, which is assumed: the papers' designs ran at
+it, this one was never placed on the device.
+
+The learner stands there twice: `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
+`modelled`, since its stream and reduction units count the words that a formula hands them. `learner.pipeline_step` is
+MAP's own design, for the algorithms that MAP has it for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, log
+
+import numpy as np
+
+from harness import platforms
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import Target, predict
+from harness.platforms import Link, Number, Platform
+from harness.profile import machine_peaks
+from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, random_batch
+from harness.profile.cases.trees import tree_cases
+from harness.profile.cases.work import Work, step_work
+from harness.runtime.compose import algorithm_of
+from harness.workloads import Workload
+from primitives import learner, sum_tree
+from primitives.fpga import cache, devices
+from primitives.fpga.cycles import replay as replay_cycles
+from primitives.learner import fpga_backend, fpga_pipeline
+from primitives.learner.fpga_backend import DEFAULT_SIDE, LANES, MODELLED_UNITS, FpgaExecutable
+from primitives.learner.graph_learner import GraphLearner
+from primitives.sum_tree import fpga_backend as sum_tree_backend
+
+SUITE = "simulated_profile"
+PREDICTIONS = "simulated_prediction"
+PIPELINE = "learner.pipeline_step"
+CELL = "simulated"
+"""What the keys of the cells that make these rows begin with; claims ask for them by it."""
+
+
+@dataclass(frozen=True)
+class SimulatedDevice:
+    """Where a device's clock is stated.
+
+    Attributes:
+        platform: a platform of `harness.platforms.schema`.
+        key: the device's key there.
+        note: why that clock.
+    """
+
+    platform: str
+    key: str
+    note: str
+
+
+DEVICES = {
+    "fpga:u200": SimulatedDevice(
+        "ppoaccel", "fpga", "MAP gives no clock for its U200; PPO's design is on one too"
+    ),
+    "fpga:u50": SimulatedDevice("fixar21", "fpga", "FIX's design"),
+}
+
+
+def checked_device(name: str) -> str:
+    """A key of `DEVICES`.
+
+    Raises:
+        UserError: it is none, or the hardware cannot be simulated here.
+    """
+    if name not in DEVICES:
+        raise UserError("command line", "--device", repr(name), ", ".join(DEVICES))
+    for status in (*learner.backends(), *sum_tree.backends()):
+        if status.name == "fpga" and not status.available:
+            raise UserError("command line", "--device", f"{name!r}: {status.reason}", "what is available")
+    return name
+
+
+def cell_key(workload: str, batch_size: int, device: str) -> str:
+    """What identifies, within a run, the rows of a workload at one batch size on a simulated device."""
+    return f"{CELL}/{workload}/{batch_size}/{device}"
+
+
+def is_built() -> bool:
+    """Whether the cache has simulations: a first run builds them, which takes a minute."""
+    return next((cache.folder() / "simulation").glob("*.so"), None) is not None
+
+
+def clock(device: str) -> Number:
+    """The clock of a device of `DEVICES`, MHz, with its source."""
+    stated = platforms.load(DEVICES[device].platform).find(DEVICES[device].key).clock_mhz
+    assert stated is not None, f"platform {DEVICES[device].platform} states no clock"
+    return stated
+
+
+def with_device(host: Platform, device: str) -> Platform:
+    """A platform with a simulated device and its link added, as the device's own platform states them."""
+    stated = platforms.load(DEVICES[device].platform)
+    made = stated.find(DEVICES[device].key).model_copy(update={"key": device})
+    link = Link(between=("cpu", device), gb_s=_speed(stated, DEVICES[device].key))
+    return host.model_copy(update={"device": (*host.device, made), "link": (*host.link, link)})
+
+
+def _speed(platform: Platform, key: str) -> Number | None:
+    try:
+        return platform.link_gb_s("cpu", key)
+    except KeyError:
+        return None
+
+
+def predictions(
+    workload: Workload, batch_size: int, rows: Sequence[Measurement], device: str
+) -> list[Measurement]:
+    """The predictions of every strategy for this machine with a simulated device.
+
+    Args:
+        rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
+
+    Returns:
+        Rows of suite `PREDICTIONS`; otherwise as `predicting.measurements`.
+    """
+    platform = with_device(platforms.of_this_machine(), device)
+    found = predict.measurements(workload, batch_size, rows, platform)
+    return [replace(row, suite=PREDICTIONS, details={**row.details, "device": device}) for row in found]
+
+
+def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
+    """The rows of one workload on one simulated device.
+
+    Args:
+        workload: gives the sizes.
+        batch_size: items in a call of a batched primitive.
+        device: a key of `DEVICES`.
+        report: called with the progress.
+
+    Returns:
+        Rows in seconds a call; what fails its check raises, and is stored as a failed cell. Where the hardware cannot
+        be simulated, rows that are not run and say what is missing.
+    """
+    if missing := fpga_backend.unavailable_reason():
+        return [_not_run(workload, batch_size, device, name, missing) for name in ("learner.step", PIPELINE)]
+    rows = []
+    if workload.replay.prioritized and workload.algorithm.name != "ppo":
+        report(0, 3, f"replay on {device}")
+        rows += _tree_rows(workload, batch_size, device)
+    report(1, 3, f"learner on {device}, systolic core")
+    rows.append(_learner_row(workload, batch_size, device))
+    report(2, 3, f"learner on {device}, pipeline")
+    rows.append(_pipeline_row(workload, batch_size, device))
+    report(3, 3, "done")
+    return [*rows, *_roof_rows(workload, device)]
+
+
+def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+    """The rows of the replay alone; arguments as `profile`."""
+    if missing := sum_tree_backend.unavailable_reason():
+        return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
+    return _tree_rows(workload, batch_size, device)
+
+
+def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
+    """What the units can do at most: the systolic core's products and streams, a pipeline of all DSPs, a node a cycle.
+
+    A request of the replay reads a node at each level while another's new sums are written: one at each level, and the
+    leaf.
+    """
+    stated = clock(device)
+    side, lanes = DEFAULT_SIDE, LANES
+    board = devices.device(Target.parse(device).location)
+    multipliers = fpga_pipeline.available_dsps(board) // fpga_pipeline.MULTIPLIER_DSPS
+    levels = ceil(log(workload.replay.capacity, workload.replay.fanout))
+    node_words = workload.replay.fanout * levels
+    stated_roofs = (
+        (
+            "learner.step",
+            "peak",
+            "FLOP/s",
+            2 * side**2,
+            f"2 operations of each of {side} x {side} elements a cycle",
+        ),
+        (
+            "learner.step",
+            "copy_bandwidth",
+            "B/s",
+            2 * 4 * lanes,
+            f"{lanes} words read and {lanes} written a cycle",
+        ),
+        (
+            PIPELINE,
+            "peak",
+            "FLOP/s",
+            2 * multipliers,
+            f"2 operations of each of {multipliers} multipliers a cycle",
+        ),
+        (PIPELINE, "copy_bandwidth", "B/s", 4 * multipliers, "a word read for each multiplier a cycle"),
+        ("sum_tree", "peak", "FLOP/s", node_words, "the children of a node a level a cycle"),
+        (
+            "sum_tree",
+            "copy_bandwidth",
+            "B/s",
+            4 * (node_words + levels + 1),
+            "the children of a node a level read and a word of each, and the leaf, written a cycle",
+        ),
+    )
+    return [
+        Measurement(
+            suite=machine_peaks.SUITE,
+            workload=workload.name,
+            primitive=quantity,
+            backend="fpga",
+            device=device,
+            quantity=quantity,
+            unit=unit,
+            provenance=Provenance.MODELLED,
+            value=per_cycle * stated.value * 1e6,
+            details={
+                "primitives": primitives,
+                "how": how,
+                "clock_mhz": stated.value,
+                "clock_source": stated.source,
+            },
+        )
+        for primitives, quantity, unit, per_cycle, how in stated_roofs
+    ]
+
+
+def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
+    rows = []
+    for item in tree_cases(workload, batch_size, Target.parse(device)):
+        tree = item.case.setup()
+        item.case.check(tree)
+        item.case.call(tree, item.case.inputs(tree, np.random.default_rng(3)))
+        assert item.work is not None
+        # A node is read in one cycle, so that samples cost what MAP charges for updates: B / S.
+        formula = replay_cycles.map_update_cycles(item.batch_size, banks=tree.banks)
+        terms = replay_cycles.difference_terms(
+            tree.last_call_cycles, [item.batch_size], levels=tree.levels, interval=1
+        )
+        details = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
+        rows.append(
+            _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), details)
+        )
+    return rows
+
+
+def _compared(
+    cycles: int, formula_cycles: int, formula: str, reasons: Mapping[str, float]
+) -> dict[str, object]:
+    """Details of a row that has a formula beside it."""
+    named = {name: value for name, value in reasons.items() if value}
+    return {
+        "formula": formula,
+        "formula_cycles": formula_cycles,
+        "difference_cycles": cycles - formula_cycles,
+        "difference_reasons": named,
+    }
+
+
+def _learner_row(workload: Workload, batch_size: int, device: str) -> Measurement:
+    target = Target.parse(device)
+    made = created(workload, batch_size, target)
+    assert isinstance(made, GraphLearner)
+    assert isinstance(made.executable, FpgaExecutable)
+    batch = random_batch(workload, batch_size, np.random.default_rng(4))
+    expected = expected_td_errors(workload, made, batch)
+    expect_td_errors(made.step(batch).td_errors, expected)
+    variant = made.algorithm.variants[0]
+    nodes = made.executable.node_cycles(variant)
+    units = {
+        unit: sum(node.cycles for node in nodes if node.unit == unit)
+        for unit in ("core", "stream", "reduction", "layout")
+    }
+    work, cycles = step_work(workload, batch_size), sum(units.values())
+    row = _row(workload, batch_size, device, "learner.step", cycles, work, {"unit_cycles": units})
+    by_formula = any(units.get(unit) for unit in MODELLED_UNITS)
+    return replace(row, provenance=Provenance.MODELLED) if by_formula else row
+
+
+def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measurement:
+    algorithm = algorithm_of(workload)
+    if reason := fpga_pipeline.refusal(algorithm):
+        return _not_run(workload, batch_size, device, PIPELINE, reason)
+    step = fpga_pipeline.gradient_step(algorithm, batch_size, devices.device(Target.parse(device).location))
+    design = step.design
+    details = {
+        **_compared(step.cycles, design.formula_cycles, "T_pipeline + T_WU (MAP VI-A2)", step.reasons),
+        "pass_cycles": step.pass_cycles,
+        "pipelines": design.pipelines,
+        "samples_per_pipeline": design.samples,
+        "lanes": {name: [layer.lanes for layer in layers] for name, layers in design.networks.items()},
+        "dsps": design.dsps,
+        "checked": "cycles, with their closed form; numbers by the tests of the pipeline's RTL",
+    }
+    work = step_work(workload, batch_size)
+    return _row(workload, batch_size, device, PIPELINE, step.cycles, work, details)
+
+
+def _not_run(workload: Workload, batch_size: int, device: str, primitive: str, needs: str) -> Measurement:
+    row = _row(workload, batch_size, device, primitive, 0, step_work(workload, batch_size), {})
+    return replace(row, value=None, status="not_run", reason=f"needs {needs}", details={"target": device})
+
+
+def _row(
+    workload: Workload,
+    batch_size: int,
+    device: str,
+    primitive: str,
+    cycles: int,
+    work: Work,
+    details: dict[str, object],
+) -> Measurement:
+    stated = clock(device)
+    return Measurement(
+        suite=SUITE,
+        workload=workload.name,
+        primitive=primitive,
+        backend="fpga",
+        device=device,
+        batch_size=batch_size,
+        quantity="time_per_call",
+        unit="s",
+        provenance=Provenance.SIMULATED,
+        value=cycles / (stated.value * 1e6),
+        details={
+            "target": device,
+            "items_per_call": batch_size,
+            "cycles": cycles,
+            "work": asdict(work),
+            "clock_mhz": stated.value,
+            "clock_assumed": True,
+            "clock_provenance": str(stated.provenance),
+            "clock_source": f"{stated.source}. {DEVICES[device].note}",
+            **details,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Actors: they step environments and choose actions, in this process or in others."""

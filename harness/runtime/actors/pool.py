@@ -1,0 +1,229 @@
+"""Actors side by side in processes (PRL 3.1): each steps its environments with its own copy of the policy.
+
+An actor's transitions go straight into memory that it shares with the host, a whole request at a time: a
+message a step would cost more than most environments do. Weights are double-buffered (PRL 3.3.2): the actors
+read one buffer while the next weights go into the other.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from harness.environments.env_pool import EnvironmentPool
+from harness.runtime.actors.actor import Actor, Episode
+from harness.runtime.actors.in_process import Actors, refuse_rubbish
+from harness.runtime.actors.pooled import PooledActor
+from harness.runtime.units.process import ProcessUnit, close_all
+from harness.runtime.units.shared_arrays import SharedArrays
+from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
+from primitives.algorithms import Algorithm
+from primitives.learner import Learner
+from primitives.replay.storage import FieldSpec
+
+
+@dataclass(frozen=True)
+class ActorPlan:
+    """How to make an actor, here or in another process.
+
+    Attributes:
+        environments: each makes one environment that has been reset with its seed.
+        seed: of the random numbers of actions.
+        fields: the columns of a transition; see `Actor`.
+        local_storage: vector steps that fit the local storage.
+        clip: see `Actor`.
+        together: makes a pool that steps all the environments in one call; None: one after the other.
+    """
+
+    environments: tuple[Callable[[], gymnasium.Env[Any, Any]], ...]
+    seed: np.random.SeedSequence
+    fields: Mapping[str, FieldSpec]
+    local_storage: int
+    clip: bool = False
+    together: Callable[[tuple[Any, ...]], EnvironmentPool] | None = None
+
+    def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
+        """The actor, with its environments; `columns` as for `Actor`."""
+        rng = np.random.default_rng(self.seed)
+        if self.together:
+            pool = self.together(self.environments)
+            return PooledActor(pool, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+        made = [make() for make in self.environments]
+        return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+
+    def split(self, parts: int) -> list["ActorPlan"]:
+        """The environments dealt out to `parts` actors as evenly as can be, each with random numbers of its own."""
+        bounds = np.linspace(0, len(self.environments), parts + 1).round().astype(int)
+        return [
+            replace(self, environments=self.environments[first:end], seed=seed)
+            for first, end, seed in zip(bounds[:-1], bounds[1:], self.seed.spawn(parts), strict=True)
+        ]
+
+    def columns(self) -> dict[str, FieldSpec]:
+        """Shape and dtype of the local storage's arrays."""
+        rows = self.local_storage * len(self.environments)
+        return {name: FieldSpec((rows, *field.shape), field.dtype) for name, field in self.fields.items()}
+
+
+class _Request(NamedTuple):
+    steps: int
+    environment_steps: int  # that all actors have taken so far
+    buffer: int | None  # of the weights to act on; None: random actions
+
+
+class _Answer(NamedTuple):
+    rows: int
+    episodes: list[Episode]
+    environment_s: float
+    inference_s: float
+
+
+def _work(
+    plan: ActorPlan, algorithm: Algorithm, everyone: int, columns: SharedArrays, *weights: SharedArrays
+) -> Callable[[_Request], _Answer]:
+    """The actor's side: `everyone` is the number of environments of all actors together."""
+    actor = plan.build(columns)
+    buffers = [dict(buffer) for buffer in weights]
+    scale = everyone / len(plan.environments)
+
+    def work(request: _Request) -> _Answer:
+        before = actor.environment_steps, actor.environment_s, actor.inference_s
+
+        def overall(own_steps: int) -> int:
+            return request.environment_steps + round((own_steps - before[0]) * scale)
+
+        def explore(observations: npt.NDArray, own_steps: int, rng: np.random.Generator) -> npt.NDArray:
+            assert request.buffer is not None
+            return algorithm.explore(buffers[request.buffer], observations, overall(own_steps), rng)
+
+        actor.collect(request.steps, None if request.buffer is None else explore)
+        return _Answer(
+            actor.environment_steps - before[0],
+            [Episode(overall(step), value) for step, value in actor.take_episodes()],
+            actor.environment_s - before[1],
+            actor.inference_s - before[2],
+        )
+
+    return work
+
+
+class ActorPool(Actors):
+    """As one `Actor` of all the environments, stepped in processes side by side.
+
+    The same plan, number of processes and weights give the same transitions.
+
+    Args:
+        plan: of all the environments together.
+        learner: whose weights are acted on, with its algorithm's `explore`.
+        processes: at least 1, at most one an environment.
+
+    Attributes:
+        active: actors that step, 1 to `processes`; the others' environments stand still, and these take as many
+            more steps.
+        environment_steps: taken so far, over all environments.
+        environment_s, inference_s: seconds spent so far in environments, and in choosing actions, by the
+            slowest actor of each request: they run side by side.
+
+    Raises:
+        UnitError: an actor could not be made.
+    """
+
+    def __init__(
+        self,
+        plan: ActorPlan,
+        learner: Learner,
+        processes: int,
+    ) -> None:
+        if not 1 <= processes <= len(plan.environments):
+            raise ValueError(f"processes: found {processes}; allowed: 1 to {len(plan.environments)}")
+        plans = plan.split(processes)
+        self._learner = learner
+        self._plan = plan
+        self._widths = [len(part.environments) for part in plans]
+        self._columns = {name: np.zeros(field.shape, field.dtype) for name, field in plan.columns().items()}
+        self._shared = [SharedArrays(part.columns()) for part in plans]
+        self._weights = [SharedArrays.like(learner.parameters()) for _ in range(2)]
+        self._read = 0
+        self.active = processes
+        self._asked: tuple[int, int]  # actors, and steps of each of their environments
+        self._episodes: list[Episode] = []
+        self.environment_steps = 0
+        self.environment_s = 0.0
+        self.inference_s = 0.0
+        self._units: list[ProcessUnit[_Request, _Answer]] = []
+        try:
+            for number, (part, columns) in enumerate(zip(plans, self._shared, strict=True)):
+                build = partial(_work, part, learner.algorithm, len(plan.environments))
+                self._units.append(ProcessUnit(f"actor {number}", build, columns, *self._weights))
+            for unit in self._units:
+                unit.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes' numbers."""
+        return [unit.pid for unit in self._units]
+
+    def publish(self) -> None:
+        """See `Actors.publish`: into the buffer that no actor reads."""
+        self._weights[1 - self._read].fill(self._learner.parameters())
+        self._read = 1 - self._read
+
+    def submit(self, steps: int, explore: bool = True) -> None:
+        """See `Actors.submit`.
+
+        Raises:
+            ValueError: more steps than the local storage holds.
+        """
+        active = self._units[: self.active]
+        width = sum(self._widths[: len(active)])
+        each = ceil(steps * len(self._plan.environments) / width)
+        if not 1 <= each <= self._plan.local_storage:
+            raise ValueError(
+                f"steps: found {each} of each environment; allowed: 1 to {self._plan.local_storage}"
+            )
+        request = _Request(each, self.environment_steps, self._read if explore else None)
+        for unit in active:
+            unit.submit(request)
+        self._asked = len(active), each
+
+    def result(self, limit_s: float = STALL_LIMIT_S) -> dict[str, npt.NDArray]:
+        """See `Actors.result`."""
+        active, steps = self._asked
+        units, widths = self._units[:active], self._widths[:active]
+        answers = [unit.result(limit_s) for unit in units]
+        for unit, answer, width in zip(units, answers, widths, strict=True):
+            if answer.rows != steps * width:
+                raise UnitError(f"{unit.name}: returned rubbish: {answer.rows} rows for {steps * width}")
+        rows = steps * sum(widths)
+        for name, column in self._columns.items():
+            parts = [self._part(i, name, steps) for i in range(active)]
+            np.concatenate(parts, 1, column[:rows].reshape(steps, -1, *column.shape[1:]))
+        self.environment_steps += rows
+        self.environment_s += max(answer.environment_s for answer in answers)
+        self.inference_s += max(answer.inference_s for answer in answers)
+        self._episodes += sorted(episode for answer in answers for episode in answer.episodes)
+        return {name: column[:rows] for name, column in self._columns.items()}
+
+    def take_episodes(self) -> list[Episode]:
+        """See `Actors.take_episodes`."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    def close(self) -> None:
+        """End every process, and give the shared memory back. Again is nothing."""
+        close_all(self._units)
+        for arrays in (*self._shared, *self._weights):
+            arrays.close()
+
+    def _part(self, number: int, name: str, steps: int) -> npt.NDArray:
+        column = self._shared[number][name][: steps * self._widths[number]]
+        refuse_rubbish(self._units[number].name, {name: column})
+        return column.reshape(steps, self._widths[number], *column.shape[1:])

@@ -1,0 +1,57 @@
+"""An actor whose environments are stepped together in one call."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.environments.env_pool import EnvironmentPool
+from harness.runtime.actors.actor import Actor, Episode
+from primitives.replay.storage import FieldSpec
+
+
+class PooledActor(Actor):
+    """As `Actor`, its environments being one pool.
+
+    Args:
+        pool: of `number` environments.
+        rng, fields, local_storage, clip, columns: see `Actor`.
+    """
+
+    def __init__(
+        self,
+        pool: EnvironmentPool,
+        rng: np.random.Generator,
+        fields: Mapping[str, FieldSpec],
+        local_storage: int,
+        *,
+        clip: bool = False,
+        columns: Mapping[str, npt.NDArray] | None = None,
+    ) -> None:
+        self._pool = pool
+        self._prepare(pool.reset(), pool.action_space, rng, fields, local_storage, clip, columns)
+
+    def _step_environments(self, row: int, actions: npt.NDArray) -> None:
+        columns, returns = self._columns, self._returns
+        number = len(returns)
+        observations, rewards, terminated, truncated = self._pool.step(actions)
+        rows = slice(row, row + number)
+        columns["next_observation"][rows] = observations
+        columns["reward"][rows] = rewards
+        columns["terminated"][rows] = terminated
+        if self._notes_truncation:
+            columns["truncated"][rows] = truncated
+        self._observations[:] = observations
+        for i, reward in enumerate(rewards.tolist()):
+            returns[i] += reward
+        over = np.flatnonzero(terminated | truncated)
+        for i in over.tolist():
+            self._episodes.append(Episode(self.environment_steps + i + 1, returns[i]))
+            returns[i] = 0.0
+        self.environment_steps += number
+        if over.size:
+            self._observations[over] = self._pool.reset(over)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._pool.close()

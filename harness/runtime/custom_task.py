@@ -1,0 +1,133 @@
+"""A task that no workload file describes: a user's environment and algorithm, as Python objects."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.wrappers import FlattenObservation
+
+from harness.core.errors import UserError
+from harness.workloads import Replay, Training
+from primitives.algorithms.own import OwnAlgorithm
+from primitives.replay import FieldSpec
+from primitives.replay.storage import transition_fields
+
+OBSERVATIONS = "a Box, or a Dict or Tuple of them, nested or not"
+ACTIONS = "a Discrete that begins at 0, or a Box of one dimension with bounds"
+MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
+
+
+@dataclass(frozen=True)
+class OwnTask:
+    """What the runtime needs of a workload.
+
+    Attributes:
+        name: in errors.
+        make_environment: makes one environment.
+        own_algorithm: the algorithm.
+        replay, training: as in a workload's file.
+    """
+
+    name: str
+    make_environment: MakeEnvironment
+    own_algorithm: OwnAlgorithm
+    replay: Replay
+    training: Training
+
+    def columns(self) -> dict[str, FieldSpec]:
+        """The columns of a transition."""
+        algorithm = self.own_algorithm
+        pixels = len(algorithm.observation_shape) > 1
+        action = (
+            FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
+        )
+        return transition_fields(
+            FieldSpec(algorithm.observation_shape, np.uint8 if pixels else np.float32), action
+        )
+
+
+def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:
+    """See what an environment shows and takes, and flatten observations that are made of several arrays.
+
+    Supported observations are a `Box`, and a `Dict` or `Tuple` of them, nested or not: these are flattened to one
+    vector (`gymnasium.wrappers.FlattenObservation`, in the order of the space), and a line on standard error says so.
+    Supported actions are a `Discrete` that begins at 0, and a bounded `Box` of one dimension.
+
+    Args:
+        make: makes an environment.
+        name: in the line and in errors.
+
+    Returns:
+        What makes the environments that the runtime steps, and their observation shape and kind and size of actions,
+        as `OwnAlgorithm` takes them.
+
+    Raises:
+        UserError: another space.
+    """
+    environment = make()
+    try:
+        observation, action = environment.observation_space, environment.action_space
+        _check_observation(observation, name, "observation_space")
+        actions = _actions(action, name)
+        if not isinstance(observation, gymnasium.spaces.Box):
+            size = gymnasium.spaces.flatdim(observation)
+            environment = FlattenObservation(environment)
+            shown = f"{type(observation).__name__} of {', '.join(_leaves(observation))}"
+            observation, make = environment.observation_space, partial(flattened, make)
+            print(
+                f"{name}: observation_space: {shown}; flattened to {size} numbers",
+                file=sys.stderr,
+            )
+    finally:
+        environment.close()
+    return make, {"observation_shape": observation.shape, **actions}
+
+
+def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
+    """Make an environment whose observations are one vector."""
+    return FlattenObservation(make())
+
+
+def _parts(space: Any) -> Iterator[tuple[str, Any]]:
+    """The spaces inside a Dict or a Tuple, each with its place there; none of another."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        yield from ((f"[{key!r}]", part) for key, part in space.items())
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        yield from ((f"[{number}]", part) for number, part in enumerate(space))
+
+
+def _leaves(space: Any, place: str = "") -> Iterator[str]:
+    """Place and shape of each array inside a space."""
+    parts = list(_parts(space))
+    if not parts and place:
+        yield f"{place} {space.shape}"
+    for inner, part in parts:
+        yield from _leaves(part, place + inner)
+
+
+def _check_observation(space: Any, name: str, field: str) -> None:
+    parts = list(_parts(space))
+    if not parts and not isinstance(space, gymnasium.spaces.Box):
+        raise UserError(name, field, space, OBSERVATIONS, names=())
+    for inner, part in parts:
+        _check_observation(part, name, field + inner)
+
+
+def _actions(space: Any, name: str) -> dict[str, Any]:
+    """Kind and size of the actions, as `OwnAlgorithm` takes them."""
+    if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
+        return {"action_kind": "discrete", "action_size": int(space.n)}
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
+        return {"action_kind": "continuous", "action_size": space.shape[0]}
+    raise UserError(name, "action_space", space, ACTIONS, names=())
+
+
+def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
+    """An environment that has been reset with its seed."""
+    environment = make()
+    environment.reset(seed=seed)
+    return environment

@@ -1,0 +1,1 @@
+"""Learners of several processes or threads that differentiate parts of one batch."""

@@ -1,0 +1,234 @@
+"""Parallel learners in processes of their own, their gradients aggregated by torch.distributed's gloo (PAL V-B).
+
+Every process holds the whole state and differentiates its part of each batch, which lies in memory that they share.
+The sum of the gradients, each weighted by the size of its part, is the gradient of the whole batch up to the rounding
+of another order of summation; all processes then make the same update, so that no weights travel.
+
+Beside `harness.runtime.learners.parallel_updates`, whose parts are threads: no GIL is shared, and a part's own
+operations may be as small as they like; an all-reduce takes more than putting gradients together in one memory does.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as distributed
+from torch import Tensor
+
+from harness.runtime.units.process import ProcessUnit, close_all
+from harness.runtime.units.shared_arrays import SharedArrays
+from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
+from primitives.algorithms import Algorithm, StepResult
+from primitives.algorithms.networks import Parameters
+from primitives.algorithms.updates import Auxiliary, Batch, Loss
+from primitives.learner.base import StepOutcome
+from primitives.learner.in_place import InPlaceUpdates
+from primitives.learner.torch_backend import TorchLearner
+from primitives.replay.storage import FieldSpec
+
+_LOOPBACK = "127.0.0.1"
+_TD_ERROR = "td_error"
+
+
+class Part(NamedTuple):
+    """Which part of a batch a process differentiates.
+
+    Attributes:
+        rank: of the process; 0 is the caller's.
+        processes: all of them.
+        first, end: its rows of the batch.
+    """
+
+    rank: int
+    processes: int
+    first: int
+    end: int
+
+
+def parts_of(batch_size: int, processes: int) -> list[Part]:
+    """The rows of each process, as even as can be."""
+    bounds = np.linspace(0, batch_size, processes + 1).round().astype(int).tolist()
+    return [Part(rank, processes, bounds[rank], bounds[rank + 1]) for rank in range(processes)]
+
+
+class AggregatedUpdates(InPlaceUpdates):
+    """`InPlaceUpdates` on a part of the batch, whose gradients are those of the whole batch.
+
+    Args:
+        group: the processes.
+        share: the part's share of the batch.
+    """
+
+    def __init__(self, group: Any, share: float) -> None:
+        self._group, self._share = group, share
+
+    def gradients(
+        self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
+    ) -> tuple[Parameters, Tensor, Auxiliary]:
+        """As `Updates.gradients`: sums and means are the whole batch's, numbers a sample the part's own."""
+        leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        gradients, value, rest = self._differentiate(loss, leaves, batch)
+        means = [value, *_means(rest)]
+        together = torch.cat([tensor.reshape(-1) for tensor in (*gradients.values(), *means)]).mul_(
+            self._share
+        )
+        self._group.allreduce([together]).wait()
+        sizes = [*(gradient.numel() for gradient in gradients.values()), *(1 for _ in means)]
+        summed = list(together.split(sizes))
+        whole = {
+            name: part.view_as(gradient)
+            for (name, gradient), part in zip(gradients.items(), summed, strict=False)
+        }
+        value, *others = (mean.reshape(()) for mean in summed[len(gradients) :])
+        return whole, value, _with_means(rest, iter(others))
+
+
+def _means(rest: Any) -> list[Tensor]:
+    if isinstance(rest, Tensor):
+        return [] if rest.dim() else [rest]
+    return [mean for leaf in rest for mean in _means(leaf)]
+
+
+def _with_means(rest: Any, means: Any) -> Any:
+    if isinstance(rest, Tensor):
+        return rest if rest.dim() else next(means)
+    return tuple(_with_means(leaf, means) for leaf in rest)
+
+
+class _PartLearner(TorchLearner):
+    """Takes the steps of a whole batch, having differentiated a part of it.
+
+    Args:
+        part: its own.
+        store: where the processes of the group meet.
+        algorithm, batch_size, seed: see `TorchLearner`; the batch size is the whole one.
+    """
+
+    def __init__(self, algorithm: Algorithm, part: Part, store: Any, *, batch_size: int, seed: int) -> None:
+        gloo: Any = distributed.ProcessGroupGloo
+        options = gloo._Options()
+        options._devices = [
+            gloo.create_device(hostname=_LOOPBACK)
+        ]  # whatever this machine's name resolves to
+        options._timeout = timedelta(seconds=STALL_LIMIT_S)
+        self._part = part
+        group = gloo(store, part.rank, part.processes, options)
+        self._updates = AggregatedUpdates(group, (part.end - part.first) / batch_size)
+        super().__init__(algorithm, batch_size=batch_size, seed=seed, mode="tuned")
+
+    def _make_step(self) -> Callable[..., StepResult]:
+        return replace(self.algorithm, updates=self._updates).gradient_step
+
+    def part_step(self, batch: Mapping[str, np.ndarray], variant: str) -> StepResult:
+        """One step; `td_error` is the part's."""
+        rows = slice(self._part.first, self._part.end)
+        tensors = {name: torch.from_numpy(array[rows]) for name, array in batch.items()}
+        draws = self.algorithm.draw(
+            self.batch_size, self._generator
+        )  # every process draws for the whole batch
+        with torch.no_grad():
+            result = self._gradient_step(
+                self._state, tensors, {name: draw[rows] for name, draw in draws.items()}, variant
+            )
+        self._state = result.state
+        return result
+
+
+class _Request(NamedTuple):
+    variant: str
+    state: dict[str, np.ndarray] | None = None  # to go on from, instead of a step
+
+
+def _work(
+    algorithm: Algorithm, part: Part, port: int, batch_size: int, seed: int, shared: SharedArrays
+) -> Callable[[_Request], None]:
+    store = distributed.TCPStore(_LOOPBACK, port, is_master=False)
+    learner = _PartLearner(algorithm, part, store, batch_size=batch_size, seed=seed)
+    columns = {name: column for name, column in shared.items() if name != _TD_ERROR}
+
+    def work(request: _Request) -> None:
+        if request.state is not None:
+            learner.load_state_dict(request.state)
+            return
+        result = learner.part_step(columns, request.variant)
+        shared[_TD_ERROR][part.first : part.end] = result.td_error.numpy()
+
+    return work
+
+
+class LearnerProcesses(_PartLearner):
+    """A learner on PyTorch whose batches are differentiated by several processes, the caller's among them.
+
+    Args:
+        algorithm: off-policy; what it computes of a batch outside its losses is of each sample by itself.
+        processes: 2 to the batch size.
+        batch_size, seed: see `TorchLearner`.
+
+    Attributes:
+        pids: numbers of the processes beside the caller's.
+
+    Raises:
+        UnitError: one of them could not be made.
+    """
+
+    def __init__(self, algorithm: Algorithm, *, processes: int, batch_size: int, seed: int = 0) -> None:
+        if not 2 <= processes <= batch_size:
+            raise ValueError(f"processes: found {processes}; allowed: 2 to the batch size, {batch_size}")
+        own, *others = parts_of(batch_size, processes)
+        store = distributed.TCPStore(_LOOPBACK, 0, is_master=True, wait_for_workers=False)
+        dtypes = {
+            name: torch.zeros((), dtype=c.dtype).numpy().dtype for name, c in algorithm.columns(1).items()
+        }
+        fields = {
+            name: FieldSpec(shape, dtypes[name]) for name, (shape, _) in algorithm.columns(batch_size).items()
+        }
+        self._shared = SharedArrays(fields | {_TD_ERROR: FieldSpec((batch_size,), dtypes["reward"])})
+        self._units: list[ProcessUnit[_Request, None]] = []
+        try:
+            for part in others:
+                build = partial(_work, algorithm, part, store.port, batch_size, seed)
+                self._units.append(ProcessUnit(f"learner {part.rank}", build, self._shared))
+            super().__init__(algorithm, own, store, batch_size=batch_size, seed=seed)
+            for unit in self._units:
+                unit.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+        self.pids = [unit.pid for unit in self._units]
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Learner.load_state_dict`; every process goes on from there."""
+        super().load_state_dict(state)
+        self._ask(_Request("", self.state_dict()))
+        for unit in self._units:
+            unit.result()
+
+    def close(self) -> None:
+        """End the other processes, and give the shared memory back. Again is nothing."""
+        close_all(self._units)
+        self._shared.close()
+
+    def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
+        for name, column in batch.items():
+            np.copyto(self._shared[name], column)
+        self._ask(_Request(variant))
+        try:
+            result = self.part_step(batch, variant)
+        except RuntimeError as error:  # of gloo: another process has gone, and says so itself
+            for unit in self._units:
+                unit.result(limit_s=1.0)
+            raise UnitError(f"learner 0: {error}") from error
+        for unit in self._units:
+            unit.result()
+        td_errors = self._shared[_TD_ERROR].copy()
+        td_errors[self._part.first : self._part.end] = result.td_error.numpy()
+        losses = {name: value.item() for name, value in result.losses.items()}
+        return StepOutcome(td_errors, losses)
+
+    def _ask(self, request: _Request) -> None:
+        for unit in self._units:
+            unit.submit(request)

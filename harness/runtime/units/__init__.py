@@ -1,0 +1,1 @@
+"""Processing units joined by bounded queues, and what they share."""

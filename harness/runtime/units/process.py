@@ -1,0 +1,222 @@
+"""A processing unit in a process of its own: as `Unit`, without a GIL to share.
+
+Requests and answers are small and go through a socket; what is large lies in `SharedArrays`. The process ends
+with its unit, and when the process that made it ends, in whatever way.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import Any, Generic
+
+import cloudpickle
+
+from harness.runtime.units.shared_arrays import SharedArrays
+from harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request, UnitError
+
+START_LIMIT_S = 300.0  # to import PyTorch on a machine that has other things to do
+_CLOSE_GRACE_S = 0.5
+
+
+class ProcessUnit(Generic[Request, Answer]):
+    """Answers requests in order, in a process of its own.
+
+    Args:
+        name: in its errors.
+        build: makes the unit's work, from a request to its answer, inside the process; called with `shared`.
+            Functions and classes of the main program travel by value.
+        shared: arrays that both processes see.
+        threads: that numerical libraries may use in it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        build: Callable[..., Callable[[Request], Answer]],
+        *shared: SharedArrays,
+        threads: int = 1,
+    ) -> None:
+        self.name = name
+        self._failure: str | None = None
+        self._ready = False
+        ours, theirs = socket.socketpair()
+        descriptors = [theirs.fileno(), *(arrays.descriptor for arrays in shared)]
+        command = [sys.executable, "-P", "-m", "harness.runtime.units.process", str(os.getpid())]
+        limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, *map(str, descriptors)],
+                pass_fds=descriptors,
+                env=os.environ | limits,
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr if _is_file(sys.stderr) else None,  # standard output is the command's own
+            )
+        self._connection = Connection(ours.detach())
+        fields = [arrays.fields for arrays in shared]
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `result` says how it ended
+            self._connection.send((sys.path, os.getcwd()))
+            self._connection.send_bytes(cloudpickle.dumps((build, fields)))
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def wait_until_ready(self, limit_s: float = START_LIMIT_S) -> None:
+        """Wait until its work has been made.
+
+        Raises:
+            UnitError: as `result`.
+        """
+        if not self._ready:
+            self._receive(limit_s)
+            self._ready = True
+
+    def submit(self, request: Request) -> None:
+        """Hand a request in.
+
+        Raises:
+            UnitError: the unit has failed before, or is closed.
+        """
+        self.wait_until_ready()
+        self._check()
+        try:
+            self._connection.send(request)
+        except (BrokenPipeError, ConnectionResetError):
+            self._fail(self._how_it_ended())
+
+    def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
+        """The answer to the oldest request that has none yet.
+
+        Raises:
+            UnitError: its work raised, its process ended, the unit is closed, or there was no answer for
+                `limit_s` seconds.
+        """
+        answer: Answer = self._receive(limit_s)
+        return answer
+
+    def ask_to_end(self) -> None:
+        """Have the process end once it has answered; does not wait for it. Again is nothing."""
+        self._failure = self._failure or "closed"
+        self._connection.close()  # where it waits for requests, or wants to send its answer
+
+    def close(self) -> None:
+        """End the process, at once if it does not end by itself. Again is nothing."""
+        close_all([self])
+
+    def wait_for_end(self, limit_s: float | None = None) -> None:
+        """Wait until the process has ended, for so long at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit_s)
+
+    def kill(self) -> None:
+        """Kill the process if it has not ended; does not wait for it."""
+        if self._process.poll() is None:
+            self._process.kill()
+
+    def _receive(self, limit_s: float) -> Any:
+        self._check()
+        try:
+            if not self._connection.poll(limit_s):
+                raise UnitError(f"{self.name}: stalled: no answer for {limit_s:g} s")
+            answer, error = self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._fail(self._how_it_ended())
+        if error is not None:
+            self._fail(error)
+        return answer
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise UnitError(f"{self.name}: {self._failure}")
+
+    def _fail(self, how: str) -> None:
+        self._failure = how
+        raise UnitError(f"{self.name}: {how}") from None
+
+    def _how_it_ended(self) -> str:
+        try:
+            status = self._process.wait(_CLOSE_GRACE_S)
+        except subprocess.TimeoutExpired:
+            return "its process closed the connection"
+        if status < 0:
+            return f"its process was ended by {signal.Signals(-status).name}"
+        return f"its process ended with status {status}"
+
+
+def close_all(units: Sequence[ProcessUnit[Any, Any]]) -> None:
+    """End units that run side by side: all have the same time to end by themselves, however many they are."""
+    for unit in units:
+        unit.ask_to_end()
+    deadline_s = monotonic() + _CLOSE_GRACE_S
+    for unit in units:
+        unit.wait_for_end(max(0.0, deadline_s - monotonic()))
+    for unit in units:
+        unit.kill()
+    for unit in units:
+        unit.wait_for_end()
+
+
+def _is_file(stream: Any) -> bool:
+    try:
+        return stream.fileno() >= 0
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _end_with(parent: int) -> None:
+    """End this process as soon as its parent has ended."""
+    try:
+        ended = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)
+    if os.getppid() != parent:
+        os._exit(1)
+
+    def wait() -> None:
+        select.select([ended], [], [])
+        os._exit(1)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def serve(parent: int, descriptor: int, *memory: int) -> None:
+    """The process's own side: make the work, answer requests until told to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who made the unit closes it
+    _end_with(parent)
+    connection = Connection(descriptor)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the one who made it has gone
+        sys.path[:], folder = connection.recv()
+        os.chdir(folder)
+        payload = connection.recv_bytes()
+
+        def make() -> Callable[[Any], Any]:
+            build, fields = cloudpickle.loads(payload)
+            work: Callable[[Any], Any] = build(*map(SharedArrays, fields, memory))
+            return work
+
+        work, error = _attempt(make)
+        connection.send((None, error))
+        while error is None:
+            answer, error = _attempt(partial(work, connection.recv()))
+            connection.send((answer, error))
+
+
+def _attempt(do: Callable[[], Any]) -> tuple[Any, str | None]:
+    try:
+        return do(), None
+    except Exception as error:  # whatever it is, it stops this unit and is told to the one who made it
+        return None, f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    serve(*map(int, sys.argv[1:]))

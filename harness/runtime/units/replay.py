@@ -1,0 +1,86 @@
+"""Replay management and data storage as a unit of their own, beside the learner (MAP Table II, PRL 3.2)."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, Generic
+
+from harness.runtime.clock import NO_INPUTS, RMM, Made, RealTime, Value
+from harness.runtime.units.unit import Unit
+
+
+class _Asked(Made[Value], Generic[Value]):
+    """What the unit has been asked for; whoever wants the value waits for it."""
+
+    def __init__(self, wait: Callable[["_Asked[Any]"], None]) -> None:
+        super().__init__(None, 0.0)  # type: ignore[arg-type]
+        self._wait = wait
+        self.there = False
+
+    @property
+    def value(self) -> Value:
+        """What the call returned; UnitError where it raised."""
+        if not self.there:
+            self._wait(self)
+        return self._value
+
+
+class TimeBeside(RealTime):
+    """Wall clock of a training whose replay management and storage work beside the learner.
+
+    Their calls are answered by one thread, in the order in which they were made, so that the training is that of the
+    same calls made in turn. It hides what does not hold the GIL, and only what D pre-sampled batches let it begin
+    before it is needed. Its terms are seconds of that thread: they may be more than the wall's, together with others.
+
+    Args:
+        depth: calls that wait at most, and answers that do.
+    """
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self._unit: Unit[Callable[[], Any], Any] = Unit("replay manager", lambda work: work(), depth)
+        self._depth = depth
+        self._waiting: deque[_Asked[Any]] = deque()
+
+    def call(
+        self,
+        unit: str,
+        term: str,
+        work: Callable[[], Value],
+        after_s: float = 0.0,
+        input_bytes: Mapping[str, int] = NO_INPUTS,
+    ) -> Made[Value]:
+        """See `RealTime.call`; what the replay management does is there when its value is asked for."""
+        if unit != RMM:
+            return super().call(unit, term, work, after_s, input_bytes)
+
+        def timed() -> Value:
+            start_s = perf_counter()
+            value = work()
+            self.terms_s[term] += perf_counter() - start_s
+            return value
+
+        if len(self._waiting) == self._depth:  # else both sides might wait for room
+            self._take_one()
+        self._unit.submit(timed)
+        asked: _Asked[Value] = _Asked(self._wait)
+        self._waiting.append(asked)
+        return asked
+
+    def drain(self) -> None:
+        """Wait for every answer."""
+        while self._waiting:
+            self._take_one()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._unit.close()
+
+    def _wait(self, asked: _Asked[Any]) -> None:
+        while not asked.there:
+            self._take_one()
+
+    def _take_one(self) -> None:
+        asked = self._waiting.popleft()
+        asked._value = self._unit.result()
+        asked.there = True

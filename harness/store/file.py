@@ -1,0 +1,179 @@
+"""The file under a store: how it is made, recognised, opened, and how its errors read."""
+
+import os
+import sqlite3
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from harness.core.errors import UserError
+
+APPLICATION_ID = 0x504C524C  # "PLRL"
+SCHEMA_VERSION = 1
+_LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses a hostile file's giant values
+LARGEST_STORE_BYTES = 4 * 1024**3  # some 900 quick runs, of 4.6 MB: all of it is read into memory
+_BESIDE = ("-journal", "-wal", "-shm", "-writer", "-in-hand")
+"""What SQLite, the writer's lock and the cell in hand add to the store's name."""
+_SCHEMA = """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    tier TEXT NOT NULL,
+    revision TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    started_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE cell (
+    id INTEGER PRIMARY KEY,
+    run_id INTEGER NOT NULL REFERENCES run(id),
+    name TEXT NOT NULL,
+    finished_at TEXT NOT NULL,
+    UNIQUE (run_id, name)
+) STRICT;
+CREATE TABLE measurement (
+    id INTEGER PRIMARY KEY,
+    cell_id INTEGER NOT NULL REFERENCES cell(id),
+    suite TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    primitive TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    device TEXT NOT NULL,
+    batch_size INTEGER,
+    quantity TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    provenance TEXT NOT NULL,
+    status TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    value REAL,
+    low REAL,
+    high REAL,
+    samples TEXT NOT NULL,
+    details TEXT NOT NULL
+) STRICT;
+CREATE INDEX measurement_by_cell ON measurement (cell_id);
+"""
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turns what can go wrong with the file into a `UserError`."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:  # a closed store, another thread: a mistake in the code, not in the file
+        raise
+    except sqlite3.OperationalError as error:
+        # Errors that Python's module raises by itself, such as text that is no UTF-8, have no code.
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            raise UserError(path, "store", str(error), "an undamaged PlaceRL store") from error
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise UserError(path, "store", "locked by another process", "one writer at a time") from error
+        raise UserError(path, "store", str(error), "a file that can be read and written") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise UserError(path, "store", str(error), "an undamaged PlaceRL store") from error
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise UserError(
+            error.filename or path, "store", found, "a folder and file that can be written"
+        ) from error
+
+
+def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
+    """A connection to the file; `mode` is SQLite's "ro" or "rw"."""
+    # Without a transaction of Python's own making: `Store.writing` says where each begins and ends.
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    database = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL_BYTES)
+    database.execute("PRAGMA trusted_schema = OFF")
+    database.execute("PRAGMA foreign_keys = ON")
+    return database
+
+
+def check_files(path: Path) -> None:
+    """Refuses a store that is too large, and one beside which something lies that would lead writing elsewhere."""
+    size_bytes = path.stat().st_size
+    if size_bytes > LARGEST_STORE_BYTES:
+        raise UserError(path, "store", f"{size_bytes} bytes", f"at most {LARGEST_STORE_BYTES} bytes")
+    for file in {path, path.resolve()}:
+        for suffix in _BESIDE:
+            beside = file.with_name(f"{file.name}{suffix}")
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(beside.lstat().st_mode):
+                    raise UserError(beside, "store", "a link, or something that is no file", "a plain file")
+
+
+def check_header(path: Path) -> None:
+    """Refuses a file of another kind or version, without a change to it or a file beside it.
+
+    The header is read through SQLite: closing a descriptor of our own would drop the POSIX locks that another
+    connection of this process holds on the file.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    database = sqlite3.connect(uri, uri=True)
+    try:
+        # A kill in the middle of a checkpoint leaves a header that counts pages which only the journal has yet.
+        # This reading sees no journal: it must not take that for damage.
+        database.execute("PRAGMA writable_schema = ON")
+        (application_id,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+    except sqlite3.DatabaseError:
+        application_id, version = 0, 0
+    finally:
+        database.close()
+    if application_id != APPLICATION_ID:
+        raise UserError(
+            path, "store", "a file that is no PlaceRL store", "a PlaceRL store, or a new file name"
+        )
+    if version != SCHEMA_VERSION:
+        raise UserError(
+            path, "schema version", version, f"{SCHEMA_VERSION}; keep this file and choose another name"
+        )
+
+
+def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str | None]]:
+    return database.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+@cache
+def _schema() -> list[tuple[str, str | None]]:
+    reference = sqlite3.connect(":memory:")
+    try:
+        reference.executescript(_SCHEMA)
+        return _schema_of(reference)
+    finally:
+        reference.close()
+
+
+def check_schema(path: Path, database: sqlite3.Connection) -> None:
+    """Refuses a file whose tables are not exactly this version's (a trigger could do anything)."""
+    if _schema_of(database) != _schema():
+        raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")
+
+
+def create_if_missing(path: Path) -> None:
+    """Makes an empty store in one atomic step, so that no reader and no kill ever sees half of one."""
+    if os.path.lexists(path):
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = sqlite3.connect(":memory:")
+    try:
+        new.executescript(_SCHEMA)
+        new.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        new.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        content = new.serialize()
+    finally:
+        new.close()
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another process was faster: its store is as good
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,57 @@
+"""One writer at a time: a lock beside a file, which the kernel takes back when its holder dies."""
+
+import fcntl
+import os
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from harness.core.errors import UserError
+
+
+def _release(path: Path, descriptor: int, owner: int) -> None:
+    if os.getpid() != owner:  # a forked child holds no lock, and must not remove its parent's file
+        return
+    # Unlinked while still locked, so that nobody can take a lock on a file that is about to vanish.
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+
+
+class WriterLock:
+    """Holds the lock of a file from its making until `release`, or the end of the process.
+
+    A POSIX record lock on `<file>-writer`: it goes when the process dies, however it does, and forked children
+    do not keep it. It is not there to keep threads of one process apart.
+
+    Args:
+        path: the file that is to be written.
+
+    Raises:
+        UserError: another process holds the lock.
+        OSError: the lock file cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        beside = path.with_name(f"{path.name}-writer")
+        while (descriptor := _try(path, beside)) is None:
+            pass
+        self.release = weakref.finalize(self, _release, beside, descriptor, os.getpid())
+
+
+def _try(path: Path, beside: Path) -> int | None:
+    """The locked file's descriptor; None when the last holder removed the file before it was locked here."""
+    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if beside.exists() and beside.stat().st_ino == os.fstat(descriptor).st_ino:
+            return descriptor
+    except (BlockingIOError, PermissionError):
+        os.close(descriptor)
+        found = "locked by another process that writes to it"
+        raise UserError(path, "store", found, "one writer at a time") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None

@@ -1,0 +1,401 @@
+"""The store: one SQLite file that keeps every measurement from the moment it is made.
+
+A run is a tier of the main job, made by one revision of the code on one machine; beginning the same run again
+resumes it. A run is made of cells, the units of work that are never repeated once finished: a cell and
+all its measurements are committed in one transaction, so that a run killed at any moment loses at most the
+cell in hand.
+
+One process writes at a time (it holds a lock on `<store>-writer` beside the file); any number read meanwhile.
+Nothing in the file is ever executed: text columns hold plain text, numbers and JSON.
+"""
+
+import json
+import os
+import sqlite3
+import time
+import uuid
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from harness.core.errors import UserError
+from harness.core.row import Measurement
+from harness.store.file import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    check_files,
+    check_header,
+    check_schema,
+    clear_errors,
+    connect,
+    create_if_missing,
+)
+from harness.store.lock import WriterLock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.platforms.this_machine import Machine
+
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord", "Store"]
+
+_RUN_VALUES = "INTO run (key, tier, revision, fingerprint, machine, started_at) VALUES (?, ?, ?, ?, ?, ?)"
+_COLUMNS = tuple(f.name for f in fields(Measurement))
+_RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
+_INSERT = f"INSERT INTO measurement (cell_id, {', '.join(_COLUMNS)}) VALUES (?{', ?' * len(_COLUMNS)})"
+
+
+def _now() -> str:
+    """The time of day, for people to read; nothing is ordered or decided by it, since clocks jump."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _to_row(measurement: Measurement) -> tuple[Any, ...]:
+    row = {name: getattr(measurement, name) for name in _COLUMNS}
+    row["provenance"] = str(row["provenance"])
+    row["samples"] = json.dumps(row["samples"])
+    row["details"] = json.dumps(row["details"], allow_nan=False)
+    return tuple(row.values())
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run as the store knows it.
+
+    Attributes:
+        id: number within this store, rising in the order the runs began.
+        key: identifies the run in every store that holds it, after a merge too.
+        tier: "quick", "standard", "full" or another name for what was run.
+        revision: the code's revision.
+        fingerprint: the machine's fingerprint.
+        started_at: UTC, ISO 8601.
+        machine: the machine's description.
+    """
+
+    id: int
+    key: str
+    tier: str
+    revision: str
+    fingerprint: str
+    started_at: str
+    machine: dict[str, Any]
+
+
+class Run:
+    """A run being made; `Store.begin_run` returns one."""
+
+    def __init__(self, store: "Store", record: RunRecord) -> None:
+        self.record = record
+        self._store = store
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        return self._store.path
+
+    def finished(self, cell: str) -> bool:
+        """Whether `cell` has been finished in this run, now or before an interruption."""
+        with self._store.reading() as database:
+            query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
+            return database.execute(query, (self.record.id, cell)).fetchone() is not None
+
+    def measurements(self, **chosen: Any) -> list[Measurement]:
+        """This run's measurements; `chosen` as `Store.measurements` takes it."""
+        return self._store.measurements(run=self.record.id, **chosen)
+
+    def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
+        """Commits a cell with all its measurements: all of it is durable when this returns, or none of it.
+
+        Args:
+            cell: the cell's name, unique within the run.
+            measurements: at least one; what failed or could not run is a measurement too, with its reason.
+
+        Raises:
+            ValueError: the cell is finished already, or there is no measurement.
+            UserError: the store cannot be written (a full disk, a lock); the cell stays unfinished.
+        """
+        if not cell or not measurements:
+            raise ValueError(
+                f"cell {cell!r}, measurements: found {len(measurements)}; allowed: a name, 1 or more"
+            )
+        rows = [_to_row(m) for m in measurements]
+        with self._store.writing() as database:
+            try:
+                query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
+                cell_id = database.execute(query, (self.record.id, cell, _now())).lastrowid
+            except sqlite3.IntegrityError:
+                raise ValueError(
+                    f"cell: found {cell!r}; allowed: one not finished before in this run"
+                ) from None
+            database.executemany(_INSERT, [(cell_id, *row) for row in rows])
+
+
+class Store:
+    """An open store; a context manager that closes it. Made by `Store.open`."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection, *, read_only: bool) -> None:
+        self.path = path
+        self._database = database
+        self._locks: list[WriterLock] = []
+        self._close = weakref.finalize(self, _close, database, read_only, self._locks, os.getpid())
+
+    @classmethod
+    def open(cls, path: str | Path, *, read_only: bool = False, timeout_s: float = 10.0) -> Self:
+        """Opens the store at `path`, making it (and its folder) when there is none.
+
+        Args:
+            path: the file.
+            read_only: refuse to make or change anything; the file must exist.
+            timeout_s: how long to wait for another process that holds the file locked, 0 or more.
+
+        Raises:
+            UserError: the folder cannot be written, the file is no PlaceRL store or one of another schema
+                version (it is left untouched), or another process keeps it locked.
+        """
+        path = Path(path)
+        with clear_errors(path):
+            if not read_only:
+                create_if_missing(path)
+            if not path.is_file():
+                found = "something that is no file" if path.exists() else "no such file"
+                raise UserError(path, "store", found, "a store that a run has made")
+            check_files(path)
+            check_header(path)
+            database = connect(path, "ro" if read_only else "rw", timeout_s)
+            store = cls(path, database, read_only=read_only)
+            try:
+                check_schema(path, database)
+                if not read_only:
+                    database.execute("PRAGMA journal_mode = WAL")
+                    database.execute("PRAGMA synchronous = FULL")
+            except BaseException:
+                database.close()
+                raise
+        return store
+
+    def close(self) -> None:
+        """Closes the store and lets another process write; the end of the process does the same."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The database, with SQLite's errors turned into one clear line."""
+        with clear_errors(self.path):
+            yield self._database
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The database in one transaction: committed at the end, or rolled back whole on any error."""
+        with clear_errors(self.path):
+            if not self._locks:
+                self._locks.append(WriterLock(self.path))
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                # SQLite may have rolled back by itself already, for instance on a full disk.
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def begin_run(
+        self, tier: str, revision: str, machine: "Mapping[str, Any] | Machine", *, fresh: bool = False
+    ) -> Run:
+        """Begins a run, or resumes the last one of the same tier, revision and machine.
+
+        Args:
+            tier: what is run: "quick", "standard", "full", ...
+            revision: from `harness.core.revision.revision()`.
+            machine: from `harness.platforms.this_machine.describe()`, or as JSON; its "fingerprint" identifies it.
+            fresh: begin anew even when there is one to resume.
+
+        Raises:
+            ValueError: `machine` has no fingerprint.
+            UserError: another process is writing to this store, or it cannot be written.
+        """
+        if not isinstance(machine, Mapping):
+            machine = machine.to_json()
+        fingerprint = machine.get("fingerprint")
+        if not isinstance(fingerprint, str) or not fingerprint:
+            raise ValueError(f"machine: found fingerprint {fingerprint!r}; allowed: text that is not empty")
+        machine_json = json.dumps(dict(machine), allow_nan=False)
+        identity = (tier, revision, fingerprint)
+        with self.writing() as database:
+            query = (
+                "SELECT id FROM run WHERE (tier, revision, fingerprint) = (?, ?, ?) ORDER BY id DESC LIMIT 1"
+            )
+            found = None if fresh else database.execute(query, identity).fetchone()
+            if found is None:
+                values = (uuid.uuid4().hex, *identity, machine_json, _now())
+                run_id = database.execute(f"INSERT {_RUN_VALUES}", values).lastrowid
+            else:
+                (run_id,) = found
+        (record,) = [r for r in self.runs() if r.id == run_id]
+        return Run(self, record)
+
+    def runs(self) -> list[RunRecord]:
+        """Every run, in the order they began."""
+        query = "SELECT id, key, tier, revision, fingerprint, started_at, machine FROM run ORDER BY id"
+        with self.reading() as database:
+            rows = database.execute(query).fetchall()
+        with _valid_content(self.path):
+            return [RunRecord(*(*head, _load_json(machine, dict))) for *head, machine in rows]
+
+    def cells(self, run: int) -> list[str]:
+        """The finished cells of the run of that `RunRecord.id`, in the order they finished."""
+        with self.reading() as database:
+            rows = database.execute("SELECT name FROM cell WHERE run_id = ? ORDER BY id", (run,)).fetchall()
+        return [name for (name,) in rows]
+
+    def measurements(
+        self,
+        *,
+        run: int | None = None,
+        cell: str | None = None,
+        suite: str | None = None,
+        workload: str | None = None,
+        primitive: str | None = None,
+        batch_size: int | None = None,
+    ) -> list[Measurement]:
+        """The measurements that match all that is given, in the order they were made.
+
+        Args:
+            run: a `RunRecord.id`; None for all runs.
+            cell, suite, workload, primitive, batch_size: exact values; None for any.
+
+        Raises:
+            UserError: the file holds something that is no measurement.
+        """
+        chosen = {
+            "cell.run_id": run,
+            "cell.name": cell,
+            "suite": suite,
+            "workload": workload,
+            "primitive": primitive,
+            "batch_size": batch_size,
+        }
+        chosen = {column: value for column, value in chosen.items() if value is not None}
+        return [measurement for _, measurement in self._select(chosen)]
+
+    def frame(self, *, run: int | None = None) -> "pd.DataFrame":
+        """The measurements as a table.
+
+        Its columns: those of the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), of
+        the cell (`cell`, `finished_at`), and one for each field of `Measurement`.
+
+        Args:
+            run: a `RunRecord.id`; None for all runs.
+
+        Returns:
+            One row a measurement; `provenance` and `status` as words, `samples` as tuples of float, `details`
+            as dicts, `batch_size` as nullable integers; `value`, `low` and `high` NaN where there is none.
+        """
+        import pandas as pd  # half a second that writing a measurement need not wait for
+
+        runs = {r.id: r for r in self.runs()}
+        rows = []
+        for (cell_run, cell, finished_at), measurement in self._select(
+            {} if run is None else {"cell.run_id": run}
+        ):
+            record = runs[cell_run]
+            head = (
+                record.id,
+                record.key,
+                record.tier,
+                record.revision,
+                record.fingerprint,
+                record.started_at,
+            )
+            values = {name: getattr(measurement, name) for name in _COLUMNS}
+            values["provenance"] = str(measurement.provenance)
+            rows.append((*head, cell, finished_at, *values.values()))
+        frame = pd.DataFrame(rows, columns=[*_RUN_COLUMNS, *_COLUMNS])
+        return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
+
+    def copy_from(self, other: "Store") -> int:
+        """Adds the runs of another store, cell by cell: all of them or none; what this store has is left as it is.
+
+        Args:
+            other: an open store.
+
+        Returns:
+            How many cells were added.
+
+        Raises:
+            UserError: this store cannot be written, or the other holds something that is no measurement.
+        """
+        with self.writing() as database:
+            return sum(self._copy_run(database, other, record) for record in other.runs())
+
+    def _copy_run(self, database: sqlite3.Connection, other: "Store", record: RunRecord) -> int:
+        by_cell: dict[tuple[str, str], list[Measurement]] = {}
+        for (_, cell, finished_at), measurement in other._select({"cell.run_id": record.id}):
+            by_cell.setdefault((cell, finished_at), []).append(measurement)
+        values: tuple[str, ...] = (record.key, record.tier, record.revision, record.fingerprint)
+        values += (json.dumps(record.machine), record.started_at)
+        database.execute(f"INSERT OR IGNORE {_RUN_VALUES}", values)
+        (run_id,) = database.execute("SELECT id FROM run WHERE key = ?", (record.key,)).fetchone()
+        copied = 0
+        for (cell, finished_at), measurements in by_cell.items():
+            query = "INSERT OR IGNORE INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
+            added = database.execute(query, (run_id, cell, finished_at))
+            if added.rowcount == 1:
+                database.executemany(_INSERT, [(added.lastrowid, *_to_row(m)) for m in measurements])
+                copied += 1
+        return copied
+
+    def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Measurement]]:
+        """(run, cell, finished_at) and measurement of each row whose columns equal what is chosen."""
+        where = " AND ".join(f"{column} = ?" for column in chosen) or "1"
+        query = (
+            f"SELECT cell.run_id, cell.name, cell.finished_at, {', '.join(_COLUMNS)} FROM measurement "
+            f"JOIN cell ON cell.id = cell_id JOIN run ON run.id = cell.run_id WHERE {where} ORDER BY measurement.id"
+        )
+        found = []
+        with self.reading() as database, _valid_content(self.path):
+            for run, cell, finished_at, *values in database.execute(query, tuple(chosen.values())):
+                row = dict(zip(_COLUMNS, values, strict=True))
+                row["samples"] = tuple(_load_json(row["samples"], list))
+                row["details"] = _load_json(row["details"], dict)
+                found.append(((run, cell, finished_at), Measurement(**row)))
+        return found
+
+
+def _close(database: sqlite3.Connection, read_only: bool, locks: list[WriterLock], owner: int) -> None:
+    if os.getpid() != owner:  # a forked child must not touch its parent's connection
+        return
+    if not read_only:
+        # At rest it is one plain file, which can be read from a folder that cannot be written.
+        with suppress(sqlite3.Error):  # while somebody reads it has to stay as it is
+            database.execute("PRAGMA busy_timeout = 0")
+            database.execute("PRAGMA journal_mode = DELETE")
+    database.close()
+    for lock in locks:
+        lock.release()
+    locks.clear()
+
+
+def _load_json(text: str, kind: type) -> Any:
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise ValueError(f"JSON: found {type(value).__name__}; allowed: {kind.__name__}")
+    return value
+
+
+@contextmanager
+def _valid_content(path: Path) -> Iterator[None]:
+    """Turns content that no store of ours would hold into a `UserError`."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(path, "store content", error, "what this program wrote") from error

@@ -1,0 +1,1 @@
+"""Predicted against achieved: the error of each prediction and the regret of each choice."""

@@ -1,0 +1,101 @@
+"""What each strategy's choice loses to the best mapping of a validation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.core.provenance import Provenance, weakest
+from harness.core.row import Measurement
+from harness.mapping import Loop
+from harness.mapping.metrics import regret
+from harness.measure import statistics
+from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, under
+
+
+def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
+    """Of every strategy: once among what this machine has, once with the simulated device beside it where it is there.
+
+    A choice is judged by what every mapping reached under the strategy's loop. The interval is that of the ratio round
+    by round; where it holds 0 though another mapping's median was better, the difference is within the noise, and the
+    verdict is "no verdict". A strategy that chose nothing, or whose choice has not run under its loop, is "not_run".
+    """
+    found = []
+    for devices in (HERE, WITH_SIMULATED):
+        choices = {row.backend: row for row in predicted if devices in row.details.get("chosen_among", ())}
+        if not choices and devices == WITH_SIMULATED:
+            continue
+        for strategy in dict.fromkeys(row.backend for row in predicted):
+            if strategy in choices:
+                found.append(_of_choice(choices[strategy], devices, ran))
+                continue
+            mine = [row for row in predicted if row.backend == strategy]
+            unable = [row.reason for row in mine if row.value is None]
+            reason = unable[0] if unable else f"needs: a mapping chosen among those {devices}"
+            found.append(_not_run(replace(mine[0], device=""), devices, reason))
+    return found
+
+
+def _of_choice(row: Measurement, devices: str, ran: Mapping[tuple[str, Loop], Achieved]) -> Measurement:
+    loop = Loop(row.details["loop"])
+    chosen = under(loop, row.device, ran)
+    if chosen is None or chosen.row.value is None:
+        why = f": {chosen.row.reason}" if chosen else ""
+        return _not_run(row, devices, f"needs: {row.device}, which it chose, run under the {loop} loop{why}")
+    mappings = dict.fromkeys(mapping for mapping, _ in ran)
+    return _regret(row, chosen, [one for mapping in mappings if (one := under(loop, mapping, ran))], devices)
+
+
+def _not_run(row: Measurement, devices: str, reason: str) -> Measurement:
+    return Measurement(
+        **_fields(row),
+        provenance=Provenance.MEASURED,
+        status="not_run",
+        reason=reason,
+        details={"chosen": row.device, "loop": row.details["loop"], "devices": devices},
+    )
+
+
+def _fields(row: Measurement) -> dict[str, Any]:
+    return {
+        "suite": SUITE,
+        "workload": row.workload,
+        "primitive": "training",
+        "backend": row.backend,
+        "device": row.device,
+        "batch_size": row.batch_size,
+        "quantity": "regret",
+        "unit": "1",
+    }
+
+
+def _regret(row: Measurement, chosen: Achieved, others: Iterable[Achieved], devices: str) -> Measurement:
+    every = devices == WITH_SIMULATED
+    rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
+    best = max(rivals, key=lambda one: one.row.value or 0.0)
+    value = regret(chosen.row.value or 0.0, [best.row.value or 0.0])
+    low = high = None
+    verdict, reason = "best", ""
+    if best.mapping != chosen.mapping:
+        shared = sorted(set(best.rounds) & set(chosen.rounds))
+        verdict, reason = "no verdict", f"{len(shared)} rounds with both"
+        if len(shared) >= statistics.FEWEST_SAMPLES:
+            lost = [1 - chosen.rounds[number] / best.rounds[number] for number in shared]
+            low, high = statistics.interval(lost)
+            verdict = "lost" if low > 0 else "no verdict"
+            reason = "" if low > 0 else f"the interval, {low:.1%} to {high:.1%}, holds 0"
+    return Measurement(
+        **_fields(row),
+        provenance=weakest(chosen.row.provenance, best.row.provenance),
+        value=value,
+        low=low,
+        high=high,
+        details={
+            "chosen": row.device,
+            "best": str(best.mapping),
+            "loop": row.details["loop"],
+            "ran": str(chosen.loop),
+            "devices": devices,
+            "verdict": verdict,
+            "why_no_verdict": reason if verdict == "no verdict" else "",
+        },
+    )

@@ -1,0 +1,347 @@
+"""The rows of a validation: what mappings achieved, predictions beside it, and portability.
+
+Every sample belongs to a round, and what is compared is compared round by round: on a machine that changes its pace,
+the pieces of a prediction and the run that it predicts have then met the same pace. An error is the median over the
+rounds, with its interval.
+"""
+
+from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from harness.compare.registry import RLLIB, trains
+from harness.core.provenance import Provenance, weakest
+from harness.core.row import Measurement
+from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
+from harness.mapping.assignments import Assignment, baseline_supports
+from harness.mapping.metrics import experiences_per_s, portability
+from harness.measure import statistics
+from harness.measure.protocol import Timing
+from harness.profile.cases.training import Run, case_name
+from harness.runtime import time_provenance
+from harness.runtime.compose import Fusion
+
+SUITE = "validation"
+BASELINES = ("sb3", *RLLIB)
+OVER_DEVICES = "device assignments"
+"""What a portability is over: a choice is a device for the learner and one for the replay management."""
+
+HERE, WITH_SIMULATED = "here", "here and simulated"
+"""Among which devices a strategy chose."""
+
+Rounds = MappingABC[int, float]
+"""A number by round."""
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """What a mapping reached under a loop.
+
+    Attributes:
+        mapping, loop: what ran, and how.
+        row: gradient steps a second.
+        rounds: the same by round.
+    """
+
+    mapping: Mapping
+    loop: Loop
+    row: Measurement
+    rounds: Rounds
+
+    @property
+    def measured(self) -> bool:
+        """Whether all of it was there."""
+        return self.row.provenance is Provenance.MEASURED
+
+
+def achieved(
+    fields: MappingABC[str, Any],
+    mapping: Mapping,
+    loop: Loop,
+    timings: MappingABC[str, Timing],
+    run: Run | None,
+    details: MappingABC[str, Any],
+) -> Achieved:
+    """What a mapping reached, from the times of its calls and of their parts.
+
+    Args:
+        fields: of the row: workload, batch_size.
+        mapping, loop: what ran, and how.
+        timings: of the cell.
+        run: None where it could not be made.
+        details: added to the row's.
+    """
+    steps = run.gradient_steps if run else 1
+    whole = case_name(mapping, loop)
+    timing = timings[whole]
+    terms_s = {
+        name.removeprefix(f"{whole}: "): part.median_s / steps
+        for name, part in timings.items()
+        if name.startswith(f"{whole}: ") and part.median_s is not None
+    }
+    row = Measurement(
+        suite=SUITE,
+        primitive="training",
+        backend="placerl",
+        device=str(mapping),
+        quantity="gradient_steps_per_s",
+        unit="1/s",
+        provenance=time_provenance.of_mapping(mapping),
+        status=timing.status,
+        reason=timing.reason,
+        value=steps / timing.median_s if timing.median_s else None,
+        low=steps / timing.high_s if timing.high_s else None,
+        high=steps / timing.low_s if timing.low_s else None,
+        samples=tuple(steps / sample for sample in timing.samples_s),
+        details={
+            **timing.details,
+            **details,
+            "mapping": str(mapping),
+            "loop": str(loop),
+            "gradient_steps_per_call": steps,
+            "fusion": str(run.training.fusion) if run else "",
+            "assignment": str(Assignment.of(mapping)),
+            "terms_s": terms_s,
+        },
+        **fields,
+    )
+    rounds = {number: steps / s for number, s in zip(timing.rounds, timing.samples_s, strict=True)}
+    return Achieved(mapping, loop, row, rounds)
+
+
+class Profile:
+    """The performance table as a whole, and by round.
+
+    Args:
+        rows: of suite `validation`, quantity `time_per_call`.
+        rounds: of each row, seconds by round; empty for what is the same in every round.
+        batch_size: theirs.
+    """
+
+    def __init__(self, rows: Sequence[Measurement], rounds: Sequence[Rounds], batch_size: int) -> None:
+        self._rows = [(row, by) for row, by in zip(rows, rounds, strict=True) if row.value is not None]
+        self._batch_size = batch_size
+        self._by_round: dict[int, PerformanceTable] = {}
+
+    def at(self, number: int) -> PerformanceTable:
+        """The table of one round: of a piece that took no part in it, the last sample before, or else the first."""
+        if number not in self._by_round:
+            entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
+            self._by_round[number] = PerformanceTable(entries)
+        return self._by_round[number]
+
+    def _entry(self, row: Measurement, time_s: float) -> Entry:
+        target = Target.parse(row.details["target"])
+        return Entry(row.primitive, target, self._batch_size, time_s, time_s, time_s, row.provenance)
+
+
+def _at(rounds: Rounds, number: int, otherwise: float) -> float:
+    if not rounds:
+        return otherwise
+    before = [measured for measured in rounds if measured <= number]
+    return rounds[max(before) if before else min(rounds)]
+
+
+def beside(
+    predicted: Measurement,
+    strategy: Strategy,
+    ran: MappingABC[tuple[str, Loop], Achieved],
+    profile: Profile,
+    problem: Problem,
+    platform: Platform,
+) -> Measurement:
+    """A prediction as a row of this suite, with its errors where its mapping ran under the loop that it is of.
+
+    Args:
+        predicted: a row of `predicting.measurements`.
+        strategy: whose it is.
+        ran: by mapping and loop.
+        profile: the pieces by round.
+        problem, platform: as the strategy takes them.
+    """
+    details = {**predicted.details, "loop": str(strategy.loop)}
+    if predicted.value is None:
+        return replace(predicted, suite=SUITE, details=details)
+    found = under(strategy.loop, predicted.device, ran)
+    if found is not None and found.row.value is not None:
+        mapping = Mapping.parse(predicted.device)
+        ratios = [
+            strategy.predict(profile.at(number), problem, platform, mapping).gps / gps
+            for number, gps in found.rounds.items()
+        ]
+        details |= {
+            "achieved": found.row.value,
+            "error": float(np.median(ratios)) - 1,
+            "term_errors": term_errors(details["terms_s"], found.row.details["terms_s"]),
+            "ran": str(found.loop),
+            "achieved_provenance": str(found.row.provenance),
+        }
+        if len(ratios) >= statistics.FEWEST_SAMPLES:
+            low, high = statistics.interval(ratios)
+            details |= {"error_low": low - 1, "error_high": high - 1}
+    return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", details=details)
+
+
+def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
+    """What a mapping reached under a loop; where nothing can be fused, the strict loop is the fused one."""
+    found = ran.get((mapping, loop))
+    if found is None and loop is Loop.STRICT:
+        found = ran.get((mapping, Loop.FUSED))
+        if found is not None and found.row.details.get("fusion", Fusion.NONE) not in ("", Fusion.NONE):
+            return None  # not run unfused
+    return found
+
+
+def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
+    """Signed error of each term of a prediction that the runtime counts too, predicted / achieved - 1.
+
+    Args:
+        predicted_s: seconds a gradient step by the model's terms.
+        achieved_s: seconds a gradient step by the runtime's terms (`Progress.terms_s`), and `loop`.
+    """
+    counted = dict(achieved_s)
+    for joint, parts in {
+        "actor": ("environment", "infer"),
+        "sample and gather": ("sample", "gather"),
+    }.items():
+        if parts[0] in counted:
+            counted[joint] = sum(counted.get(part, 0.0) for part in parts)
+    return {
+        term: seconds / counted[term] - 1 for term, seconds in predicted_s.items() if counted.get(term, 0) > 0
+    }
+
+
+def overheads(
+    predicted: Sequence[Measurement],
+    ran: MappingABC[tuple[str, Loop], Achieved],
+    strategy: Strategy,
+    profile: Profile,
+    problem: Problem,
+    platform: Platform,
+) -> list[Measurement]:
+    """What a run takes beyond the slowest of its units alone, with actors in a process beside the rest.
+
+    The units are the actors, and what the host does for gradient steps; time over the slower one's - 1, by rounds.
+    """
+    rows = []
+    for row in predicted:
+        found = ran.get((row.device, Loop.OVERLAPPED))
+        if row.backend != strategy.name or found is None or not found.measured or found.row.value is None:
+            continue
+        mapping = found.mapping
+        over = []
+        for number, gps in found.rounds.items():
+            terms_s = strategy.predict(profile.at(number), problem, platform, mapping).terms_s
+            host_s = sum(
+                s for term, s in terms_s.items() if term not in ("actor", "insert", "publish", "loop")
+            )
+            over.append(1 / gps / max(terms_s["actor"], host_s) - 1)
+        low, high = statistics.interval(over) if len(over) >= statistics.FEWEST_SAMPLES else (None, None)
+        rows.append(
+            replace(
+                found.row,
+                quantity="runtime_overhead",
+                unit="1",
+                value=float(np.median(over)),
+                low=low,
+                high=high,
+                samples=tuple(over),
+                details={
+                    "mapping": row.device,
+                    "loop": str(Loop.OVERLAPPED),
+                    "slowest": "actors" if terms_s["actor"] > host_s else "gradient steps",
+                },
+            )
+        )
+    return rows
+
+
+def portabilities(
+    fields: MappingABC[str, Any],
+    ran: Sequence[Achieved],
+    baselines: MappingABC[str, float],
+    algorithm: str,
+    unsupported: Sequence[Mapping] = (),
+) -> list[Measurement]:
+    """PRL's portability over device assignments, in experiences a second: this project's and the baselines'.
+
+    A system counts under an assignment with the best of its mappings there; backends of one device are no choices.
+
+    Args:
+        fields: of the rows: workload, batch_size.
+        ran: of one loop.
+        baselines: gradient steps a second of those that were run on this workload and batch size. One that lacks an
+            assignment has a portability of 0, whatever it reaches on the others; one that was not run has none.
+        algorithm: which the workload trains; baselines that do not have it are left out.
+        unsupported: mappings of this machine that this project cannot run: an assignment that has no others is lacking.
+    """
+    rows, batch_size = [], fields["batch_size"]
+    for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
+        if devices == WITH_SIMULATED and all(one.measured for one in ran):
+            continue
+        best = _best_of_each(mine, unsupported)
+        if not best:
+            continue
+        details = {
+            "mappings": [str(one.mapping) for one in best.values() if one],
+            "choices": [str(choice) for choice in best],
+            "over": OVER_DEVICES,
+            "devices": devices,
+        }
+        reached = [None if one is None else one.row.value for one in best.values()]
+        eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached]
+        lacks = {"lacking": [str(choice) for choice, gps in zip(best, reached, strict=True) if gps is None]}
+        provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
+        rows.append(_portability(fields, "placerl", details | lacks, provenance, value=portability(eps)))
+        for baseline in BASELINES:
+            if not trains(baseline, algorithm):
+                continue
+            theirs = baselines.get(baseline)
+            if theirs is None:
+                asked = f"{fields['workload']} --baselines {baseline} --batch-size {batch_size}"
+                why = f"needs: `placerl compare {asked}` before it"
+                rows.append(_portability(fields, baseline, details, provenance, status="not_run", reason=why))
+                continue
+            has = experiences_per_s(theirs, batch_size)
+            values = [has if baseline_supports(choice) else None for choice in best]
+            lacks = {"lacking": [str(choice) for choice in best if not baseline_supports(choice)]}
+            rows.append(
+                _portability(fields, baseline, details | lacks, provenance, value=portability(values))
+            )
+    return rows
+
+
+def _best_of_each(
+    ran: Sequence[Achieved], unsupported: Sequence[Mapping]
+) -> dict[Assignment, Achieved | None]:
+    """The fastest of what ran under each assignment; None where nothing of it ran."""
+    best: dict[Assignment, Achieved | None] = {}
+    for one in ran:
+        choice = Assignment.of(one.mapping)
+        known = best.setdefault(choice, None)
+        if one.row.value is not None and (known is None or one.row.value > (known.row.value or 0)):
+            best[choice] = one
+    return best | {choice: None for choice in map(Assignment.of, unsupported) if choice not in best}
+
+
+def _portability(
+    fields: MappingABC[str, Any],
+    backend: str,
+    details: dict[str, Any],
+    provenance: Provenance,
+    **outcome: Any,
+) -> Measurement:
+    return Measurement(
+        suite=SUITE,
+        primitive="training",
+        backend=backend,
+        quantity="portability",
+        unit="1/s",
+        provenance=provenance,
+        details=details,
+        **fields,
+        **outcome,
+    )

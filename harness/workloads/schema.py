@@ -1,0 +1,343 @@
+"""Workloads: what is trained on what, in one TOML file each, and the paper rows that it stands for.
+
+name = "hopper-ddpg"
+description = "..."
+[environment]  # a Gymnasium environment and its sizes
+[algorithm]    # `name`, and the hyper-parameters of `primitives.algorithms`, by their names there
+[network]      # layers
+[replay]       # data storage and sum tree
+[training]     # batch sizes, actors, ratio of environment steps to gradient steps, seeds
+[[stands_for]] # the places in the papers
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from harness.core.errors import UserError
+from harness.core.toml_models import Table, check, read_toml, refusal
+from primitives.sum_tree.base import FANOUT_MAX, FANOUT_MIN
+
+_FOLDER = Path(str(resources.files("harness") / "workloads"))
+_LARGEST_OBSERVATION = 10**7
+
+Size = Annotated[int, Field(ge=1, le=65_536)]
+BatchSize = Annotated[int, Field(ge=1, le=2**20)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+
+
+def _plain(value: object) -> object:
+    """An argument for an environment. No dots or slashes: no file's path reaches it through a workload."""
+    numbers = isinstance(value, list) and len(value) <= 64 and all(type(v) in (int, float) for v in value)
+    if not (numbers or type(value) in (bool, int, float) or re.fullmatch(r"[\w-]{1,64}", str(value))):
+        raise PydanticCustomError("keyword", "a truth value, number, word or list of numbers")
+    return value
+
+
+Keyword = Annotated[Any, AfterValidator(_plain)]
+
+
+class Environment(Table):
+    """The environment and what an agent sees of it."""
+
+    # No "module:Name-v0": Gymnasium would import that module, and a workload must not run code.
+    id: str = Field(
+        pattern=r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64})?$",
+        description="id of a registered Gymnasium environment",
+    )
+    observation_shape: tuple[Size, ...] = Field(
+        min_length=1, max_length=3, description="shape of one observation; (S,) or (channels, height, width)"
+    )
+    action_kind: Literal["continuous", "discrete"] = Field(
+        description="'continuous' in [-1, 1] or 'discrete'"
+    )
+    action_size: Size = Field(description="components of a continuous action, or number of discrete actions")
+    kwargs: dict[str, Keyword] = Field(default={}, max_length=16, description="arguments of gymnasium.make")
+
+
+class AlgorithmTable(Table):
+    """The algorithm's name; its hyper-parameters beside it, complete: those left out get defaults."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(description="an algorithm of primitives.algorithms")
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """By name, as `primitives.algorithms.create` takes them."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(values.get("name"), str):
+            return values
+        # Imported here because PyTorch takes seconds to load and most of the harness does without.
+        from primitives import algorithms
+
+        given = {name: value for name, value in values.items() if name != "name"}
+        defaults = algorithms.create(values["name"], observation_shape=(1,), action_size=1).hyperparameters
+        return {"name": values["name"], **vars(type(defaults).of(given))}
+
+
+class Network(Table):
+    """The networks of the agent (actor and critic alike)."""
+
+    kind: str = Field(default="mlp", description="'mlp' or another kind of primitives.algorithms.networks")
+    hidden: tuple[Size, ...] = Field(
+        default=(256, 256), max_length=16, description="units of the hidden layers, from the input on"
+    )
+    activation: str = Field(default="relu", description="after each hidden layer")
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        from primitives.algorithms.networks import NetworkDescription
+
+        NetworkDescription.of(self.model_dump())
+        return self
+
+
+class Replay(Table):
+    """Data storage and prioritised replay."""
+
+    capacity: int = Field(ge=2, le=2**31, description="transitions stored before the oldest is evicted")
+    prioritized: bool = Field(default=True, description="prioritised replay, or uniform")
+    fanout: int = Field(
+        default=16, ge=FANOUT_MIN, le=FANOUT_MAX, description="K, children of a sum tree node"
+    )
+    alpha: float = Field(default=0.6, ge=0, le=1, description="exponent of the priority; 0 is uniform")
+    beta_initial: float = Field(default=0.4, ge=0, le=1, description="importance exponent at first")
+    beta_final: float = Field(default=1.0, ge=0, le=1, description="importance exponent after beta_steps")
+    beta_steps: int = Field(
+        default=100_000, ge=1, le=10**12, description="gradient steps over which beta changes linearly"
+    )
+    epsilon: float = Field(default=1e-6, gt=0, le=1, description="added to |TD error| before the exponent")
+
+
+class Training(Table):
+    """How the loop runs."""
+
+    batch_size: BatchSize = Field(description="transitions in a gradient step")
+    batch_sizes: tuple[BatchSize, ...] = Field(
+        min_length=1, max_length=64, description="batch sizes that the primitives are profiled for"
+    )
+    actors: int = Field(default=1, ge=1, le=4096, description="environments stepped in parallel")
+    update_interval: int = Field(
+        default=1, ge=1, le=10**6, description="environment steps (of all actors) per gradient step"
+    )
+    learning_starts: int = Field(
+        ge=1, le=10**9, description="environment steps before the first gradient step"
+    )
+    presampled_batches: int = Field(
+        default=0, ge=0, le=10_000, description="D, batches sampled ahead; 0 is the strict loop (MAP V-A)"
+    )
+    seeds: tuple[Seed, ...] = Field(default=(0,), min_length=1, max_length=1000, description="one run each")
+
+
+class StandsFor(Table):
+    """A place in a paper."""
+
+    paper: Literal["MAP", "PAL", "PRL", "PPO", "FIX"] = Field(description="the paper's key")
+    place: str = Field(
+        min_length=1, max_length=200, description="table, figure or section, and row or column"
+    )
+    note: str = Field(default="", max_length=500, description="in what this workload differs from the paper")
+
+
+class Workload(Table):
+    """One workload. Equal workloads compare equal; `tables()` gives back what a file would hold."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
+    description: str = Field(default="", max_length=2000)
+    environment: Environment
+    algorithm: AlgorithmTable
+    network: Network = Field(default_factory=Network)
+    replay: Replay
+    training: Training
+    stands_for: tuple[StandsFor, ...] = Field(default=(), max_length=100)
+
+    @property
+    def item_words(self) -> int:
+        """32-bit words of a stored transition: both observations, action, reward, terminated."""
+        action = self.environment.action_size if self.environment.action_kind == "continuous" else 1
+        return 2 * math.prod(self.environment.observation_shape) + action + 2
+
+    def tables(self) -> dict[str, Any]:
+        """Every field, defaults included, as JSON and TOML can hold it."""
+        return self.model_dump(mode="json")
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        environment, replay, training = self.environment, self.replay, self.training
+        if math.prod(environment.observation_shape) > _LARGEST_OBSERVATION:
+            found = list(environment.observation_shape)
+            raise refusal("environment.observation_shape", found, f"at most {_LARGEST_OBSERVATION} numbers")
+        if len(set(training.batch_sizes)) < len(training.batch_sizes):
+            raise refusal("training.batch_sizes", list(training.batch_sizes), "each size once")
+        if len(set(training.seeds)) < len(training.seeds):
+            raise refusal("training.seeds", list(training.seeds), "each seed once")
+        largest = max(training.batch_size, *training.batch_sizes)
+        needed = max(largest, training.batch_size * (training.presampled_batches + 1))
+        if replay.capacity < needed:
+            why = "the largest batch, and batch_size * (presampled_batches + 1)"
+            raise refusal("replay.capacity", replay.capacity, f"at least {needed}: {why}")
+        if not training.batch_size <= training.learning_starts <= replay.capacity:
+            allowed = f"batch_size to replay.capacity, {training.batch_size} to {replay.capacity}"
+            raise refusal("training.learning_starts", training.learning_starts, allowed)
+        self._check_algorithm()
+        return self
+
+    def _check_algorithm(self) -> None:
+        from primitives import algorithms
+
+        try:
+            made = algorithms.create(
+                self.algorithm.name,
+                observation_shape=self.environment.observation_shape,
+                action_size=self.environment.action_size,
+                network=self.network.model_dump(),
+                hyperparameters=self.algorithm.hyperparameters,
+            )
+        except ValueError as error:  # the tables are right by themselves, but do not fit together
+            together = "environment.observation_shape, network.kind, algorithm.name"
+            values = (list(self.environment.observation_shape), self.network.kind, self.algorithm.name)
+            raise refusal(together, values, str(error)) from error
+        if self.environment.action_kind not in made.action_kinds:
+            kinds = " or ".join(repr(kind) for kind in made.action_kinds)
+            allowed = f"{kinds}, which {self.algorithm.name} acts in"
+            found = repr(self.environment.action_kind)
+            raise refusal("environment.action_kind", found, allowed)
+
+
+def names() -> tuple[str, ...]:
+    """The shipped workloads."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load(name_or_path: str | Path) -> Workload:
+    """A shipped workload by its name, or one from a TOML file.
+
+    Args:
+        name_or_path: one of `names()`, or a path that ends in `.toml`.
+
+    Raises:
+        UserError: unknown, unreadable, malformed, out of range, or its environment is not installed or has
+            other sizes than the file says.
+    """
+    text = str(name_or_path)
+    if text in names():
+        path = _FOLDER / f"{text}.toml"
+    elif text.endswith(".toml"):
+        path = Path(text)
+    else:
+        raise UserError("workload", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
+    workload = from_tables(read_toml(path), path)
+    check_environment(workload.environment, path)
+    return workload
+
+
+def from_tables(tables: Mapping[str, Any], source: object) -> Workload:
+    """A workload from nested dicts, as a file or a job holds them.
+
+    Args:
+        tables: as `Workload.tables()` gives them.
+        source: the file or option to name in an error.
+
+    Raises:
+        UserError: the first field that is wrong.
+    """
+    return check(Workload, tables, source)
+
+
+def override(workload: Workload, field: str, value: object, source: object) -> Workload:
+    """The workload with one field changed, checked as if the file had said so.
+
+    Args:
+        workload: the workload.
+        field: path of an existing field, `training.batch_size`.
+        value: its new value.
+        source: the option that asked for it (`--batch-size`).
+
+    Raises:
+        UserError: the value is not allowed there.
+    """
+    tables = workload.tables()
+    *parents, last = field.split(".")
+    table = tables
+    for parent in parents:
+        table = table[parent]
+    if last not in table:
+        raise KeyError(field)
+    table[last] = value
+    return from_tables(tables, source)
+
+
+def with_batch_size(workload: Workload, batch_size: int, source: object) -> Workload:
+    """The workload with another batch size, and learning that starts no earlier than a batch is there.
+
+    Args:
+        workload: the workload.
+        batch_size: transitions in a gradient step.
+        source: the option that asked for it.
+
+    Raises:
+        UserError: the batch size is out of range, or more than the replay can hold.
+    """
+    waiting = override(workload, "training.learning_starts", workload.replay.capacity, source)
+    resized = override(waiting, "training.batch_size", batch_size, source)
+    first = max(batch_size, workload.training.learning_starts)
+    return override(resized, "training.learning_starts", first, source)
+
+
+def check_environment(environment: Environment, source: object) -> None:
+    """Makes the environment once and compares its spaces with the file.
+
+    Raises:
+        UserError: it is not registered, what it needs is not installed, or its sizes are others.
+    """
+    import gymnasium
+    import numpy as np
+
+    from harness.core import simulator_warnings  # with it the project's own are registered
+
+    try:
+        simulator_warnings.route(environment.id)
+    except gymnasium.error.Error as error:
+        allowed = "an environment that Gymnasium knows here; its package may have to be installed"
+        raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
+    try:
+        made = gymnasium.make(environment.id, disable_env_checker=True, **environment.kwargs)
+    except (gymnasium.error.Error, ImportError) as error:
+        allowed = "an environment whose packages are installed"
+        raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
+    except Exception as error:  # an environment's own code may refuse its arguments with anything
+        allowed = f"arguments that {environment.id} takes"
+        raise UserError(source, "environment.kwargs", f"{environment.kwargs} ({error})", allowed) from error
+    try:
+        observations, actions = made.observation_space, made.action_space
+    finally:
+        made.close()
+    if observations.shape != environment.observation_shape:
+        found, allowed = list(environment.observation_shape), f"{observations.shape} for {environment.id}"
+        raise UserError(source, "environment.observation_shape", found, allowed)
+    if isinstance(actions, gymnasium.spaces.Discrete):
+        kind, size = "discrete", int(actions.n)
+    elif isinstance(actions, gymnasium.spaces.Box):
+        kind, size = "continuous", int(np.prod(actions.shape))
+    else:
+        allowed = "an environment with discrete or continuous actions"
+        raise UserError(source, "environment.id", f"{environment.id!r}, whose actions are {actions}", allowed)
+    if kind != environment.action_kind:
+        raise UserError(
+            source, "environment.action_kind", environment.action_kind, f"{kind} for {environment.id}"
+        )
+    if size != environment.action_size:
+        raise UserError(
+            source, "environment.action_size", environment.action_size, f"{size} for {environment.id}"
+        )

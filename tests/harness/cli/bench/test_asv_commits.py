@@ -1,0 +1,183 @@
+"""What `make asv` makes of asv's table, and what it does about a case that looks slower once."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.bench import asv_check, asv_commits
+
+SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"
+
+
+def kept(*times_s: float | None) -> dict[str, object]:
+    """What asv 0.6 keeps of one benchmark with two parameters, of which the second has as many values as times."""
+    values = [["'a/32'"], [f"'{name} native'" for name in ("sample", "update", "insert")[: len(times_s)]]]
+    columns = ["result", "params", "version", "started_at", "profile"]
+    row = [list(times_s), values, "0abc", 1]  # a last empty one is left out
+    return {"result_columns": columns, "results": {"primitives.Primitives.track_call": row}}
+
+
+def asv_that_writes(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "asv"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> {folder}/asked\necho '{said}'\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(asv_commits, "ASV", program)
+    monkeypatch.setattr(asv_commits, "_whole", lambda folder, commit: commit * 40)
+
+
+def keep(folder: Path, commit: str, *times_s: float | None) -> None:
+    path = folder / asv_commits.RESULTS / "machine" / f"{commit * 8}-virtualenv-py3.11.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept(*times_s)))
+
+
+CHANGED = "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY."
+
+
+def test_every_case_is_compared_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asv_that_writes(tmp_path, CHANGED, monkeypatch)
+    keep(tmp_path, "a", 1.0, 1.0, None)
+    keep(tmp_path, "b", 1.0, 2.0, None)
+    ratios = asv_commits.compared(tmp_path, "a", "b")
+    assert ratios == {SLOW: 1.0, SLOW.replace("sample", "update"): 2.0}
+    assert asv_commits.compared(tmp_path, "a", "b", "sample") == {SLOW: 1.0}
+    assert (tmp_path / "asked").read_text().splitlines()[1].endswith("--bench sample a b")
+
+
+@pytest.mark.parametrize("none", [None, float("nan")])
+def test_a_case_that_has_no_time_any_more_is_no_pass(
+    none: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asv_that_writes(tmp_path, CHANGED, monkeypatch)
+    keep(tmp_path, "a", 1.0, 1.0)
+    keep(tmp_path, "b", 1.0, none)
+    with pytest.raises(asv_commits.BrokenRun, match=r"update native'\): no time on b"):
+        asv_commits.compared(tmp_path, "a", "b")
+
+
+Compare = Callable[..., dict[str, float]]
+
+
+def answering(*tables: dict[str, float]) -> tuple[Compare, list[str]]:
+    """A comparison that answers with made tables, the last one again and again; and what it was asked for."""
+    asked: list[str] = []
+
+    def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+        asked.append(only)
+        return tables[min(len(asked), len(tables)) - 1]
+
+    return compared, asked
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected", "comparisons"),
+    [
+        ([{SLOW: 1.05}], {}, 1),
+        ([{SLOW: 2.0}, {SLOW: 1.0}], {}, 11),
+        ([{SLOW: 2.0}, {SLOW: 1.9}], {SLOW: 1.9}, 11),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.41, 1.38, 1.4, 1.42, 1.39) * 2)], {SLOW: 1.4}, 11),
+        ([{SLOW: 3.0}, *({SLOW: ratio} for ratio in (1.02, 2.9, 0.9, 2.2, 0.99) * 2)], {}, 11),
+    ],
+)
+def test_only_what_is_slower_beyond_its_noise_counts(
+    tables: list[dict[str, float]],
+    expected: dict[str, float],
+    comparisons: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same mean of 1.5 counts where it is steady; the first comparison, which chose the case, does not count."""
+    compared, asked = answering(*tables)
+    monkeypatch.setattr(asv_commits, "compared", compared)
+    assert asv_commits.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
+    assert len(asked) == comparisons
+    assert asked[0] == ""
+    assert all("sample" in only for only in asked[1:])
+
+
+def runs_with(
+    times: dict[str, float], noise: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, float]:
+    """The regressions where processes have luck of their own."""
+    rng = np.random.default_rng(seed)
+
+    def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+        luck = np.exp(rng.normal(0, noise, len(times)))
+        made = {name: ratio * float(one) for (name, ratio), one in zip(times.items(), luck, strict=True)}
+        return {name: ratio for name, ratio in made.items() if re.search(only, name)}
+
+    monkeypatch.setattr(asv_commits, "compared", compared)
+    return asv_commits.regressions(Path(), "a", "b")
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1, 0.3])
+def test_an_unchanged_tree_of_a_hundred_cases_passes_however_noisy(
+    noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {f"case {number:03}": 1.0 for number in range(100)}
+    assert [seed for seed in range(100) if runs_with(times, noise, seed, monkeypatch)] == []
+
+
+@pytest.mark.parametrize(("slowdown", "noise"), [(1.2, 0.01), (1.4, 0.03), (2.0, 0.08)])
+def test_a_slowdown_is_caught_that_is_larger_than_the_cases_own_noise(
+    slowdown: float, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {f"case {number:03}": 1.0 for number in range(100)} | {SLOW: slowdown}
+    caught = [seed for seed in range(100) if SLOW in runs_with(times, noise, seed, monkeypatch)]
+    assert len(caught) >= 99
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [(None, 0), (("same", asv_check.ONLY), 1), (("same", ""), 1), (("slow", asv_check.ONLY), 1)],
+)
+def test_the_check_looks_at_every_case_too(
+    wrong: tuple[str, str] | None, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
+        slower = {f"primitives.Primitives.track_call('a/32', '{asv_check.SLOWED}')": 2.0}
+        found = after == "slow"
+        return slower if found is not ((after, only) == wrong) else {}
+
+    monkeypatch.setattr(asv_commits, "regressions", regressions)
+    monkeypatch.setattr(asv_check, "commits", lambda repository, folder: ("start", "same", "slow"))
+    monkeypatch.setattr(asv_check, "_git", lambda folder, *arguments: "")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: None)
+    assert asv_check.main(["--times", "2"]) == status
+
+
+def test_an_asv_that_fails_is_no_regression_and_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asv_commits, "ASV", "/bin/false")
+    with pytest.raises(asv_commits.BrokenRun, match="status 1"):
+        asv_commits.compared(tmp_path, "a", "b")
+
+
+def test_the_planted_commit_samples_twice_and_the_other_runs_the_same(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    backend = origin / "primitives" / "sum_tree" / "native_backend.py"
+    backend.parent.mkdir(parents=True)
+    backend.write_text(
+        "class NativeSumTree:\n    calls = 0\n    def sample(self):\n        self.calls += 1\n"
+    )
+    for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "first")):
+        asv_check._git(origin, *command)
+    clone = tmp_path / "clone"
+    start, same, slow = asv_check.commits(origin, clone)
+    path = "primitives/sum_tree/native_backend.py"
+    sources = [asv_check._git(clone, "show", f"{commit}:{path}") for commit in (start, same, slow)]
+    assert sources[0] == sources[1]
+    names: dict[str, type] = {}
+    exec(sources[2], names)
+    tree = names["NativeSumTree"]()
+    tree.sample()
+    assert tree.calls == 2
+    assert (
+        subprocess.run(["git", "status", "--short"], cwd=origin, capture_output=True, check=True).stdout
+        == b""
+    )

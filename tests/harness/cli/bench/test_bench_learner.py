@@ -1,0 +1,234 @@
+"""The learner's bench: its eager baselines are right, its counts exact, and it says what was measured."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from harness import workloads
+from harness.cli.bench import bench_learner
+from harness.cli.bench.bench_learner import Result
+from harness.cli.bench.learner import sides
+from harness.cli.bench.learner.cells import CELLS, RLTOOLS, Cell, step_flops
+from harness.cli.bench.learner.eager import EAGER
+from harness.cli.bench.learner.limits import Limits
+from harness.compare import registry
+from harness.core.errors import UserError
+from harness.measure.protocol import Protocol, Timing, measure
+from harness.measure.statistics import Samples
+from harness.profile.cases.learners import random_batch
+from harness.runtime.compose import algorithm_of
+from harness.store.store import Store
+from primitives import learner
+from primitives.learner.in_place import InPlaceUpdates
+
+ONCE = Protocol(rounds=1, block_s=1e-6, warm_up_s=0, warm_up_calls=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["cartpole-ddpg", "cartpole-dqn", "pendulum-td3", "pendulum-sac", "cartpole-ppo", "hopper-ppo"]
+)
+def test_an_eager_baseline_takes_the_same_steps(name):
+    item = workloads.load(name)
+    eager, ours = EAGER[item.algorithm.name](item, 32), learner.create(algorithm_of(item), batch_size=32)
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        batch = random_batch(item, 32, rng)
+        np.testing.assert_allclose(eager.step(batch), ours.step(batch).td_errors, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "swimmer-ddpg", "pendulum-sac"])
+def test_operations_of_a_step_are_those_that_pytorch_counts(name):
+    item = workloads.load(name)
+    algorithm = replace(algorithm_of(item), updates=InPlaceUpdates())
+    generator = torch.Generator().manual_seed(0)
+    state = algorithm.initialise(generator)
+    batch = {key: torch.zeros(shape, dtype=dtype) for key, (shape, dtype) in algorithm.columns(4).items()}
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        algorithm.gradient_step(state, batch, algorithm.draw(4, generator))
+    assert step_flops(item, 4) == counter.get_total_flops()
+
+
+def test_a_delayed_policy_counts_for_its_share_of_the_steps():
+    item = workloads.load("pendulum-td3")
+    always = workloads.override(item, "algorithm.policy_delay", 1, "test")
+    never = workloads.override(item, "algorithm.policy_delay", 10**6, "test")
+    assert step_flops(item, 4) == pytest.approx((step_flops(always, 4) + step_flops(never, 4)) / 2)
+
+
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo", "pendulum-td3"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_side_of_a_cell_passes_its_check(name, threads):
+    cases = list(sides.sides(Cell(name, name, 32, peers=()), threads, compiled=False))
+    timings = measure(cases, ONCE)
+    assert {"eager", "pure", "tuned", "native", "native (null)"} <= timings.keys()
+    assert ("native (1 thread)" in timings) == (threads > 1)
+    assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
+
+
+def test_an_update_is_all_its_minibatches():
+    settings = (("training.actors", 2), ("algorithm.trajectory_length", 64), ("algorithm.epochs", 3))
+    cell = Cell("update", "hopper-ppo", 32, peers=(), settings=settings, whole_update=True)
+    assert (cell.samples, cell.steps) == (128, 12)
+    assert cell.flops == 12 * step_flops(cell.item, 32)
+    (native,) = [case for case in sides.sides(cell, 1, compiled=False) if case.name == "native"]
+    made = native.setup()
+    native.call(made, native.inputs(made, np.random.default_rng(0)))
+    assert made.gradient_steps == 12
+
+
+def test_every_shipped_cell_can_be_built():
+    assert len({cell.name for cell in CELLS}) == len(CELLS)
+    for cell in CELLS:
+        assert cell.samples >= cell.batch_size
+        assert cell.steps >= 1
+        assert not cell.whole_update or cell.steps == 40
+
+
+LEARNER = """
+VERSION, NOTE = "fake 1", "a fake"
+
+class Learner:
+    def __init__(self, workload, batch_size, threads):
+        if workload["name"] != "cartpole-ddpg":
+            raise ValueError("cannot do " + workload["name"])
+        self.steps, self.size, self.threads = 0, batch_size, threads
+
+    def checksum(self):
+        return float(self.steps)
+
+    def time_steps(self, count):
+        self.steps += count
+        return count * self.size * self.threads * 1e-6
+
+create = Learner
+"""
+
+
+@pytest.fixture
+def peer(tmp_path, monkeypatch):
+    folder = tmp_path / "fake"
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (folder / "learner.py").write_text(LEARNER)
+    monkeypatch.setattr(registry, "BASELINES", tmp_path)
+    return folder
+
+
+def _peer_timing(name):
+    cell = Cell(name, name, 32, peers=("fake",))
+    (case,) = [case for case in sides.sides(cell, 2, compiled=False) if case.name == "fake"]
+    return measure([case], replace(ONCE, block_s=1e-3, rounds=5))["fake"]
+
+
+def test_a_peer_is_timed_in_its_own_process(peer):
+    timing = _peer_timing("cartpole-ddpg")
+    assert timing.reason == ""
+    assert timing.samples_s == pytest.approx([64e-6] * 5)
+
+
+def test_a_peer_that_cannot_do_a_cell_says_so(peer):
+    timing = _peer_timing("cartpole-dqn")
+    assert timing.status == "failed"
+    assert "cannot do cartpole-dqn" in timing.reason
+
+
+def test_a_peer_that_does_not_learn_is_not_timed(peer):
+    broken = LEARNER.replace("return float(self.steps)", "return 0.0")
+    (peer / "learner.py").write_text(broken)
+    timing = _peer_timing("cartpole-ddpg")
+    assert timing.status == "failed"
+    assert "its steps change nothing" in timing.reason
+
+
+def test_a_peer_without_its_environment_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "BASELINES", tmp_path)
+    timing = _peer_timing("cartpole-ddpg")
+    assert "needs its environment, which --build makes" in timing.reason
+
+
+def timing(name, seconds, rounds=20):
+    samples = Samples(np.full(rounds, seconds), np.zeros(rounds))
+    return Timing(name, "ok", "", samples, seconds, seconds, seconds, rounds=tuple(range(rounds)))
+
+
+@pytest.fixture
+def result():
+    timings = {
+        "eager": timing("eager", 4e-3),
+        "tuned": timing("tuned", 2e-3),
+        "native": timing("native", 1e-3),
+        "native (null)": timing("native (null)", 1e-3),
+        "opencl": Timing("opencl", "failed", "check: no device"),
+        "rltools": timing("rltools", 0.5e-3),
+    }
+    cell = Cell("a cell", "cartpole-ddpg", 32, target=1.5, peers=(RLTOOLS,))
+    limits = Limits(0.9e-3, {"matrix products": 0.6e-3, "reductions": 0.3e-3}, 10, 50.0)
+    return Result(cell, 1, timings, 100.0, limits)
+
+
+def test_a_result_compares_with_the_best_of_pytorch_and_with_peers(result):
+    assert result.best_pytorch == "tuned"
+    assert result.against("native", "tuned").value == 2
+    assert result.against("eager", "tuned").value == 0.5
+    assert result.against("opencl", "tuned") is None
+    best, peer, null = result.verdicts()
+    assert best == "2.00x tuned [2.00, 2.00] (target 1.5x: met)"
+    assert peer == "0.50x rltools [0.50, 0.50] (target 1x: MISSED)"
+    assert null.startswith("native against itself 1.00x")
+    flops = step_flops(workloads.load("cartpole-ddpg"), 32)
+    assert result.share_of_peak("native") == pytest.approx(flops * 1000 / 100e9)
+
+
+def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside(result):
+    alone = {"native (1 thread)": timing("native (1 thread)", 1.5e-3)}
+    doubled = replace(result, threads=2, timings=result.timings | alone)
+    assert [doubled.threads_of(side) for side in ("native", "native (null)", "tuned")] == [2, 2, 2]
+    assert doubled.threads_of("native (1 thread)") == 1
+    assert doubled.share_of_peak("native") == pytest.approx(result.share_of_peak("native") / 2)
+    assert doubled.share_of_peak("native (1 thread)") == pytest.approx(result.share_of_peak("native") / 1.5)
+    assert "1.50x one thread [1.50, 1.50]" in doubled.verdicts()
+    assert "products at 50 GFLOP/s, 25% of the peak" in doubled.note()
+    assert not [text for text in doubled.verdicts() if "target" in text]
+
+
+def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
+    text = bench_learner.table([result])
+    assert "check: no device" in text
+    assert "matrix products 60%, reductions 30%, the call, draws and cooled caches 10%" in text
+    assert "products at 50 GFLOP/s, 50% of the peak" in text
+    bound = 1 / result.share_of_peak("tuned")
+    assert (
+        f"the products' arithmetic alone would, at the peak of as many cores, be {bound:.2f}x tuned" in text
+    )
+    rows = {row.backend: row for row in result.measurements()}
+    assert rows["native"].details["verdicts"] == result.verdicts()
+    assert rows["opencl"].status == "failed"
+    assert {row.details["threads"] for row in rows.values()} == {1}
+    json.dumps([row.to_json() for row in rows.values()])
+
+
+@pytest.mark.slow
+def test_the_command_stores_what_it_measures(tmp_path):
+    arguments = ["--cells", "CartPole-DDPG 8-8, B=32", "--no-compile", "--rounds", "5", "--threads", "1"]
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    assert bench_learner.main([*arguments, *folders]) == 0
+    assert "CartPole-DDPG 8-8, B=32" in (tmp_path / "out" / "table.md").read_text()
+    (path,) = tmp_path.glob("*.sqlite")
+    with Store.open(path, read_only=True) as store:
+        rows = {row.backend: row for row in store.measurements(suite="bench-learner")}
+    assert rows["native"].value > 0
+    assert rows["native"].details["limits"].endswith(("x tuned", "x eager", "x pure"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--cells", "no such cell"], ["--rounds", "4"], ["--threads", "0"]], ids=str
+)
+def test_a_wrong_option_is_refused(arguments, tmp_path):
+    with pytest.raises(UserError):
+        bench_learner.main([*arguments, "--results", str(tmp_path)])
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,70 @@
+"""The FPGA's tables: each printable, and as JSON."""
+
+import json
+
+import pytest
+
+from harness.cli.bench import fpga_tables
+from harness.papers import resource_table
+from primitives.fpga import counted, placement, toolchain
+from primitives.fpga.cycles import difference_table
+from primitives.fpga.cycles.difference_table import Difference
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
+@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
+def test_every_batch_on_the_replay_pipeline_is_explained() -> None:
+    rows = list(difference_table.replay_differences([(4, 16, 1)], [5]))
+    found = [
+        (row.block, row.formula_cycles, row.simulated_cycles, row.reasons["fill and drain"]) for row in rows
+    ]
+    assert found == [
+        ("replay pipeline, wide, sample", 5, 12, 7),
+        ("replay pipeline, wide, update", 5, 12, 7),
+        ("replay pipeline, narrow, sample", 20, 30, 10),
+        ("replay pipeline, narrow, update", 5, 12, 7),
+    ]
+    assert all(row.explained and row.case == "B = 5, K = 4, depth 2, S = 1" for row in rows)
+
+
+def test_differences_as_json_say_where_each_number_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    fpga_tables.print_differences([Difference("core", "1 x 1", 10, 12, {"fill": 2, "none": 0})], as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["formula_provenance"], row["simulated_provenance"]) == ("modelled", "simulated")
+    assert (row["difference_cycles"], row["reasons"], row["explained"]) == (2, {"fill": 2}, True)
+
+
+def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = fpga_tables.cells(check=False)
+    assert {row["block"] for row in rows} == set(counted.SUBJECTS), "make fpga-resources COUNT=1"
+    beside = [item["paper"] for row in rows for item in row["beside"]]
+    assert len(beside) == len(resource_table.COUNTERPARTS)
+    fpga_tables.print_cells(rows)
+    text = capsys.readouterr().out
+    for wanted in (*beside, *counted.SUBJECTS, "ours / published"):
+        assert wanted in text
+
+
+def test_the_trees_cells_are_told_by_module() -> None:
+    found = counted.committed()[resource_table.TREE]
+    note = resource_table.tree_note()
+    parts = [found.resources_of(name) for name in ("front_end", *(f"level_{n}" for n in range(5)))]
+    assert sum(part.ultra_rams for part in parts) == found.resources.ultra_rams  # no URAM is left untold
+    for number in (found.resources.ultra_rams, *(f"{part.luts:,}" for part in parts)):
+        assert str(number) in note
+
+
+def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fpga_tables.print_placed(as_json=False)
+    text = capsys.readouterr().out
+    assert "ECP5" in text or "LFE5U" in text
+    assert all(name in text for name in placement.SUBJECTS)
+    fpga_tables.print_placed(as_json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["provenance"] for row in rows} == {"modelled"}
+    assert [row["block"] for row in rows] == list(placement.SUBJECTS)
+
+
+def test_columns_are_aligned() -> None:
+    assert fpga_tables.aligned([["a", "bb"], ["ccc", "d"]]).splitlines() == ["a    bb", "ccc  d"]

@@ -1,0 +1,59 @@
+import timeit
+
+import pytest
+
+from harness import workloads
+from harness.cli.bench.timed import primitives
+from harness.profile import cases
+
+
+def test_the_cases_are_those_of_the_profile():
+    for name in primitives.WORKLOADS:
+        workload_name, batch_size = name.split("/")
+        made = cases.all_cases(workloads.load(workload_name), int(batch_size))
+        expected = [case.name for case in cases.distinct(made)]
+        assert list(primitives.cases(name)) == expected == primitives.names()
+
+
+def test_asv_has_every_case_that_is_here_and_those_of_a_gpu():
+    """By place: what is new goes to where `names` has it, and asv leaves it out of commits without it."""
+    here = primitives.names()
+    assert [name for name in primitives.CASES if name in here] == here
+    assert all("cuda" in name or "opencl" in name for name in set(primitives.CASES) - set(here))
+
+
+def test_asv_leaves_out_what_a_commit_does_not_have(monkeypatch):
+    monkeypatch.setattr(primitives, "cases", lambda _: {})
+    with pytest.raises(NotImplementedError, match=r"storage\.gather"):
+        primitives.Primitives().setup(primitives.WORKLOADS[0], "storage.gather")
+
+
+@pytest.mark.parametrize("case_name", primitives.names())
+def test_each_benchmark_runs_with_fresh_arguments(case_name):
+    benchmark = primitives.Primitives()
+    name = primitives.WORKLOADS[0]
+    benchmark.setup(name, case_name)
+    seen = []
+    call = benchmark.call
+    benchmark.call = lambda state, arguments: (seen.append(id(arguments)), call(state, arguments))
+    for _ in range(5):
+        benchmark.once()
+    assert len(seen) == 5
+    again = primitives.Primitives()
+    again.setup(name, case_name)
+    assert again.state is benchmark.state
+
+
+def test_a_time_is_a_call_where_no_neighbour_slowed_it(monkeypatch):
+    """A clock that goes by the calls: 2 ms each, and 4 ms for the last two thirds of the time."""
+    clock_s = [0.0]
+    monkeypatch.setattr(primitives, "perf_counter", lambda: clock_s[0])
+    monkeypatch.setattr(primitives, "Timer", lambda call: timeit.Timer(call, timer=lambda: clock_s[0]))
+    benchmark = primitives.Primitives()
+
+    def once():
+        clock_s[0] += 0.002 if clock_s[0] < primitives.SAMPLED_S / 3 else 0.004
+
+    benchmark.once = once
+    assert benchmark.track_call("", "") == pytest.approx(0.002)
+    assert clock_s[0] == pytest.approx(primitives.SAMPLED_S, rel=0.05)

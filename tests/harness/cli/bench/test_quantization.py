@@ -1,0 +1,53 @@
+"""The table of the fixed-point benchmark, from made-up times."""
+
+import pytest
+
+from harness.cli.bench import quantization
+from harness.cli.bench.quantization import ACTIVATIONS, FLOAT, PRODUCTS
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.fix.training import FIXED_32
+
+PAIRS = 20
+
+
+def row(side: str, time_s: float, null: bool = False) -> Measurement:
+    samples = tuple(time_s * (1 + i % 3 / 1000) for i in range(PAIRS))
+    return Measurement(
+        suite="bench-quantization", workload="halfcheetah-ddpg", primitive="learner.step", backend=f"native, {side}",
+        device="cpu", batch_size=256, quantity="time_per_call", unit="s", provenance=Provenance.MEASURED,
+        value=time_s, low=time_s, high=time_s, samples=samples,
+        details={"side": side, "null": null, "multiply_accumulates": {"int16": 10**8, "int32": 0},
+                 "least_s": 2e-3 if side == FLOAT else 1e-3, "profile_s": {"matmul": time_s / 2}},
+    )  # fmt: skip
+
+
+def rows(fixed_32_s: float, products_s: float) -> list[Measurement]:
+    times_s = {FLOAT: 4e-3, FIXED_32: fixed_32_s, ACTIVATIONS: 2e-3, PRODUCTS: products_s}
+    return [*(row(side, time_s) for side, time_s in times_s.items()), row(FLOAT, 4e-3, null=True)]
+
+
+def test_targets_that_are_met_need_no_note() -> None:
+    text = quantization.table(rows(8e-3, 2e-3))
+    assert "| 16-bit products | 2.00 ms | 2.00x [2.00, 2.00] | 1.5x: met | 1.00 ms, 2.00x | 50% |" in text
+    assert "0.4x: met" in text
+    assert "\n- " not in text
+
+
+def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
+    text = quantization.table(rows(20e-3, 3e-3))
+    assert "0.4x: missed" in text
+    assert "1.5x: missed" in text
+    assert "- 16-bit products: matmul 1.50 ms" in text
+    assert "100 million 16-bit and 0 million 32-bit multiply-accumulates, 1.00 ms at the peak" in text
+    assert "1.50 ms of the step are no node's" in text
+    assert "0.50 ms of them are codes and packing before" in text
+    assert "A/A null of floats: 1.000" in text
+
+
+def test_a_batch_or_rounds_out_of_range_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--batch-size", "0"], ["--rounds", "3"]):
+        with pytest.raises(SystemExit) as stopped:
+            quantization.main(arguments)
+        assert stopped.value.code == 2
+        assert "allowed: at least" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""The replay benchmark: every tree is checked before it is timed, and one that fails is a row that says why."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.bench import replay
+from harness.cli.bench.replay import main, measure, measurement
+from harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
+from harness.cli.bench.tree_rows import (
+    FLOORS,
+    NULL,
+    WORKER,
+    Row,
+    Samples,
+    cell_samples,
+    floor_rows,
+    own_rows,
+    peer_rows,
+)
+from harness.core.row import Measurement
+from harness.store.store import Store
+
+TREE = """
+VERSION, NOTE = "1", ""
+class create:
+    def __init__(self, capacity): self.capacity = capacity
+    def fill(self, priorities): pass
+    def update(self, indices, priorities): pass
+    def sample(self, size, rng): return rng.integers(0, self.capacity, size)
+"""
+BROKEN = {"crashes": "raise SystemExit(3)", "draws wrongly": TREE}
+
+
+def row_of(name: str, source: str, folder: Path) -> Row:
+    """A peer whose `tree.py` has this source."""
+    script = folder / f"{name.replace(' ', '_')}.py"
+    script.write_text(source)
+    return Row(name, [sys.executable, str(WORKER), str(script)], peer=True)
+
+
+def closing(rows: list[Row]) -> None:
+    for row in rows:
+        row.close()
+
+
+def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
+    ours = [row for row in own_rows() if row.name in ("native", NULL, "binary")]
+    broken = [row_of(name, source, tmp_path) for name, source in BROKEN.items()]
+    (missing,) = peer_rows(["no_such_peer"])
+    rows = [*ours, *broken, missing]
+    rows += floor_rows(rows)
+    try:
+        measured = measure(5000, [32, 256], 15, rows, np.random.default_rng(0), lambda *_: None)
+    finally:
+        closing(rows)
+    times = [m for m in measured if m.quantity == "time_per_call"]
+    assert len(times) == 2 * 2 * len(rows)
+    for m in times:
+        if m.backend in ("native", "binary", *FLOORS):
+            assert m.status in ("ok", "too_noisy"), m.reason
+            assert len(m.samples) == 15
+        else:
+            assert m.status == ("not_run" if m.backend == "no_such_peer" else "failed")
+    assert sum(m.quantity == NULL_RATIO for m in measured) == 4
+    assert sum(m.quantity == FLOOR_RATIO for m in measured) == 4
+    assert not any(m.quantity == PEER_GAIN for m in measured)
+    assert "exit status 3" in broken[0].failure
+    assert "drawn too seldom" in broken[1].failure
+    assert missing.failure.startswith("not run: needs")
+    text = table(measured, rows)
+    assert "| native (A/A null) |" in text
+    assert "drawn too seldom" in text
+
+
+class Slow(Row):
+    """A tree whose calls take as long as it says."""
+
+    call_s = 0.4
+    asked = 0
+
+    def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float:
+        self.asked += 1
+        return self.call_s
+
+
+def test_a_slow_tree_takes_part_in_as_many_rounds_as_its_limit_holds() -> None:
+    row, rng = Slow("slow", [], peer=True), np.random.default_rng(0)
+    found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=1.0)["slow"]
+    assert row.asked == 1
+    assert found == Samples(reason=found.reason)
+    assert found.reason.startswith(
+        "not run: a call takes 0.4 s, of which 5 are the fewest samples: more than the 1 s"
+    )
+    found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=4.1)["slow"]
+    assert found == Samples((0.4,) * 10)
+
+
+def test_an_answer_that_takes_too_long_is_not_run(tmp_path: Path) -> None:
+    row = row_of("sleeps", f"import time; time.sleep(60)\n{TREE}", tmp_path)
+    assert row.ask({"capacity": 100}, 0.2) == {}
+    assert row.failure == "not run: capacity 100 takes longer than 0.2 s, the benchmark's limit"
+    m = measurement("sample", row, 32, Samples(reason=row.failure), {"capacity": 100})
+    assert m.status == "not_run"
+
+
+def cell(
+    native_us: float, peer_us: float, floor_us: float, null_us: float = 0.0, size: int = 256
+) -> list[Measurement]:
+    """Rows of one cell, with 30 samples each that vary by 1%."""
+
+    def timed(name: str, time_us: float, peer: bool = False) -> Measurement:
+        seconds = tuple(time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
+        return measurement("sample", Row(name, [], peer), size, Samples(seconds), {"capacity": 1000})
+
+    return [
+        timed("native", native_us),
+        timed(NULL, null_us or native_us),
+        timed("slow", 10 * peer_us, peer=True),
+        timed("fast", peer_us, peer=True),
+        timed("load_independent", floor_us),
+        timed("load_dependent", 2 * floor_us),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("peer_us", "floor_us", "null_us", "over_peer", "over_floor"),
+    [
+        (10.0, 1.5, 2.0, "met", "met"),
+        (6.0, 0.5, 2.0, "missed", "missed"),
+        (9.0, 1.2, 3.0, "no verdict", "no verdict"),  # it differs from itself by half
+    ],
+)
+def test_the_verdict_is_against_the_fastest_peer_and_floor(
+    peer_us: float, floor_us: float, null_us: float, over_peer: str, over_floor: str
+) -> None:
+    rows = {m.quantity: m for m in judged(cell(2.0, peer_us, floor_us, null_us))}
+    assert rows[PEER_GAIN].details["against"] == "fast"
+    assert rows[PEER_GAIN].value == pytest.approx(peer_us / 2)
+    assert rows[PEER_GAIN].details["verdict"] == over_peer
+    assert rows[FLOOR_RATIO].details["against"] == "load_independent"
+    assert rows[FLOOR_RATIO].value == pytest.approx(2 / floor_us)
+    assert rows[FLOOR_RATIO].details["verdict"] == over_floor
+    assert rows[NULL_RATIO].value == pytest.approx(2 / null_us)
+
+
+def test_a_cell_that_misses_says_what_bounds_it() -> None:
+    rows = cell(2.0, 6.0, 0.5)
+    text = table([*rows, *judged(rows)], [])
+    assert "3.00x [3.00, 3.00] fast; target 4x: MISSED" in text
+    assert "sample, B=256, capacity 1,000" in text
+    assert "Bound by instructions within nodes" in text
+    small = cell(2.0, 6.0, 0.5, size=32)
+    text = table([*small, *judged(small)], [])
+    assert "no target" in text
+    assert "Bound by the call itself" in text
+
+
+def test_stores_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [row for row in own_rows() if row.name in ("native", NULL)]
+    monkeypatch.setattr(replay, "own_rows", lambda: few)
+    options = ["--rounds", "15", "--capacities", "1000", "--batch-sizes", "32", "--peers"]
+    assert main(["--out", str(tmp_path / "out"), "--results", str(tmp_path), *options]) == 0
+    assert (tmp_path / "out" / "table.md").read_text() in capsys.readouterr().out
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        assert store.cells(1) == ["bench-replay/1000"]
+        rows = store.measurements(suite="bench-replay")
+    assert {m.provenance for m in rows} == {"measured"}
+    assert {m.primitive for m in rows} == {f"sum_tree.{name}" for name in replay.OPERATIONS}
+
+
+def test_too_few_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--rounds", "1"])
+    assert "--rounds: found 1; allowed: at least 15" in capsys.readouterr().err

@@ -1,0 +1,135 @@
+"""Other libraries with both replays: interleaved rounds, rows for every outcome, and the claim that reads them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.bench.adapters import table
+from harness.compare import adapters
+from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from harness.core.row import Measurement
+from harness.papers import Outcome, claims
+from harness.store.store import Store
+
+DETAILS = {"version": "library 1", "note": "", "own_is_prioritised": True}
+
+
+class Library:
+    """A worker of a library whose gradient steps take `step_s` seconds."""
+
+    def __init__(self, step_s: dict[str, float]) -> None:
+        self.step_s = step_s
+        self.jobs: list[dict[str, object]] = []
+        self.closed = False
+
+    def ask_json(self, job: dict[str, object], limit_s: float) -> dict[str, object]:
+        self.jobs.append(job)
+        if "algorithm" in job:
+            self.replay = str(job["replay"])
+            return {"version": "library 1", "note": "as it is"}
+        steps = int(str(job["environment_steps"]))
+        return {"gradient_steps": steps, "wall_s": steps * self.step_s[self.replay]}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_all_rows_of_a_pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = [Library({"own": 0.02, "ours": 0.01}) for _ in range(2)]
+    libraries = iter(made)
+    monkeypatch.setattr(adapters, "start", lambda *_: next(libraries))
+    rows = measure(Pair("tianshou", "dqn"), 20, 0.0, tmp_path, lambda *_: None)
+    by_name = {(row.quantity, row.details.get("replay")): row for row in rows}
+    assert by_name[THROUGHPUT, "own"].value == pytest.approx(50)
+    assert by_name[THROUGHPUT, "ours"].value == pytest.approx(100)
+    assert by_name[GAIN, None].value == pytest.approx(2)
+    assert by_name[GAIN, None].details["verdict"] == "faster"
+    assert by_name[GAIN, None].details["pairs"] == 15  # the budget holds no more than the fewest
+    assert by_name[NULL, None].value == pytest.approx(1)
+    own, ours = made
+    assert own.closed
+    assert ours.closed
+    # both do jobs of the slower side's length, ours two a round
+    assert {job["environment_steps"] for job in own.jobs[3:]} == {20}
+    assert len(ours.jobs) - 3 == 2 * (len(own.jobs) - 3) == 30
+
+
+def test_a_library_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def start(*_: object) -> Worker:
+        raise WorkerFailure(FailureKind.ENVIRONMENT, "no network")
+
+    monkeypatch.setattr(adapters, "start", start)
+    (row,) = measure(Pair("rllib", "sac"), 15, 0.0, tmp_path, lambda *_: None)
+    assert row.status == "failed"
+    assert "no network" in row.reason
+    (missing,) = [pair for pair in PAIRS if pair.missing]
+    (row,) = measure(missing, 15, 0.0, tmp_path, lambda *_: None)
+    assert row.status == "not_run"
+    assert "| pfrl ddpg | not run: PFRL's agents" in table([row])
+
+
+def rows_of(
+    library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **details: object
+) -> list[Measurement]:
+    times_s = {
+        name: [time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
+        for name, time_s in (("own", own_s), ("ours", ours_s), ("again", ours_s))
+    }
+    return _rows(Pair(library, algorithm), DETAILS | details, times_s)
+
+
+@pytest.mark.parametrize(
+    ("tianshou_s", "pfrl_s", "outcome"),
+    [
+        (0.01, 0.01, Outcome.REPRODUCED),
+        (0.01, 0.019, Outcome.IN_KIND),
+        (0.01, 0.004, Outcome.IN_KIND),  # 5 times as fast, where PAL gains 2.1 times at most
+        (0.01, 0.03, Outcome.NOT_REPRODUCED),
+        (0.01, 0.02, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_the_plugged_in_replay(
+    tianshou_s: float, pfrl_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    sb3 = rows_of("sb3", 0.05, own_is_prioritised=False)
+    rows = [*rows_of("tianshou", tianshou_s), *rows_of("pfrl", pfrl_s), *sb3]
+    rows.append(_absent(Pair("rllib", "dqn"), {}, "failed", "no network"))
+    (claim,) = (claim for claim in claims() if claim.key == "PAL-F11")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
+        frame = store.frame()
+    found = claim.evaluate(frame)
+    assert found.finding.outcome is outcome
+    assert [n.value for n in found.finding.ours] == pytest.approx([0.02 / tianshou_s, 0.02 / pfrl_s, 0.4])
+    assert "Stable-Baselines3" in found.finding.explanation
+    assert found.finding.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac.")
+    alone = claim.evaluate(frame[frame["workload"] == "sb3 dqn"]).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac)" in alone.needs
+    assert "failed: no network" in table(rows)
+    assert "\nMeasured: sb3 dqn, tianshou dqn, pfrl dqn.\n" in table(rows)
+    assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac.\n" in table(rows)
+
+
+@pytest.mark.parametrize(
+    ("tianshou", "pfrl", "rllib", "outcome"),
+    [
+        ((0.018, 0.019), 0.01, (0.01, 0.015), Outcome.IN_KIND),
+        ((0.018, 0.019), 0.01, (0.015, 0.01), Outcome.NOT_REPRODUCED),  # SAC gains more than DQN
+        ((0.01, 0.011), 0.015, (0.009, 0.01), Outcome.NOT_REPRODUCED),  # PFRL gains less than tianshou
+        ((0.01, 0.01), 0.01, (0.01, 0.01), Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_the_order_of_gains(
+    tianshou: tuple[float, float], pfrl: float, rllib: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [*rows_of("pfrl", pfrl)]
+    for library, algorithm, times in (("tianshou", "ddpg", tianshou), ("rllib", "sac", rllib)):
+        rows += [*rows_of(library, times[0]), *rows_of(library, times[1], algorithm=algorithm)]
+    (claim,) = claims("PAL-F11-order")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
+        frame = store.frame()
+    assert claim.evaluate(frame).finding.outcome is outcome
+    assert claim.evaluate(frame[frame["workload"] == "pfrl dqn"]).finding.outcome is Outcome.NOT_RUN

@@ -1,0 +1,147 @@
+"""This project's runtime behind the workers' protocol."""
+
+import io
+import json
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from harness import workloads
+from harness.compare import own_worker, registry
+from harness.compare.protocol import FailureKind, Job, WorkerFailure
+from harness.core.errors import UserError
+from harness.runtime.options import Options
+from harness.runtime.training import Training
+
+LIMIT_S = 120.0
+
+
+def job(gradient_steps=20, **changes):
+    tables = workloads.load("cartpole-dqn").tables()
+    tables["training"]["learning_starts"] = 64
+    return Job(
+        **{"workload": tables, "batch_size": 32, "seed": 0, "gradient_steps": gradient_steps} | changes
+    )
+
+
+def test_it_answers_jobs_and_keeps_its_agent():
+    with registry.own_worker("torch-native-cpu") as worker:
+        first, second = (worker.ask(job(steps), LIMIT_S) for steps in (20, 300))
+        assert (first.gradient_steps, second.gradient_steps) == (20, 300)
+        assert second.environment_steps == 300
+        assert second.episode_returns
+        assert {"placerl", "torch", "gymnasium"} <= second.versions.keys()
+        assert sum(second.terms_s.values()) <= second.wall_s
+
+
+@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
+def test_learner_and_replay_work_alone(mapping):
+    with registry.own_worker(mapping) as worker:
+        result = worker.ask(job(40, environment=False), LIMIT_S)
+    assert (result.gradient_steps, result.environment_steps, result.episode_returns) == (40, 0, [])
+
+
+def test_what_it_cannot_do_is_a_refusal_with_its_reason():
+    with registry.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
+        worker.ask(job(), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+    assert "abacus" in failure.value.detail
+
+
+class Trainings:
+    """Makes trainings that note what they are asked for, in place of `worker.start`."""
+
+    def __init__(self):
+        self.made, self.calls = [], []
+
+    def start(self, item, mapping, *, batch_size, seed, options):
+        number = len(self.made)
+        if str(mapping).startswith("abacus"):
+            raise UserError(mapping, "learner", "abacus", "native")
+        training = object.__new__(Training)
+        self.made.append((str(mapping), batch_size, seed, options))
+
+        def note(name):
+            return lambda *steps: self.calls.append((number, name, *steps)) or progress(*steps)
+
+        def progress(steps=1):
+            return SimpleNamespace(
+                gradient_steps=steps,
+                environment_steps=2 * steps,
+                wall_s=0.5,
+                episodes=[],
+                terms_s={"learner": 0.25},
+            )
+
+        for name in ("warm_up", "advance", "learn", "close"):
+            setattr(training, name, note(name))
+        training.fusion = "none"
+        return training
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """A function from jobs to their answers in this process, and to the trainings that gave them."""
+
+    def answer(*jobs, mapping="native-native-cpu", **options):
+        trainings = Trainings()
+        monkeypatch.setattr(own_worker, "start", trainings.start)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(one.model_dump_json() + "\n" for one in jobs)))
+        return list(own_worker.answers(mapping, **options)), trainings
+
+    return answer
+
+
+def test_a_training_goes_on_from_job_to_job_until_something_but_its_length_changes(answered):
+    answers, trainings = answered(job(20), job(30), job(40, seed=7), job(50, seed=7))
+    assert [answer["gradient_steps"] for answer in answers] == [20, 30, 40, 50]
+    assert trainings.calls == [
+        *((0, "warm_up"), (0, "advance", 20), (0, "advance", 30), (0, "close")),
+        *((1, "warm_up"), (1, "advance", 40), (1, "advance", 50)),
+    ]
+    assert answers[0]["terms_s"] == {"learner": 0.25}
+    assert answers[0]["notes"] == {"mapping": "native-native-cpu", "fusion": "none"}
+
+
+def test_without_the_environment_it_learns_alone(answered):
+    _, trainings = answered(job(20, environment=False))
+    assert trainings.calls == [(0, "warm_up"), (0, "learn", 20)]
+
+
+@pytest.mark.parametrize(("options", "envpool"), [({}, False), ({"envpool": True}, True)])
+def test_a_training_is_made_as_the_job_asks(answered, options, envpool):
+    _, trainings = answered(job(20, threads=3, seed=5), **options)
+    assert trainings.made == [("native-native-cpu", 32, 5, Options(threads=3, envpool=envpool))]
+
+
+def test_a_refusal_is_an_answer_and_the_next_job_is_tried(answered):
+    answers, trainings = answered(job(20), job(30), mapping="abacus-native-cpu")
+    assert [answer["error"] for answer in answers] == [
+        "abacus-native-cpu: learner: found abacus; allowed: native"
+    ] * 2
+    assert trainings.calls == []
+
+
+@pytest.mark.parametrize(("flags", "envpool"), [([], False), (["--envpool"], True)])
+def test_answers_have_standard_output_to_themselves(monkeypatch, capfd, flags, envpool):
+    """What libraries print, in C too, goes to standard error."""
+    asked = []
+
+    def answers(mapping, with_envpool):
+        asked.append((mapping, with_envpool))
+        for number in (1, 2):
+            os.write(1, b"a library's greeting\n")
+            yield {"answer": number}
+            assert capfd.readouterr().out == json.dumps({"answer": number}) + "\n", "at once"
+
+    monkeypatch.setattr(own_worker, "answers", answers)
+    monkeypatch.setattr(sys, "argv", ["--envpool", "native-native-cpu", *flags])
+    output = os.dup(1)
+    try:
+        own_worker.main()
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
+    assert asked == [("native-native-cpu", envpool)]

@@ -1,0 +1,266 @@
+"""Comparisons of systems whose speed is known, and of systems that fail."""
+
+import io
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from harness import workloads
+from harness.cli import compare_command
+from harness.compare import equal_steps, registry
+from harness.compare import rounds as compare
+from harness.compare.equal_steps import Extent
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from harness.mapping import Mapping
+
+FAKE = Path(__file__).with_name("nasty_worker.py")
+MAPPING = Mapping.parse("torch-native-cpu")
+MANY = "1000000"
+
+
+@pytest.fixture
+def systems(monkeypatch):
+    """Fake systems by name, a command line of `nasty_worker` each; a string is a build that fails so."""
+    commands = {}
+
+    def start(name):
+        return Worker([sys.executable, str(FAKE), *commands[name]])
+
+    def build(names):
+        failures = {name: commands[name] for name in names if isinstance(commands[name], str)}
+        return {
+            name: WorkerFailure(FailureKind.ENVIRONMENT, failures[name], ["no such version"])
+            if name in failures
+            else None
+            for name in names
+        }
+
+    monkeypatch.setattr(registry, "own_worker", lambda mapping, **_: start("placerl"))
+    monkeypatch.setattr(registry, "baseline_worker", start)
+    monkeypatch.setattr(registry, "build_baselines", build)
+    return commands
+
+
+def compared(baselines, rounds=15, name="cartpole-dqn", **arguments):
+    rows = compare.compare(workloads.load(name), MAPPING, baselines, budget_s=0, rounds=rounds, **arguments)
+    assert {row.suite for row in rows} <= {"compare"}
+    return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(3000, "faster"), (300, "slower"), (1000, "no verdict")])
+def test_a_known_ratio_is_found(systems, ours, verdict):
+    systems |= {"placerl": ["rate", str(ours), MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"])
+    ratio = rows["slow", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(ours / 1000, rel=0.05)
+    assert ratio.low <= ratio.value <= ratio.high
+    assert ratio.details["verdict"] == verdict.replace("faster", "faster; returns not compared")
+    assert ratio.details["returns"] == "returns not compared: not asked for"
+    assert ratio.details["pairs"] == 15
+    null = rows["slow", "placerl", "null_ratio"]
+    assert null.value == pytest.approx(1, rel=0.05)
+    mine, theirs = (rows["slow", name, "gradient_steps_per_s"] for name in ("placerl", "slow"))
+    assert mine.value == pytest.approx(ours, rel=0.1)
+    assert theirs.value == pytest.approx(1000, rel=0.1)
+    assert (len(mine.samples), len(theirs.samples)) == (30, 15)
+    assert (mine.details["part"], theirs.details["part"]) == ("ours", "theirs")
+    assert theirs.details["versions"] == {"nasty": "1"}
+    steps = rows["slow", "slow", "environment_steps_per_s"]
+    assert steps.value == pytest.approx(2 * theirs.value)
+
+
+RETURNS = Extent(4000, seeds=3, budget_s=100)
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict"),
+    [(3, "faster"), (2, "faster"), (1, "faster, but learns less"), (0, "faster, but learns less")],
+)
+def test_faster_is_said_of_who_learns_no_less(systems, gain, verdict):
+    systems |= {"placerl": ["rate", "3000", MANY, str(gain)], "slow": ["rate", "1000", MANY, "2"]}
+    rows = compared(["slow"], returns=RETURNS)
+    assert rows["slow", "placerl", "throughput_ratio"].details["verdict"] == verdict
+    ours, theirs = (rows["slow", name, "return_at_equal_steps"] for name in ("placerl", "slow"))
+    # The last two of ten jobs, the ninth and the tenth: one more each time.
+    assert ours.value == pytest.approx(1 + 8.5 * gain)
+    assert theirs.value == pytest.approx(1 + 8.5 * 2)
+    assert ours.samples == (ours.value,) * 3
+    assert ours.details["environment_steps"] == theirs.details["environment_steps"] == [4000] * 3
+    assert ours.details["seeds"] == theirs.details["seeds"] == [0, 1, 2]
+    difference = rows["slow", "placerl", "return_difference"]
+    assert difference.value == pytest.approx(8.5 * (gain - 2))
+    assert difference.low <= difference.value <= difference.high
+
+
+def test_slower_stays_slower_whatever_is_learnt(systems):
+    systems |= {"placerl": ["rate", "300", MANY, "9"], "fast": ["rate", "1000", MANY, "2"]}
+    rows = compared(["fast"], returns=RETURNS)
+    assert rows["fast", "placerl", "throughput_ratio"].details["verdict"] == "slower"
+    assert rows["fast", "placerl", "return_difference"].value > 0
+
+
+def test_where_nobody_learns_both_returns_are_told_and_not_compared(systems):
+    systems |= {"placerl": ["rate", "3000", MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"], returns=RETURNS)
+    ratio = rows["slow", "placerl", "throughput_ratio"]
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert "neither side had learnt anything" in ratio.details["returns"]
+    assert rows["slow", "slow", "return_at_equal_steps"].value == 1
+    assert ("slow", "placerl", "return_difference") not in rows
+
+
+def test_a_side_that_fails_while_it_learns_keeps_its_speed(systems, monkeypatch):
+    systems |= {"placerl": ["rate", "3000", MANY, "2"], "fails": ["rate", "1000", MANY, "2"]}
+    train = equal_steps.compare
+
+    def fail(*arguments):
+        systems["fails"] = ["crash"]
+        return train(*arguments)
+
+    monkeypatch.setattr(equal_steps, "compare", fail)
+    ratio = compared(["fails"], returns=RETURNS)["fails", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(3, rel=0.05)
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert ratio.details["returns"].startswith("returns not compared: fails: crash: ")
+
+
+def test_one_that_fails_stops_no_other(systems):
+    systems |= {
+        "placerl": ["rate", "2000", MANY],
+        "crashes": ["rate", "1000", "6"],
+        "never-starts": ["crash"],
+        "not-built": "pip ended with 1",
+        "works": ["rate", "1000", MANY],
+    }
+    rows = compared(["crashes", "never-starts", "not-built", "works"])
+    assert rows["works", "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.05)
+    for name, kind, said in (
+        ("crashes", "crash", "RuntimeError: the network exploded"),
+        ("never-starts", "crash", "RuntimeError: the network exploded"),
+        ("not-built", "environment", "no such version"),
+    ):
+        row = rows[name, name, "gradient_steps_per_s"]
+        assert (row.status, row.value, row.details["kind"]) == ("failed", None, kind)
+        assert row.details["last_lines"][-1] == said
+        assert name in row.reason
+        assert (name, "placerl", "throughput_ratio") not in rows
+
+
+def test_what_a_baseline_cannot_do_is_not_run_and_says_why(systems):
+    systems |= {"placerl": ["hang"], "refuses": ["refuse"]}  # nobody waits for us where nobody compares
+    rows = compared(["refuses"])
+    assert len(rows) == 1
+    row = rows["refuses", "refuses", "gradient_steps_per_s"]
+    assert (row.status, row.value) == ("not_run", None)
+    assert row.reason.startswith("not run: refuses cannot do it: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"), [("cartpole-ppo", {"openai-baselines", "spinningup"}), ("cartpole-dqn", set())]
+)
+def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems, name, gone):
+    systems |= {"placerl": ["rate", "2000", MANY], "sb3": ["rate", "1000", MANY]}
+    rows = compared(["sb3"], name=name)
+    missing = {key[0]: row for key, row in rows.items() if row.status == "not_run"}
+    assert set(missing) == gone
+    assert all("sb3 stands in" in row.reason for row in missing.values())
+
+
+def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
+    systems |= {
+        "ours-alone": ["cycles", "2000"],
+        "replay": ["cycles", "1000"],
+        "trains": ["rate", "1000", MANY],
+    }
+    monkeypatch.setattr(registry, "replay_alone", lambda name: name == "replay")
+    monkeypatch.setattr(registry, "own_replay_worker", lambda: registry.baseline_worker("ours-alone"))
+    rows = compared(["replay"], returns=RETURNS)
+    ratio = rows["replay, replay alone", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(2, rel=0.05)
+    assert ratio.details["returns"] == "returns not compared: a replay alone trains nothing"
+    assert {row.primitive for row in rows.values()} == {"replay"}
+    theirs = {quantity: row.value for (_, backend, quantity), row in rows.items() if backend == "replay"}
+    assert theirs["replay_cycles_per_s"] == pytest.approx(1000)
+    # Half the time is insertions, two a cycle, and a quarter each the others.
+    assert theirs["inserts_per_s"] == pytest.approx(4000)
+    assert theirs["samples_per_s"] == theirs["updates_per_s"] == pytest.approx(4000)
+    with pytest.raises(ValueError, match="replays alone"):
+        compared(["replay", "trains"])
+
+
+def test_learner_and_replay_alone_are_told_apart_from_training(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
+    rows = compared(["slow"], environment=False, returns=RETURNS)
+    ratio = rows["slow, learner and replay alone", "placerl", "throughput_ratio"]
+    assert ratio.value == pytest.approx(2, rel=0.05)
+    assert {row.primitive for row in rows.values()} == {"learner and replay"}
+    assert not any(quantity == "environment_steps_per_s" for _, _, quantity in rows)
+    assert ratio.details["verdict"] == "faster; returns not compared"
+    assert "take no environment steps" in ratio.details["returns"]
+
+
+def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY]}
+    own, asked = registry.own_worker, []
+    monkeypatch.setattr(
+        registry, "own_worker", lambda mapping, **options: (asked.append(options), own(mapping))[1]
+    )
+    rows = compared(["slow"], envpool=True)
+    assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
+    assert asked == [{"envpool": True}]
+
+
+def test_the_table_has_a_line_for_each_baseline(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["rate", "1000", MANY], "refuses": ["refuse"]}
+    rows = [row for names in (["slow"], ["refuses"]) for row in compared(names).values()]
+    console = Console(width=160, file=io.StringIO())
+    console.print(compare_command.side_by_side(rows))
+    slow, refuses = (
+        next(line for line in console.file.getvalue().splitlines() if name in line)
+        for name in ("slow", "refuses")
+    )
+    assert "faster" in slow
+    assert "refuses cannot do it: sac is not supported" in refuses
+    assert compare_command.departures(rows) == []
+
+
+def test_this_project_may_fail_too(systems):
+    systems |= {"placerl": ["crash"], "works": ["rate", "1000", MANY]}
+    rows = compared(["works"])
+    assert rows["works", "placerl", "gradient_steps_per_s"].status == "failed"
+    assert len(rows) == 1
+
+
+def test_too_few_rounds_give_no_ratio(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    ratio = compared(["works"], rounds=6)["works", "placerl", "throughput_ratio"]
+    assert (ratio.status, ratio.value) == ("not_run", None)
+    assert "6 pairs" in ratio.reason
+
+
+def test_progress_stays_within_the_budget(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    seen = []
+    compared(["works"], progress=lambda done, total, what: seen.append((done, total)))
+    assert seen
+    assert all(0 <= done <= total for done, total in seen)
+
+
+def test_an_interrupt_ends_every_worker(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    seen = []
+
+    def interrupt(done, total, what):
+        seen.append(what)
+        if what == "round 3":
+            assert len(psutil.Process().children(recursive=True)) > len(before)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compared(["works"], progress=interrupt)
+    assert seen[-1] == "round 3"
+    assert {process.pid for process in psutil.Process().children(recursive=True)} == before

@@ -1,0 +1,45 @@
+import re
+import subprocess
+
+import pytest
+
+from harness.core.revision import revision
+
+
+@pytest.fixture
+def working_copy(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "a.py").write_text("1\n")
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    return tmp_path
+
+
+def test_clean_working_copy_is_its_commit(working_copy):
+    assert re.fullmatch(r"[0-9a-f]{40}", revision(working_copy))
+    (working_copy / "ignored").write_text("x")
+    assert re.fullmatch(r"[0-9a-f]{40}", revision(working_copy))
+
+
+def test_uncommitted_changes_have_their_own_hash(working_copy):
+    (working_copy / "a.py").write_text("2\n")
+    changed = revision(working_copy)
+    (working_copy / "new.py").write_text("3\n")
+    with_new = revision(working_copy)
+    (working_copy / "new.py").write_text("4\n")
+    with_other_new = revision(working_copy)
+    assert len({changed, with_new, with_other_new}) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{40}\+[0-9a-f]{12}", r) for r in (changed, with_new, with_other_new))
+    assert revision(working_copy) == with_other_new
+
+
+def test_outside_git_it_is_the_version(working_copy, tmp_path_factory):
+    assert re.fullmatch(r"placerl-\d.*", revision(tmp_path_factory.mktemp("plain")))
+    inner = working_copy / "site-packages"  # inside somebody else's working copy
+    inner.mkdir()
+    assert revision(inner).startswith("placerl-")

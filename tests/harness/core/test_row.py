@@ -1,0 +1,83 @@
+import json
+import math
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+
+GOOD = {
+    "suite": "profile",
+    "primitive": "sum_tree.sample",
+    "quantity": "time_per_call",
+    "unit": "s",
+    "provenance": "measured",
+    "value": 1.0,
+}
+
+
+def test_words_become_members_and_numbers_floats():
+    measurement = Measurement(**GOOD | {"samples": [1, 2], "low": 1, "high": 2, "batch_size": 32})
+    assert measurement.provenance is Provenance.MEASURED
+    assert measurement.samples == (1.0, 2.0)
+    assert isinstance(measurement.low, float)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batch_size": 1},
+        {"low": 1.0, "high": 1.0},
+        {"status": "too_noisy", "reason": "the interval is wide"},
+        {"status": "failed", "value": None, "reason": "no memory"},
+        {"status": "not_run", "value": None, "reason": "needs a GPU"},
+    ],
+)
+def test_fields_at_their_bounds_and_every_status_are_accepted(change):
+    measurement = Measurement(**GOOD | change)
+    assert {name: getattr(measurement, name) for name in change} == change
+
+
+def test_json_holds_every_field():
+    measurement = Measurement(**GOOD | {"samples": (1.0, 2.0), "details": {"a": [1]}})
+    found = json.loads(json.dumps(measurement.to_json()))
+    assert Measurement(**found) == measurement
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"suite": ""}, "suite"),
+        ({"unit": ""}, "unit"),
+        ({"workload": "\x1b[2J"}, "workload"),
+        ({"backend": "two\nlines"}, "backend"),
+        ({"workload": None}, "workload"),
+        ({"reason": None}, "reason"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"provenance": "guessed"}, "provenance"),
+        ({"status": "fine"}, "status"),
+        ({"status": "failed", "value": None}, "reason"),
+        ({"reason": "because"}, "reason"),
+        ({"status": "not_run", "reason": "needs a GPU"}, "value"),
+        ({"value": None}, "value"),
+        ({"value": math.nan}, "value"),
+        ({"low": 1.0}, "low, high"),
+        ({"low": 2.0, "high": 1.0}, "low, high"),
+        ({"samples": (1.0, math.inf)}, "samples"),
+        ({"details": {"x": math.nan}}, "JSON"),
+    ],
+)
+def test_contradictions_are_refused_by_name(change, named):
+    with pytest.raises(ValueError, match=named):
+        Measurement(**GOOD | change)
+
+
+@pytest.mark.parametrize("change", [{"details": {"x": object()}}, {"batch_size": 1.5}, {"value": "1"}])
+def test_wrong_types_are_refused(change):
+    with pytest.raises(TypeError):
+        Measurement(**GOOD | change)
+
+
+def test_a_reason_holds_nothing_that_a_terminal_obeys():
+    failed = Measurement(**GOOD | {"status": "failed", "value": None, "reason": "a\x1b[2Jb\n\tc\x07"})
+    assert failed.reason == "a [2Jb\n\tc "

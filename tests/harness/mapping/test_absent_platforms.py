@@ -1,0 +1,150 @@
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import platforms, workloads
+from harness.cli import map_command
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import absent_platforms
+from harness.mapping.roofline import Modelled
+
+CARTPOLE = workloads.load("cartpole-ddpg")
+MISSES = {
+    ("hopper-ddpg", 256): ("F-F-F", "learner F 516.8 us, printed G 644.0 us"),
+    ("hopper-ddpg", 16384): ("G-C-G", "replay management C 471.3 us, printed F 5.5 us"),
+    ("pong-dqn", 256): ("G-C-G", "storage G, printed C"),
+}
+
+
+def test_map_table_5_comes_out_but_for_three_cells_on_the_published_numbers() -> None:
+    cells = list(absent_platforms.map_table_5())
+    assert len(cells) == 11
+    missed = {(cell.workload, cell.batch_size): cell for cell in cells if cell.ours != cell.published}
+    assert {place: cell.ours for place, cell in missed.items()} == {
+        p: ours for p, (ours, _) in MISSES.items()
+    }
+    for place, cell in missed.items():
+        assert cell.reason.startswith(MISSES[place][1])
+    assert not any(cell.reason for cell in cells if cell.ours == cell.published)
+
+
+def test_one_cell_of_the_table_can_be_asked_for() -> None:
+    (cell,) = absent_platforms.map_table_5("cartpole-ddpg", 32)
+    assert (cell.published, cell.ours) == ("F-F-F", "F-F-F")
+
+
+def test_every_modelled_time_is_the_longest_term_and_names_its_sources() -> None:
+    platform = platforms.load("map-tpds23")
+    times = {
+        (made.entry.primitive, str(made.entry.target)): made
+        for made in absent_platforms.modelled(workloads.load("hopper-ddpg"), 256, platform)
+    }
+    work = absent_platforms.work_of(workloads.load("hopper-ddpg"), 256)
+    learner = times["learner.step", "torch"]
+    assert learner.entry.time_s == pytest.approx(2 * work.macs / 0.04e12)
+    assert "MAP Table IV" in learner.formula
+    launches = times["learner.step", "torch:cuda"]
+    assert launches.entry.time_s == pytest.approx(work.operations * 9.2e-6)
+    tree = times["sum_tree.sample", "fpga"]
+    assert tree.entry.time_s == pytest.approx((256 / 32 * 16 + 5) / 285e6)
+    assert {made.entry.provenance for made in times.values()} == {Provenance.MODELLED}
+
+
+def fpga_learner(**numbers: float) -> Modelled:
+    """CartPole's step at batch size 32 on MAP's FPGA, with other numbers by field."""
+    platform = platforms.load("map-tpds23")
+    fpga = platform.find("fpga")
+    other = {name: getattr(fpga, name).model_copy(update={"value": value}) for name, value in numbers.items()}
+    devices = tuple(d.model_copy(update=other) if d.key == "fpga" else d for d in platform.device)
+    times = absent_platforms.modelled(CARTPOLE, 32, platform.model_copy(update={"device": devices}))
+    (found,) = (m for m in times if (m.entry.primitive, str(m.entry.target)) == ("learner.step", "fpga"))
+    return found
+
+
+def test_a_peak_of_another_type_is_marked() -> None:
+    assert "0.68 TOPS of int32 in place of fp32 (published: MAP Table IV)" in fpga_learner().formula
+
+
+def test_an_fpga_learner_waits_for_its_batch_and_for_a_state_that_does_not_fit_on_chip() -> None:
+    work = absent_platforms.work_of(CARTPOLE, 32)
+    fits = fpga_learner(peak_tops=1e6)
+    assert fits.entry.time_s == pytest.approx(work.batch_bytes / 77e9)
+    spills = fpga_learner(peak_tops=1e6, last_level_cache_mb=1e-4)
+    assert spills.entry.time_s == pytest.approx((work.batch_bytes + 2 * work.state_bytes) / 77e9)
+
+
+def test_what_if_rows_are_modelled_and_strategies_that_lack_something_say_so() -> None:
+    inputs, rows = absent_platforms.predictions(
+        workloads.load("cartpole-ddpg"), 32, platforms.load("map-tpds23")
+    )
+    assert {row.provenance for row in (*inputs, *rows)} == {Provenance.MODELLED}
+    chosen = {row.backend: row.device for row in rows if row.details.get("chosen")}
+    assert chosen["map-tpds23"].startswith("fpga-")
+    assert chosen["pearl24"].startswith("fpga-")
+    assert {row.backend for row in rows if row.status == "not_run"} >= {"composed-loop", "pal21"}
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("pearl24-discrete", "device 'cpu'.peak_tops"), ("fixar21", "device 'cpu'.peak_tops")],
+)
+def test_a_platform_without_the_numbers_is_refused_with_the_field(name: str, field: str) -> None:
+    with pytest.raises(UserError, match=field):
+        absent_platforms.predictions(workloads.load("cartpole-ddpg"), 32, platforms.load(name))
+
+
+def test_an_algorithm_without_a_replay_has_no_terms_of_one() -> None:
+    """PPO learns from its own latest samples: no sum tree and no storage belong to it (PPO 2.1)."""
+    ppo = workloads.load("hopper-ppo")
+    inputs, rows = absent_platforms.predictions(ppo, 512, platforms.load("map-tpds23"))
+    assert {row.primitive for row in inputs} == {"learner.step"}
+    assert not [row for row in rows if row.value is not None]
+
+
+@pytest.mark.parametrize("value", ["1e-6", "1e9"])
+def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, value: str) -> None:
+    text = (Path(platforms.__file__).parent / "platforms" / "map-tpds23.toml").read_text()
+    path = tmp_path / "extreme.toml"
+    # Counts have bounds of their own.
+    lines = [
+        line
+        if line.startswith(("cores", "tree_pipelines"))
+        else re.sub(r"value = [\d.]+", f"value = {value}", line)
+        for line in text.splitlines()
+    ]
+    path.write_text("\n".join(lines))
+    _, rows = absent_platforms.predictions(CARTPOLE, 32, platforms.load(path))
+    assert all(row.value > 0 for row in rows if row.value is not None)
+    assert any(row.value for row in rows)
+
+
+def test_the_platforms_that_are_offered_can_be_modelled() -> None:
+    offered = absent_platforms.platforms()
+    assert {"this-machine", "map-tpds23", "pal21"} <= set(offered)
+    for name in platforms.names()[1:]:
+        try:
+            list(absent_platforms.modelled(CARTPOLE, 32, platforms.load(name)))
+            suffices = True
+        except UserError:
+            suffices = False
+        assert (name in offered) == suffices
+
+
+def test_the_help_of_map_offers_no_platform_that_map_refuses() -> None:
+    (option,) = inspect.signature(map_command.map_command).parameters["platform_name"].annotation.__metadata__
+    assert "map-tpds23" in option.help
+    assert "fixar21" not in option.help
+
+
+def test_a_file_with_two_gpus_is_refused(tmp_path: Path) -> None:
+    text = (Path(platforms.__file__).parent / "platforms" / "pal21.toml").read_text()
+    gpu = text[text.index('[[device]]\nkey = "gpu"') :]
+    path = tmp_path / "twice.toml"
+    path.write_text(
+        text + gpu.replace('"gpu"\nkind', '"gpu2"\nkind').replace('"cpu", "gpu"', '"cpu", "gpu2"')
+    )
+    with pytest.raises(UserError, match="two of kind 'gpu'"):
+        absent_platforms.predictions(workloads.load("cartpole-ddpg"), 32, platforms.load(path))

@@ -1,0 +1,74 @@
+"""Training in fixed point beside floats, as measurements."""
+
+import numpy as np
+import pytest
+
+from harness import workloads
+from harness.core.progress import silent
+from harness.papers.fix import throughput, training
+from harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, Task
+from primitives.quantization import precision
+
+TINY = Task("pendulum-ddpg", 6, 3)
+LEAST_RETURN = -200 * (np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)
+"""Of 200 steps at the greatest angle, velocity and torque: what Gymnasium's Pendulum returns at the least."""
+
+
+@pytest.mark.parametrize("curve", [FLOAT, DYNAMIC])
+def test_a_run_has_its_evaluations_formats_and_counts(curve: str) -> None:
+    row = training.train(TINY, curve, CURVES[curve](TINY), 1, silent)
+    assert (row.suite, row.workload, row.backend, row.status) == ("claim", "pendulum-ddpg", curve, "ok")
+    assert len(row.samples) == 3
+    assert row.value == row.samples[-1]
+    assert all(LEAST_RETURN < value < 0 for value in row.samples)
+    assert row.details["delay"] == (0 if curve == FLOAT else 3)
+    assert isinstance(row.details["saturated"], dict)
+
+
+def test_every_curve_starts_from_the_same_network_and_evaluations() -> None:
+    starts = [
+        training.train(Task("pendulum-ddpg", 2, 2), curve, CURVES[curve](TINY), 1, silent).samples[0]
+        for curve in (FLOAT, FIXED_32)
+        if CURVES[curve](TINY) is None or not CURVES[curve](TINY).delay  # type: ignore[union-attr]
+    ]
+    assert starts[1] == pytest.approx(starts[0], rel=1e-2)
+
+
+def test_a_delay_beyond_the_run_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^delay: found 6; allowed: less than the run's 6"):
+        training.train(TINY, DYNAMIC, precision.dynamic(6), 0, silent)
+
+
+def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
+    # The standard tier, of about two hours, has the first of them.
+    expected = {"standard": {"HalfCheetah-v5"}, "full": {"HalfCheetah-v5", "Hopper-v5", "Swimmer-v5"}}
+    for tier, environments in expected.items():
+        names = {task.workload for task in training.TASKS[tier]}
+        assert {workloads.load(name).environment.id for name in names} == environments
+        assert {workloads.load(name).network.hidden for name in names} == {(400, 300)}
+    keys = [key for key, _, _ in training.experiments("full")]
+    sweep = training.sweep(training.SWEPT)
+    assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES) + len(sweep)
+
+
+def test_the_sweep_has_what_it_is_compared_with() -> None:
+    task = training.SWEPT
+    sweep = training.sweep(task)
+    assert {FIXED_32, FIXED_16} < set(sweep)
+    for formats in sweep.values():
+        formats.check_run(task.steps)
+
+
+def test_a_tier_without_time_for_seeds_has_no_trainings() -> None:
+    assert not list(training.experiments("quick"))
+
+
+def test_throughput_has_every_term_of_every_side() -> None:
+    rows = throughput.measure(0.0, silent, batch_sizes=(64,), rounds=5)
+    assert {row.backend for row in rows} == set(throughput.FORMATS)
+    for side in throughput.FORMATS:
+        of_side = {row.quantity: row for row in rows if row.backend == side}
+        whole = np.array(of_side["inferences_per_s"].samples)
+        parts = sum(np.array(of_side[f"{term}_time"].samples) for term in throughput.TERMS)
+        assert (64 / whole >= parts * 0.999).all()  # the parts are within the whole
+        assert of_side["inferences_per_s"].unit == "IPS"

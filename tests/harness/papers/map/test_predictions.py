@@ -1,0 +1,221 @@
+"""MAP Equation 3 beside runs of the loop that it describes: errors of predictions, and gaps to the optimum."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.map.predictions import NEEDS
+from tests.harness.papers.rows import frame_of, predicted, profiled, trained
+from tests.harness.papers.test_verdicts import verdict
+
+NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+MAPPING = "torch-native-cpu"
+
+
+def run(
+    gps: float, size: int = 256, mapping: str = MAPPING, loop: str = "relaxed", **more: Any
+) -> Measurement:
+    fields = {"suite": "validation", "backend": "placerl", "device": mapping}
+    return trained(gps, size, **(fields | {"details": {"mapping": mapping, "loop": loop}} | more))
+
+
+def prediction(
+    error: float | None, size: int = 256, half: float | None = 0.01, mapping: str = MAPPING, **more: Any
+) -> Measurement:
+    """A prediction of 100 gradient steps a second that a validation compared with its relaxed run."""
+    details: dict[str, Any] = {
+        "mapping": mapping,
+        "loop": "relaxed",
+        "chosen_among": ["here"],
+        "terms_s": {"learner": 0.01, "rmm": 0.002},
+    }
+    if error is not None:
+        details |= {"error": error, "ran": "relaxed"}
+        details |= {} if half is None else {"error_low": error - half, "error_high": error + half}
+    chosen = more.pop("chosen_among", ["here"])
+    fields = {"suite": "validation", "quantity": "predicted_gradient_steps_per_s", "device": mapping}
+    return predicted(100, size, **(fields | {"details": details | {"chosen_among": chosen}} | more))
+
+
+def step(time_s: float, backend: str = "torch", size: int = 256, **more: Any) -> Measurement:
+    return profiled("learner.step", time_s, size, backend=backend, **({"suite": "validation"} | more))
+
+
+def test_a_loop_in_which_nothing_overlaps_says_nothing(tmp_path: Path) -> None:
+    """A prediction of the relaxed loop 40% above a run in turns is no error of the prediction."""
+    beside = [
+        prediction(0.4),
+        step(0.01),
+        run(60, loop="strict"),
+        run(60, loop="fused"),
+        run(60, loop="overlapped"),  # actors beside the rest, where learner and replay take turns
+        trained(60),
+        predicted(100),
+    ]
+    for key in ("MAP-VI-B", "MAP-F13"):
+        found = verdict(key, tmp_path / key, *beside).finding
+        assert (found.outcome, found.needs) == (Outcome.NOT_RUN, NEEDS)
+
+
+def test_what_is_clear_and_what_is_not_is_counted(tmp_path: Path) -> None:
+    rows = [
+        prediction(0.2),
+        run(100),
+        prediction(0.02, 32, **NOISY),
+        run(100, 32),
+        prediction(0.0, 64),
+        run(100, 64),
+    ]
+    said = verdict("MAP-VI-B", tmp_path, *rows).finding.explanation
+    assert said.startswith(
+        "Of 3, 1 are too noisy, 1 clearly outside and 1 clearly within 5% of what was achieved"
+    )
+
+
+def test_only_chosen_mappings_count_and_the_weakest_provenance(tmp_path: Path) -> None:
+    others = [
+        prediction(0.5, mapping="graph-native-cpu", chosen_among=[]),
+        run(66, mapping="graph-native-cpu"),
+        prediction(0.5, backend="primitive-sum"),
+    ]
+    found = verdict("MAP-VI-B", tmp_path / "all", prediction(0.02), *others, run(98))
+    error, achieved = found.finding.ours
+    assert (achieved.value, achieved.provenance) == (98, Provenance.MEASURED)
+    assert (error.value, error.low, error.high) == pytest.approx((2, 1, 3))
+    assert found.finding.outcome is Outcome.REPRODUCED
+    assert (found.provenance, found.rows) == ("modelled", (0, 4))
+    # 1 / (10 ms + 2 ms) is 83.3 steps a second, of 98.
+    assert "the median error is -15.0%" in found.finding.explanation
+    assert verdict("MAP-VI-B", tmp_path / "others", *others, run(98)).finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        ([prediction(0.2), run(100)], Outcome.NOT_REPRODUCED),
+        ([prediction(-0.2), run(100)], Outcome.NOT_REPRODUCED),
+        ([prediction(0.039), run(100)], Outcome.REPRODUCED),
+        ([prediction(-0.039), run(100)], Outcome.REPRODUCED),
+        ([prediction(-0.045), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.061), run(100)], Outcome.NOT_REPRODUCED),  # the whole interval is above 5%
+        ([prediction(-0.061), run(100)], Outcome.NOT_REPRODUCED),
+        ([prediction(0.02), run(100), prediction(0.045, 32), run(100, 32)], Outcome.NO_VERDICT),
+        ([prediction(0.045), run(100)], Outcome.NO_VERDICT),  # the interval reaches beyond the limit
+        ([prediction(0.07, half=0.03), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.02, half=None), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.02, **NOISY), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.2, **NOISY), run(100)], Outcome.NO_VERDICT),
+        ([prediction(0.02), run(100, **NOISY)], Outcome.NO_VERDICT),
+        # Noise of what the mapping does not use does not matter.
+        ([step(0.01, **NOISY), prediction(0.02), run(100)], Outcome.REPRODUCED),
+        # One that is wrong for sure refutes the claim, whatever the others say.
+        ([prediction(0.2), run(100), prediction(0.02, 32, **NOISY), run(100, 32)], Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_a_prediction_is_judged_by_its_interval(
+    rows: list[Measurement], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-VI-B", tmp_path, *rows).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("gps", "more", "outcome"),
+    [
+        (98.0, {}, Outcome.REPRODUCED),
+        (80.0, {}, Outcome.NOT_REPRODUCED),
+        (95.5, {}, Outcome.NO_VERDICT),
+        (103.0, {}, Outcome.REPRODUCED),
+        (80.0, NOISY, Outcome.NO_VERDICT),
+    ],
+)
+def test_gap_to_the_optimum(gps: float, more: dict[str, str], outcome: Outcome, tmp_path: Path) -> None:
+    rows = (
+        step(0.010),
+        step(0.015, "graph"),
+        step(0.001, size=32),
+        run(gps, **more),
+        prediction(0.0),
+        step(0.001, "fpga", provenance=Provenance.SIMULATED),  # not there, where the run is measured
+        run(10, 32),  # nothing was predicted for it
+    )
+    found = verdict("MAP-F13", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    (gap,) = found.finding.ours
+    assert gap.value == pytest.approx(100 - gps)
+    assert gap.low is not None
+    assert gap.high is not None
+    assert gap.low < gap.value < gap.high
+    assert (found.rows, found.provenance) == ((0, 3), "measured")
+
+
+def test_a_simulated_run_is_judged_by_the_simulated_learner_too(tmp_path: Path) -> None:
+    mapping, simulated = "fpga-fpga-fpga", {"provenance": Provenance.SIMULATED}
+    found = verdict(
+        "MAP-F13",
+        tmp_path,
+        prediction(0.0, mapping=mapping, chosen_among=["here and simulated"]),
+        run(500, mapping=mapping, **simulated),
+        step(0.01),
+        step(0.001, "fpga", **simulated),
+    ).finding
+    assert (found.ours[0].value, found.outcome) == (pytest.approx(50), Outcome.NOT_REPRODUCED)
+
+
+FPGA = "fpga-fpga-fpga"
+MODELLED = {"provenance": Provenance.MODELLED}
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "gps", "outcome"),
+    [
+        ("MAP-VI-B", 0.02, 98, Outcome.CONSISTENT),
+        ("MAP-VI-B", 0.2, 83, Outcome.NO_VERDICT),
+        ("MAP-F13", 0.0, 98, Outcome.CONSISTENT),
+        ("MAP-F13", 0.0, 50, Outcome.NO_VERDICT),
+    ],
+)
+def test_a_run_whose_rate_a_formula_gives_reproduces_and_refutes_nothing(
+    key: str, error: float, gps: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    modelled = (
+        prediction(error, mapping=FPGA, chosen_among=["here and simulated"]),
+        run(gps, mapping=FPGA, **MODELLED),
+        step(0.01, "fpga", **MODELLED),
+    )
+    found = verdict(key, tmp_path / "alone", *modelled)
+    assert (found.finding.outcome, found.provenance) == (outcome, "modelled")
+    if outcome is Outcome.NO_VERDICT:
+        assert "The formula does not know" in found.finding.explanation
+    # Beside a measured run it is left out.
+    both = verdict(key, tmp_path / "both", *modelled, prediction(0.02, 32), run(98, 32), step(0.01, size=32))
+    assert both.finding.outcome is Outcome.REPRODUCED
+    assert not any(FPGA in number.quantity for number in both.finding.ours)
+
+
+def test_a_failed_run_is_no_evidence(tmp_path: Path) -> None:
+    failed = replace(run(1.0), value=None, low=None, high=None, status="failed", reason="killed")
+    rows = step(0.01), prediction(None), failed
+    for key in ("MAP-VI-B", "MAP-F13"):
+        assert verdict(key, tmp_path / key, *rows).finding.outcome is Outcome.NOT_RUN
+
+
+def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, step(0.01), prediction(0.5), run(50), step(0.01), prediction(0.02), run(98))
+    frame["cell"] = ["validation/x"] * 3 + ["validation/x#2"] * 3
+    for key in ("MAP-VI-B", "MAP-F13"):
+        (found,) = (v for v in papers.evaluate(frame, key) if v.key == key)
+        assert found.finding.outcome is Outcome.REPRODUCED
+        assert len(found.finding.ours) == {"MAP-VI-B": 2, "MAP-F13": 1}[key]
+
+
+def test_an_error_against_another_loop_does_not_count(tmp_path: Path) -> None:
+    other = prediction(0.02)
+    other = replace(other, details={**other.details, "ran": "overlapped"})
+    for key in ("MAP-VI-B", "MAP-F13"):
+        assert verdict(key, tmp_path / key, step(0.01), other, run(98)).finding.outcome is Outcome.NOT_RUN

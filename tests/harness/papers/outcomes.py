@@ -1,0 +1,124 @@
+"""Which outcomes a claim's check can give: as its code says, and as tests made it give them.
+
+As a plugin of pytest (`-p tests.harness.papers.outcomes`) it writes the outcomes that every claim's check gave into the
+file named by `PLACERL_OUTCOMES`, as JSON.
+"""
+
+import ast
+import importlib
+import inspect
+import json
+import os
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import wraps
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from harness import papers
+from harness.papers.base import Claim, Finding, Outcome, Verdict
+
+FILE = "PLACERL_OUTCOMES"
+_PACKAGE = "harness.papers"
+_SHARED = {"base", "clocks"}
+"""Modules whose functions pass on the outcomes of others, or turn them into no verdict."""
+
+
+def in_code(claim: Claim) -> set[Outcome]:
+    """Return the outcomes that the functions behind a check name, directly or through those that they call.
+
+    More may be possible: clocks and suspect numbers turn others into no verdict.
+    """
+    if claim.check is None:
+        return {Outcome.NOT_RUN}
+    assert isinstance(claim.check, FunctionType)
+    found: set[FunctionType] = set()
+    _reach(claim.check, found)
+    return {outcome for function in found for outcome in _named(function)}
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _reach(function: FunctionType, found: set[FunctionType]) -> None:
+    if function in found or not function.__module__.startswith(_PACKAGE):
+        return
+    found.add(function)
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    called = [cell.cell_contents for cell in function.__closure__ or ()]
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        called.append(value)
+        if isinstance(value, ModuleType | type):
+            called += [vars(value).get(attribute) for attribute in names]
+    for value in called:
+        if isinstance(value, FunctionType):
+            _reach(value, found)
+
+
+def _named(function: FunctionType) -> Iterator[Outcome]:
+    """The outcomes that a function gives, not those that it asks for."""
+    if function.__module__.rpartition(".")[2] in _SHARED or function.__name__ == "<lambda>":
+        return
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    asked = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "Outcome"
+        ):
+            if id(node) not in asked:
+                yield Outcome[node.attr]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("among_themselves", "by_a_model"):
+                yield Outcome.CONSISTENT
+            if node.func.id == "by_a_model":
+                yield Outcome.NO_VERDICT
+            if node.func.id == "among_themselves" and not isinstance(node.args[0], ast.Constant):
+                explained = any(keyword.arg == "could_be" for keyword in node.keywords)
+                yield Outcome.NO_VERDICT if explained else Outcome.INCONSISTENT
+
+
+_given: dict[str, set[str]] = defaultdict(set)
+
+
+def _recorded(key: str, check: Any) -> Any:
+    @wraps(check)
+    def recording(*arguments: Any, **options: Any) -> Finding:
+        found: Finding = check(*arguments, **options)
+        _given[key].add(found.outcome)
+        return found
+
+    return recording
+
+
+def pytest_configure() -> None:
+    """Record what claims give, and their checks where a test calls the function itself."""
+    if FILE not in os.environ:
+        return
+    evaluate, every = Claim.evaluate, papers.claims()
+
+    def recording(claim: Claim, *arguments: Any) -> Verdict:
+        found = evaluate(claim, *arguments)
+        if any(claim is each for each in every):  # tests make claims of their own
+            _given[claim.key].add(found.finding.outcome)
+        return found
+
+    Claim.evaluate = recording  # type: ignore[method-assign]
+    for claim in every:
+        check = claim.check
+        if isinstance(check, FunctionType) and check.__qualname__.isidentifier():
+            setattr(importlib.import_module(check.__module__), check.__name__, _recorded(claim.key, check))
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was given."""
+    if FILE in os.environ:
+        Path(os.environ[FILE]).write_text(json.dumps({key: sorted(some) for key, some in _given.items()}))

@@ -1,0 +1,58 @@
+"""Actors and learners against cores: the rows of a short measurement."""
+
+import pytest
+
+from harness import workloads
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.pal import core_scaling
+from harness.papers.pal.core_scaling import COLLECTION, CONSUMPTION, TRAINING, curve, splits
+
+
+def row(kind: str, cores: int, rate: float) -> Measurement:
+    return Measurement(
+        suite="claim",
+        primitive="training",
+        backend=kind,
+        quantity="rate",
+        unit="1/s",
+        provenance=Provenance.MEASURED,
+        value=rate,
+        details={"actor_cores": cores, "learner_cores": 0},
+    )
+
+
+def test_a_curve_is_straight_between_its_points():
+    made = curve([row(COLLECTION, 4, 40.0), row(COLLECTION, 1, 10.0), row(CONSUMPTION, 2, 99.0)], COLLECTION)
+    assert [made(cores) for cores in (1, 2, 3, 4)] == [10, 20, 30, 40]
+
+
+def test_every_split_of_all_cores_is_run_and_the_chosen_one_of_fewer():
+    rows = [
+        row(kind, cores, rate * cores)
+        for kind, rate in ((COLLECTION, 30.0), (CONSUMPTION, 10.0))
+        for cores in (1, 2, 4)
+    ]
+    assert splits(rows, workloads.load("ant-ddpg"), [1, 2, 4]) == [(1, 1), (1, 3), (2, 2), (3, 1)]
+    assert splits(rows, workloads.load("ant-ddpg"), [1]) == []
+
+
+def test_the_quick_tier_leaves_it_out():
+    assert not list(core_scaling.experiments("quick"))
+    assert [key for key, *_ in core_scaling.experiments("standard")] == [
+        "PAL-F10/lunarlander-dqn",
+        "PAL-F10/ant-ddpg",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_curves_and_runs_have_their_cores(monkeypatch):
+    monkeypatch.setattr(core_scaling, "CORES", (1, 2))
+    rows = core_scaling.measure("lunarlander-dqn", silent, stretches=1, stretch_s=0.05)
+    found = [(made.backend, made.details["actor_cores"], made.details["learner_cores"]) for made in rows]
+    assert found[0] == (COLLECTION, 1, 0)
+    assert (CONSUMPTION, 0, 1) in found
+    assert (TRAINING, 0, 1) in found
+    assert all(made.value and made.provenance is Provenance.MEASURED for made in rows)

@@ -1,0 +1,263 @@
+"""PPO's Fig. 12 to 15 over simulated cycles: rows of the experiments, and verdicts from them.
+
+The closed forms stand in for the RTL's simulation here.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.base import Outcome, Verdict
+from harness.papers.ppo import accelerator_runs, cycle_models
+from harness.papers.ppo.accelerator_runs import EXPERIMENTS
+from harness.papers.ppo.cycle_models import published_throughput
+from primitives.fpga.cycles import gemm, networks
+from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
+from tests.harness.papers.rows import frame_of
+
+
+def verdict(key: str, folder: Path, rows: list[Measurement]) -> Verdict:
+    (claim,) = (claim for claim in papers.claims() if claim.key == key)
+    return claim.evaluate(frame_of(folder, *rows))
+
+
+OUTCOMES = {
+    "PPO-F12": Outcome.IN_KIND,
+    "PPO-F13": Outcome.IN_KIND,
+    "PPO-F14": Outcome.NOT_REPRODUCED,  # in another order than the paper's, at either clock
+    "PPO-F15": Outcome.NO_VERDICT,  # not reproduced at PPO's clock, undecided at the placed one
+}
+
+
+@pytest.mark.usefixtures("closed_forms")
+@pytest.mark.parametrize("key", OUTCOMES)
+def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
+    rows = EXPERIMENTS[key][1](lambda *_: None)
+    assert all(row.provenance is Provenance.SIMULATED and row.status == "ok" for row in rows)
+    found = verdict(key, tmp_path, rows).finding
+    assert found.outcome is OUTCOMES[key]
+    kinds = {number.provenance for number in found.ours}
+    over_published = {Provenance.PUBLISHED} if key in ("PPO-F14", "PPO-F15") else set()
+    assert kinds == {Provenance.SIMULATED} | over_published
+    assert all(number.rows for number in found.ours)
+    assert len({number.quantity for number in found.ours}) == len(found.ours)
+    said = "The clock is assumed" if over_published else "no clock is in them"
+    assert said in found.explanation
+
+
+def cycles(rows: list[Measurement], change: Callable[[Measurement, Any], Any]) -> list[Measurement]:
+    """The rows with other cycles."""
+    return [
+        replace(row, details=row.details | {"cycles": change(row, row.details["cycles"])}) for row in rows
+    ]
+
+
+@pytest.mark.usefixtures("closed_forms")
+@pytest.mark.parametrize(
+    ("gains", "outcome"),
+    [
+        ((23.5, 21.2, 11.2), Outcome.IN_KIND),  # the published ones at PPO's clock, more at the placed one
+        ((9.0, 5.0, 1.0), Outcome.IN_KIND),  # the order is enough, at either clock
+        ((30.0, 30.0, 30.0), Outcome.NO_VERDICT),  # no order, and none too small
+        ((1.0, 5.0, 9.0), Outcome.NOT_REPRODUCED),
+        ((9.0, 5.0, -1.0), Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
+    gains: tuple[float, ...], outcome: Outcome, tmp_path: Path
+) -> None:
+    percent = dict(zip(("Hopper", "Humanoid", "Pong"), gains, strict=True))
+
+    def change(row: Measurement, found: Any) -> Any:
+        benchmark = row.details["benchmark"]
+        throughput, (_, _, iteration) = (
+            published_throughput(benchmark),
+            next(case for case in accelerator_runs.LAYOUT_CASES if case[0] == benchmark),
+        )
+        saved = percent[benchmark] / 100 / throughput.gain(iteration, 1) / iteration.updates
+        return {"blocked": {"BW": 0, "WU": sum(found["blocked"].values())}} | {
+            "plain": {"BW": saved, "WU": sum(found["blocked"].values())}
+        }
+
+    rows = cycles(EXPERIMENTS["PPO-F14"][1](lambda *_: None), change)
+    found = verdict("PPO-F14", tmp_path, rows).finding
+    assert found.outcome is outcome
+    shown = [n.value for n in found.ours if n.quantity.endswith("(285 MHz; Pong 300 MHz)")]
+    assert shown == pytest.approx(gains)
+    for row in rows:
+        benchmark, made = row.details["benchmark"], row.details["cycles"]
+        (iteration,) = (of for name, _, of in accelerator_runs.LAYOUT_CASES if name == benchmark)
+        saved, blocked = made["plain"]["BW"], made["blocked"]["WU"]
+        inferences = iteration.steps * row.details["inference_cycles"]
+        whole = inferences + iteration.updates * (row.details["forward_cycles"] + blocked)
+        values = {n.quantity: n.value for n in found.ours if n.quantity.startswith(benchmark)}
+        title = f"{benchmark}: gain of the blocked layout"
+        assert values[f"{title} in BW and WU"] == pytest.approx(100 * saved / blocked)
+        assert values[f"{title}, were the accelerator all"] == pytest.approx(
+            100 * saved * iteration.updates / whole
+        )
+
+
+@pytest.mark.usefixtures("closed_forms")
+@pytest.mark.parametrize(
+    ("hopper", "humanoid", "outcome"),
+    [
+        ((1e6, 9e5), (1e8, 9e7), Outcome.IN_KIND),  # ranges that do not overlap, in the paper's order
+        ((1e8, 9e7), (1e6, 9e5), Outcome.NOT_REPRODUCED),  # in the other order
+        ((1e5, 9e4), (3e5, 2e5), Outcome.NOT_REPRODUCED),  # ranges that overlap, all below the paper's
+        ((3e7, 2e7), (3e8, 2.9e8), Outcome.NO_VERDICT),
+        ((1e5, 2e5), (1e5, 2e5), Outcome.NOT_REPRODUCED),  # balancing takes longer, and could bring little
+    ],
+)
+def test_balancing_is_judged_by_its_range_over_all_epochs(
+    hopper: tuple[float, float], humanoid: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    """Cycles of each benchmark alone and balanced."""
+    of = {"Hopper": hopper, "Humanoid": humanoid}
+    rows = cycles(
+        EXPERIMENTS["PPO-F15"][1](lambda *_: None),
+        lambda row, _: dict(zip(("alone", "balanced"), of[row.details["benchmark"]], strict=True)),
+    )
+    assert verdict("PPO-F15", tmp_path, rows).finding.outcome is outcome
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path: Path) -> None:
+    rows = cycles(
+        EXPERIMENTS["PPO-F15"][1](lambda *_: None), lambda _, found: found | {"alone": 3 * found["balanced"]}
+    )
+    found = verdict("PPO-F15", tmp_path, rows).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "with 2 times the resources" in found.explanation
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp_path: Path) -> None:
+    def change(row: Measurement, found: Any) -> Any:
+        if row.details["side"] == 32:
+            return found
+        return dict.fromkeys(found, found["NS"])  # no dataflow gains on the array of 38 x 38
+
+    rows = cycles(EXPERIMENTS["PPO-F13"][1](lambda *_: None), change)
+    found = verdict("PPO-F13", tmp_path, rows).finding
+    assert found.outcome is Outcome.NOT_REPRODUCED
+    assert "mean gain at 38 x 38 0.0%" in found.explanation
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> None:
+    rows = [
+        row
+        for row in EXPERIMENTS["PPO-F12"][1](lambda *_: None)
+        if row.details["core"] != accelerator_runs.AT_ONCE
+    ]
+    slow = [
+        Measurement(
+            **{
+                name: getattr(row, name)
+                for name in ("suite", "primitive", "backend", "device", "batch_size", "quantity", "unit")
+            },
+            provenance=row.provenance,
+            value=row.value,
+            details={**row.details, "core": accelerator_runs.AT_ONCE},
+        )
+        for row in rows
+    ]
+    assert verdict("PPO-F12", tmp_path, [*rows, *slow]).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("key", "outcome"),
+    [
+        ("PPO-F12", Outcome.CONSISTENT),
+        ("PPO-F13", Outcome.CONSISTENT),
+        ("PPO-F14", Outcome.NO_VERDICT),
+        ("PPO-F15", Outcome.NO_VERDICT),
+    ],
+)
+def test_without_rows_the_formulas_reproduce_nothing(key: str, outcome: Outcome, tmp_path: Path) -> None:
+    found = verdict(key, tmp_path, []).finding
+    assert {number.provenance for number in found.ours} == {Provenance.MODELLED}
+    assert found.outcome is outcome
+    assert ("formulas do not know" in found.explanation) == (outcome is Outcome.NO_VERDICT)
+
+
+def test_formulas_are_of_ppo_s_arrays_and_agents(tmp_path: Path) -> None:
+    """Fig. 12: P = 16; Fig. 13: P = 32, and 38 x 38, which divides no layer."""
+    mujoco = {number.quantity: number.value for number in verdict("PPO-F12", tmp_path, []).finding.ours}
+    assert len(mujoco) == 2 * 3 * 2
+    for name, model, agents in product(("Hopper", "Humanoid"), cycle_models.MODELS, (4, 16)):
+        assert mujoco[f"{name}, P = 16, {model}: gain of inferences over NS, N = {agents}"] >= 0
+    for name in ("Hopper", "Humanoid"):
+        title = f"{name}, P = 16, Equation 5: gain of inferences over NS, N = "
+        assert mujoco[f"{title}4"] > mujoco[f"{title}16"]
+    pong = {
+        number.quantity: number.value for number in verdict("PPO-F13", tmp_path / "pong", []).finding.ours
+    }
+    assert len(pong) == 3 * 2 + 3 * 2
+    for model in cycle_models.MODELS:
+        for agents in (4, 32):
+            assert pong[f"Pong, P = 32, {model}: gain of inferences over NS, N = {agents}"] >= 0
+        gains = [
+            pong[f"Pong, P = {side}, {model}: gain of an iteration over NS, N = 16"] for side in (32, 38)
+        ]
+        assert 0 <= gains[0] < gains[1]
+
+
+def test_published_throughputs_are_those_of_table_2_at_ppo_s_clocks() -> None:
+    found = {name: published_throughput(name) for name in ("Hopper", "Humanoid", "Pong")}
+    assert {name: (each.samples_per_s, each.clock_hz) for name, each in found.items()} == {
+        "Hopper": (28_600, 285e6),
+        "Humanoid": (9_200, 285e6),
+        "Pong": (904, 300e6),
+    }
+    assert published_throughput("Pong", 64.5).clock_hz == pytest.approx(64.5e6)
+
+
+@pytest.mark.parametrize("key", ["PPO-F12", "PPO-F13"])
+def test_a_formula_under_which_no_dataflow_gains_gives_no_verdict(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cycle_models.MODELS, "Equation 5", gemm.core_cycles)  # blocks row by row
+    found = verdict(key, tmp_path, []).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "does not grow" in found.explanation
+
+
+@pytest.mark.parametrize(("key", "gain"), [("PPO-F14", "layout_gain"), ("PPO-F15", "balance_gain")])
+def test_a_formula_that_gives_the_published_gains_is_consistent(
+    key: str, gain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = iter([0.235, 0.212, 0.112] if key == "PPO-F14" else [])
+
+    def layout(*_: Any, dataflow: str | None = None, **__: Any) -> float:
+        return next(published) if dataflow is None else 1.0
+
+    def balance(policy: Any, *_: Any, policy_epochs: int, **__: Any) -> float:
+        low, high = (0.058, 0.093) if policy == networks.PPO_NETWORKS["Hopper"] else (0.225, 0.283)
+        return low if policy_epochs else high
+
+    monkeypatch.setattr(cycle_models.gains, gain, layout if key == "PPO-F14" else balance)
+    check = {"PPO-F14": cycle_models._blocked_layout, "PPO-F15": cycle_models._balancing}[key]
+    assert check(None).outcome is Outcome.CONSISTENT
+
+
+def test_without_the_tools_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerator_runs.toolchain, "unavailable_reason", lambda: "no compiler")
+    for key in ("PPO-F12", "PPO-F13", "PPO-F14", "PPO-F15"):
+        (row,) = EXPERIMENTS[key][1](lambda *_: None)
+        assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
+
+
+def test_named_tiers_simulate_them() -> None:
+    assert {key for key, _, _ in accelerator_runs.experiments("full")} == set(EXPERIMENTS)
+    assert not list(accelerator_runs.experiments("quick"))

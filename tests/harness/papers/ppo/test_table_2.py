@@ -1,0 +1,340 @@
+"""PPO's iterations: what its Table 2 is about, rows of them, and the verdicts from such rows."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from harness import papers, workloads
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.base import Finding, Outcome
+from harness.papers.clocks import placed_clock
+from harness.papers.ppo import environment_steps
+from harness.papers.ppo import iterations as ppo_iterations
+from harness.papers.ppo.iterations import (
+    BENCHMARKS,
+    CYCLES,
+    EXPERIMENT,
+    TIME,
+    counted,
+    iterations,
+    sized,
+    table_2,
+    timed,
+)
+from primitives.fpga.cycles.ppo import Iteration
+from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
+from tests.harness.papers.rows import frame_of
+
+SMALL, LARGE = Iteration(16, 512, 64, 10), Iteration(16, 512, 512, 10)
+CLOCK_MHZ = placed_clock().mhz
+"""Which leaves verdicts as they are at the only other clock."""
+SHORT = Iteration(agents=2, steps=8, minibatch=8, epochs=2)
+
+
+def test_every_column_of_table_2_names_its_iteration() -> None:
+    columns = table_2("Hopper", "Spinning Up")
+    assert len(columns) == 10
+    assert (columns["M=64"], columns["N=4"]) == (SMALL, Iteration(4, 512, 512, 10))
+    assert table_2("Hopper", "Baselines")["T=1024"] == Iteration(32, 1024, 128, 10)
+    assert table_2("Pong", "Baselines")["N=16"] == Iteration(16, 128, 128, 3)
+    varied = {letters: len(iterations("Hopper", letters)) for letters in ("M", "MN", "MNT")}
+    assert varied == {"M": 4, "MN": 8, "MNT": 14}, "N=16 is a column of M again"
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(name: str) -> None:
+    for iteration in iterations(name, "MNT"):
+        item = sized(workloads.load(BENCHMARKS[name]), iteration)
+        assert item.training.actors == iteration.agents
+        assert item.training.batch_size == iteration.minibatch
+        assert item.algorithm.hyperparameters["trajectory_length"] == iteration.steps
+        assert item.algorithm.hyperparameters["epochs"] == iteration.epochs
+        assert item.algorithm.hyperparameters["target_kl"] is None
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 0), (2, 2), (64, 16)])
+def test_iterations_take_every_core(cores: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert ppo_iterations.cores_used(SMALL) == {"threads": cores, "processes": processes}
+
+
+@pytest.mark.slow
+def test_iterations_are_timed_with_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppo_iterations, "cores_used", lambda _: {"threads": 2, "processes": 2})
+    (row,) = timed("Hopper", "cpu", [SHORT], 0.0, silent)
+    assert (row.details["threads"], row.details["processes"], len(row.samples)) == (2, 2, 5)
+    assert min(map(min, row.details["terms_s"].values())) > 0
+
+
+def test_iterations_are_timed_with_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppo_iterations, "cores_used", lambda _: {"threads": 1, "processes": 0})
+    rows = timed("Hopper", "cpu", [SHORT, Iteration(2, 8, 16, 2)], 0.0, silent)
+    assert [row.batch_size for row in rows] == [8, 16]
+    for row in rows:
+        parts = row.details["terms_s"]
+        assert set(parts) == {"environment", "infer", "prepare", "learner"}
+        assert (row.details["threads"], row.details["processes"]) == (1, 0)
+        assert all(len(samples) == len(row.samples) == 5 for samples in parts.values())
+        assert all(sum(each) <= wall for *each, wall in zip(*parts.values(), row.samples, strict=True))
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
+    few, many = counted("Hopper", [SMALL, LARGE], silent)
+    for row in (few, many):
+        assert (row.provenance, row.unit) == (Provenance.SIMULATED, "cycles")
+        cycles, stated = row.details["cycles"], row.details["equation_5_cycles"]
+        assert row.value == sum(cycles.values())
+        assert stated["training"] > cycles["training"] > 0.9 * stated["training"], (
+            "fill and drain are a cycle apart"
+        )
+    assert few.details["cycles"]["inference"] == many.details["cycles"]["inference"]
+
+
+def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppo_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
+    (row,) = counted("Pong", [SHORT], silent)
+    assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
+
+
+def rows(
+    benchmark: str, iteration: Iteration, host_s: float, infer_s: float, learner_s: float, device: str = "cpu"
+) -> list[Measurement]:
+    """An iteration whose inferences and training take a second each on an accelerator at the placed clock."""
+    second = int(1e6 * CLOCK_MHZ)
+    shared: dict[str, Any] = {
+        "suite": "claim",
+        "workload": BENCHMARKS[benchmark],
+        "primitive": "training",
+        "batch_size": iteration.minibatch,
+    }
+    details = {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)}
+    pace = [1 + 0.002 * number for number in range(9)]
+    terms_s = {"environment": host_s, "infer": infer_s, "prepare": 0.0, "learner": learner_s}
+    walls_s = [sum(terms_s.values()) * each for each in pace]
+    return [
+        Measurement(
+            **shared,
+            device=device,
+            quantity=TIME,
+            unit="s",
+            provenance=Provenance.MEASURED,
+            value=walls_s[4],
+            samples=tuple(walls_s),
+            details=details
+            | {"terms_s": {name: [seconds * each for each in pace] for name, seconds in terms_s.items()}},
+        ),
+        Measurement(
+            **shared,
+            quantity=CYCLES,
+            unit="cycles",
+            provenance=Provenance.SIMULATED,
+            value=2.0 * second,
+            details=details | {"clock_mhz": CLOCK_MHZ, "cycles": {"inference": second, "training": second}},
+        ),
+    ]
+
+
+def finding(key: str, folder: Path, *made: list[Measurement]) -> Finding:
+    (claim,) = (claim for claim in papers.claims() if claim.key == key)
+    return claim.evaluate(frame_of(folder, *(row for some in made for row in some))).finding
+
+
+@pytest.mark.parametrize(
+    ("small_s", "large_s", "outcome"),
+    [
+        (53.7, 14.8, Outcome.NO_VERDICT),  # at most 27.1 and 7.6 times as fast, as Spinning Up's Hopper
+        (
+            6.5,
+            9.5,
+            Outcome.NOT_REPRODUCED,
+        ),  # the larger gain is that of the larger mini-batch, whatever is left out
+        (1.2, 1.0, Outcome.NOT_REPRODUCED),  # slower than the CPU
+        (6.5, 6.5, Outcome.NO_VERDICT),  # 3.5 times: below what is published for M = 64, not for M = 512
+        (3.0, 2.0, Outcome.NOT_REPRODUCED),  # 1.75 and 1.25 times: below every published gain
+    ],
+)
+def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, small_s), (LARGE, large_s))]
+    found = finding("PPO-T2-CPU", tmp_path, *made)
+    assert found.outcome is outcome
+    assert "is an upper bound: no transfers, no Adam or loss" in found.explanation
+    assert found.ours[0].value == pytest.approx((0.5 + small_s) / 2, rel=0.02)
+    assert {number.provenance for number in found.ours} == {Provenance.SIMULATED}
+    assert all(number.rows for number in found.ours)
+
+
+def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.1, 0.5, s) for item, s in ((SMALL, 3.0), (LARGE, 2.0))]
+    key = "PPO-T2-CPU"
+    assert finding(key, tmp_path / "parts", *made).outcome is Outcome.NOT_REPRODUCED
+    made[1][0] = replace(made[1][0], samples=tuple(1.4 * sample for sample in made[1][0].samples))
+    found = finding(key, tmp_path / "far", *made)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "Suspect" in found.explanation
+    assert finding(key, tmp_path / "none").outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+def test_bounds_that_only_the_slower_clock_refutes_give_no_verdict(key: str, tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.1, 4.0, s) for item, s in ((SMALL, 9.0), (LARGE, 5.0))]
+    cycles = {part: int(1e7 * CLOCK_MHZ) for part in ("inference", "training")}
+    for some in made:
+        some[1] = replace(some[1], details=some[1].details | {"clock_mhz": 10 * CLOCK_MHZ, "cycles": cycles})
+    found = finding(key, tmp_path, *made)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert f"at {10 * CLOCK_MHZ:.3g} MHz no verdict, at {CLOCK_MHZ:.3g} MHz, which" in found.explanation
+    assert found.explanation.count("A gain is an upper bound") == 1
+    assert "reaches on an ECP5, not reproduced." in found.explanation
+
+
+def test_what_transfers_may_hide_refutes_nothing(tmp_path: Path) -> None:
+    """The bound of the small mini-batch's gain is the lower one, but only by products that are a part of all."""
+    few, many = rows("Hopper", SMALL, 0.0, 0.5, 6.5), rows("Hopper", LARGE, 0.0, 0.5, 6.4)
+    slow = {"inference": int(1e6 * CLOCK_MHZ), "training": int(3e6 * CLOCK_MHZ)}
+    few[1] = replace(few[1], details=few[1].details | {"cycles": slow})
+    found = finding("PPO-T2-CPU", tmp_path, few, many)
+    assert found.ours[0].value < 0.6 * found.ours[1].value
+    assert found.outcome is Outcome.NO_VERDICT
+
+
+def test_what_of_the_cpu_was_used_is_said(tmp_path: Path) -> None:
+    before, now = rows("Hopper", SMALL, 1.0, 2.0, 4.0), rows("Hopper", LARGE, 1.0, 2.0, 2.0)
+    now[0] = replace(now[0], details=now[0].details | {"threads": 8, "processes": 4})
+    said = "learner threads + environment processes: 1 + 0, 8 + 4 (of what"
+    for key in ("PPO-T2", "PPO-T2-CPU", "PPO-F10"):
+        assert said in finding(key, tmp_path / key, before, now).explanation
+
+
+def test_times_of_mujoco(tmp_path: Path) -> None:
+    faster = [rows("Hopper", item, 1.0, 2.0, s) for item, s in ((SMALL, 4.0), (LARGE, 2.0))]
+    assert finding("PPO-F10", tmp_path / "a", *faster).outcome is Outcome.NO_VERDICT
+    slower = rows("Hopper", SMALL, 1.0, 0.5, 4.0)
+    assert finding("PPO-F10", tmp_path / "b", slower).outcome is Outcome.NOT_REPRODUCED
+    assert finding("PPO-F10", tmp_path / "c").outcome is Outcome.NOT_RUN
+
+
+def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
+    here = rows("Hopper", SMALL, 1.0, 2.0, 4.0)
+    found = finding("PPO-T2", tmp_path / "a", here)
+    assert (found.outcome, found.needs) == (Outcome.NOT_RUN, "a CUDA device")
+    assert [number.value for number in found.ours] == pytest.approx([8192 / 7, 8192 / 3], rel=0.02)
+    on_gpu = rows("Hopper", SMALL, 1.0, 40.0, 40.0, "cuda")[:1]
+    assert finding("PPO-T2", tmp_path / "b", here, on_gpu).outcome is Outcome.NO_VERDICT
+    on_gpu = rows("Hopper", SMALL, 1.0, 3.0, 3.0, "cuda")[:1]  # 2.3 times, where 3.4 and 26 are published
+    assert finding("PPO-T2", tmp_path / "d", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
+    on_gpu = rows("Hopper", SMALL, 1.0, 0.9, 0.9, "cuda")[:1]
+    assert finding("PPO-T2", tmp_path / "c", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
+
+
+def test_one_bound_that_reaches_a_published_gain_over_the_gpu_leaves_it_open(tmp_path: Path) -> None:
+    """2.3 times: less than is published for the small mini-batch (3.4 and 26), not for the large one (1.4)."""
+    made = [
+        some
+        for item in (SMALL, LARGE)
+        for some in (rows("Hopper", item, 1.0, 2.0, 4.0), rows("Hopper", item, 1.0, 3.0, 3.0, "cuda")[:1])
+    ]
+    assert finding("PPO-T2", tmp_path / "both", *made).outcome is Outcome.NO_VERDICT
+    assert finding("PPO-T2", tmp_path / "small", *made[:2]).outcome is Outcome.NOT_REPRODUCED
+    assert finding("PPO-T2", tmp_path / "large", *made[2:]).outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("infer_s", "learner_s", "outcome"),
+    [
+        (3.0, 0.8, Outcome.NO_VERDICT),  # training takes 1.25 times as long as the GPU's, at least
+        (3.0, 0.5, Outcome.NOT_REPRODUCED),  # twice as long: not slightly
+        (3.0, 1.2, Outcome.NO_VERDICT),  # faster, by an upper bound
+        (0.5, 0.8, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_pong_beside_a_gpu(infer_s: float, learner_s: float, outcome: Outcome, tmp_path: Path) -> None:
+    iteration = Iteration(4, 128, 32, 3)
+    here, there = (rows("Pong", iteration, 1.0, infer_s, learner_s, device) for device in ("cpu", "cuda"))
+    assert finding("PPO-F11", tmp_path / "a", here).outcome is Outcome.NOT_RUN
+    assert finding("PPO-F11", tmp_path / "b", here, there[:1]).outcome is outcome
+
+
+def test_what_table_2_prints_twice(tmp_path: Path) -> None:
+    found = finding("PPO-T2-twice", tmp_path)
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "how many runs" in found.explanation
+    values = {number.quantity: number.value for number in found.ours}
+    assert values["Hopper, Baselines, CPU-FPGA: N=16 over M=128"] == pytest.approx(4120 / 2720)
+    assert values["Pong, Baselines, CPU: T=128 over N=8"] == pytest.approx(507 / 541)
+    assert "Humanoid, Spinning Up, CPU: N=4 over M=512" not in values, "another number of agents"
+
+
+@pytest.mark.parametrize(
+    ("longer", "outcome"),
+    [
+        (8.0, Outcome.REPRODUCED),
+        (9.5, Outcome.REPRODUCED),
+        (9.8, Outcome.REPRODUCED),  # within a quarter of eight
+        (10.3, Outcome.IN_KIND),
+        (6.6, Outcome.REPRODUCED),
+        (6.2, Outcome.IN_KIND),
+        (11.0, Outcome.IN_KIND),
+        (5.0, Outcome.IN_KIND),
+        (4.2, Outcome.IN_KIND),  # half of it
+        (3.8, Outcome.NOT_REPRODUCED),
+        (4.0, Outcome.NO_VERDICT),
+        (3.0, Outcome.NOT_REPRODUCED),
+        (0.5, Outcome.NOT_REPRODUCED),
+    ],
+)
+@pytest.mark.parametrize("agents", [1, 4])
+def test_steps_by_way_of_processes(agents: int, longer: float, outcome: Outcome, tmp_path: Path) -> None:
+    """`longer` is that of an environment's step: a call steps all of them."""
+    made = []
+    for number, null, time_s in ((0, False, 1.0), (0, True, 1.0), (agents, False, agents * longer)):
+        pace = 11 if number else 7
+        samples = tuple(time_s * (1 + 0.01 * (pace * i % 30) / 30) for i in range(30))
+        made.append(
+            Measurement(
+                suite="claim",
+                workload="hopper-ppo",
+                primitive="environment.step",
+                quantity="time_per_call",
+                unit="s",
+                provenance=Provenance.MEASURED,
+                value=time_s,
+                samples=samples,
+                details={"experiment": environment_steps.EXPERIMENT, "agents": number, "null": null},
+            )
+        )
+    found = finding("PPO-5.3.1-environment", tmp_path, made)
+    assert found.outcome is outcome
+    assert found.ours[0].value == pytest.approx(longer, rel=0.02)
+
+
+def test_a_step_is_checked_against_a_twin() -> None:
+    case = environment_steps.case("hopper-ppo", 0, "here")
+    made, zeros = case.setup(), np.zeros((1, 11))
+    case.check(made)
+    with pytest.raises(AssertionError):
+        case.check(made)  # which has gone on, as no twin has
+    with pytest.raises(AssertionError):
+        case.check(SimpleNamespace(step=lambda actions: (zeros,)))
+    case.close(made)
+
+
+@pytest.mark.slow
+def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment_steps, "WORKLOADS", ("hopper-ppo",))
+    made = environment_steps.measured(0.0, silent)
+    assert [(row.backend, row.details["null"]) for row in made] == [
+        ("this process", False),
+        ("this process", True),
+        ("1 processes", False),
+        ("4 processes", False),
+    ]
+    assert all(row.status in ("ok", "too_noisy") for row in made)

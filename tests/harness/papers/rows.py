@@ -1,0 +1,85 @@
+"""Rows of a store for tests, as `Store.frame()` gives them."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Claim
+from harness.store.store import Store
+
+MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
+
+
+def measurement(value: float | None, spread: float = 0.01, **fields: Any) -> Measurement:
+    """A measured row; its interval is `value` x (1 -+ `spread`)."""
+    base: dict[str, Any] = {"provenance": Provenance.MEASURED, "unit": "s", "quantity": "time_per_call"}
+    if value is not None:
+        base |= {"value": value, "low": value * (1 - spread), "high": value * (1 + spread)}
+    return Measurement(**(base | fields))
+
+
+def profiled(primitive: str, time_s: float, batch_size: int = 256, **fields: Any) -> Measurement:
+    """A profile row."""
+    base = {"suite": "profile", "workload": "hopper-ddpg", "backend": "native", "device": "cpu"}
+    return measurement(time_s, primitive=primitive, batch_size=batch_size, **(base | fields))
+
+
+def trained(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
+    """An achieved throughput."""
+    base = {
+        "suite": "run",
+        "workload": "hopper-ddpg",
+        "primitive": "training",
+        "backend": "torch-native-cpu",
+        "device": "cpu",
+        "quantity": "gradient_steps_per_s",
+        "unit": "1/s",
+        "details": {"mapping": "torch-native-cpu"},
+    }
+    return measurement(gps, batch_size=batch_size, **(base | fields))
+
+
+def predicted(gps: float, batch_size: int = 256, **fields: Any) -> Measurement:
+    """A prediction for the same mapping, which the strategy chose."""
+    base = {
+        "suite": "prediction",
+        "backend": "map-tpds23",
+        "provenance": Provenance.MODELLED,
+        "details": {"mapping": "torch-native-cpu", "chosen": True},
+    }
+    return trained(gps, batch_size, **(base | fields))
+
+
+def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -> Measurement:
+    """This project's throughput over a baseline's, and the verdict of the comparison."""
+    base = {
+        "suite": "compare",
+        "workload": "cartpole-dqn",
+        "primitive": "training",
+        "backend": "torch-native-cpu",
+        "device": "cpu",
+        "batch_size": 64,
+        "quantity": "throughput_ratio",
+        "unit": "ratio",
+        "details": {"baseline": baseline, "verdict": verdict},
+    }
+    return measurement(ratio, **(base | fields))
+
+
+def claim_of(key: str) -> Claim:
+    """The claim with exactly this key."""
+    (claim,) = (each for each in papers.claims(key) if each.key == key)
+    return claim
+
+
+def frame_of(folder: Path, *measurements: Measurement) -> pd.DataFrame:
+    """The frame of a store that holds these measurements, one cell each."""
+    with Store.open(folder / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", MACHINE, fresh=True)
+        for index, item in enumerate(measurements):
+            run.finish(f"cell/{index}", [item])
+        return store.frame(run=run.record.id)

@@ -1,0 +1,115 @@
+"""Claims, findings and verdicts: what holds for every one of them."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.papers.base import Claim, Finding, Outcome, Verdict, among_themselves, by_a_model
+from harness.papers.number import Number
+
+MEASURED = Number("time", 2.0, "s", Provenance.MEASURED, rows=(4, 2))
+PUBLISHED = Number("gain", 3.0, "ratio", Provenance.PUBLISHED, rows=(2,))
+
+
+def claim(**fields: Any) -> Claim:
+    base = {"key": "MAP-T5", "place": "VII-D", "statement": "says", "published": (), "needs": "a GPU"}
+    return Claim(**(base | fields))
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_finding_says_what_is_missing_exactly_where_it_was_not_run(outcome: Outcome) -> None:
+    ours = (MEASURED,)
+    if outcome is Outcome.NOT_RUN:
+        assert Finding(outcome, needs="a GPU").needs == "a GPU"
+        with pytest.raises(ValueError, match="needs: found ''"):
+            Finding(outcome, ours)
+    else:
+        assert Finding(outcome, ours).outcome is outcome
+        with pytest.raises(ValueError, match="needs: found 'a GPU'"):
+            Finding(outcome, ours, needs="a GPU")
+
+
+@pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.NOT_RUN])
+def test_only_no_verdict_stands_without_a_number(outcome: Outcome) -> None:
+    if outcome is Outcome.NO_VERDICT:
+        assert Finding(outcome).ours == ()
+    else:
+        with pytest.raises(ValueError, match="ours: found none"):
+            Finding(outcome)
+
+
+def test_numbers_of_a_paper_that_do_not_agree_are_its_own_or_could_be_explained() -> None:
+    ours = (PUBLISHED,)
+    bare = among_themselves(False, ours, "Multiplied out.", needs="a clock")
+    assert (bare.outcome, bare.explanation) == (Outcome.INCONSISTENT, "Multiplied out.")
+    could_be = among_themselves(False, ours, "Multiplied out.", needs="a clock", could_be="Rounding.")
+    assert (could_be.outcome, could_be.explanation) == (Outcome.NO_VERDICT, "Multiplied out. Rounding.")
+    apart = among_themselves(False, ours, "Said.", needs="a clock", apart="Apart.", could_be="Rounding.")
+    assert apart.explanation == "Apart. Rounding."
+    agree = among_themselves(True, ours, "Said.", needs="a clock", apart="Apart.", could_be="Rounding.")
+    assert (agree.outcome, agree.ours) == (Outcome.CONSISTENT, ours)
+    assert "Apart" not in agree.explanation
+    assert "Rounding" not in agree.explanation
+
+
+def test_a_formula_agrees_or_shows_nothing() -> None:
+    agrees = by_a_model(True, (PUBLISHED,), "Counted.", unknown="The clock is not known.")
+    assert (agrees.outcome, agrees.explanation) == (Outcome.CONSISTENT, "Counted.")
+    apart = by_a_model(False, (PUBLISHED,), "Counted.", unknown="The clock is not known.")
+    assert (apart.outcome, apart.explanation) == (Outcome.NO_VERDICT, "Counted. The clock is not known.")
+
+
+def test_a_claim_without_a_check_was_not_run() -> None:
+    found = claim().evaluate(pd.DataFrame())
+    assert found.verdict == "not run: needs a GPU"
+    assert (found.needs, found.ours, found.provenance, found.rows) == ("a GPU", "", "", ())
+    assert found.published == "not in the text"
+
+
+@pytest.mark.parametrize(
+    ("reads", "key", "read"),
+    [
+        (("profile",), "profile/hopper-ddpg/256", True),
+        (("profile",), "profiles/hopper-ddpg/256", False),
+        (("claim/MAP-F12",), "claim/MAP-F12", True),
+        (("claim/MAP-F12",), "claim/MAP-F12-threads", False),
+        (("compare/*/sb3",), "compare/hopper-ddpg/sb3", True),
+        (("compare/*/sb3",), "compare/hopper-ddpg/rllib", False),
+        (("profile", "run"), "run/hopper-ddpg/256/seed0", True),
+        ((), "profile/hopper-ddpg/256", False),
+    ],
+)
+def test_a_claim_reads_the_cells_under_what_it_names(reads: tuple[str, ...], key: str, read: bool) -> None:
+    assert claim(reads=reads).needs_cell(key) is read
+
+
+def test_a_verdict_shows_the_weakest_provenance_and_the_rows_of_all_numbers() -> None:
+    found = claim(
+        published=(PUBLISHED, PUBLISHED),
+        check=lambda _: Finding(Outcome.REPRODUCED, (MEASURED, PUBLISHED), "Said."),
+    ).evaluate(pd.DataFrame())
+    assert (found.key, found.paper, found.place, found.statement) == ("MAP-T5", "MAP", "MAP VII-D", "says")
+    assert found.verdict == "reproduced"
+    assert found.published == "3x; 3x"
+    assert found.ours == "time: 2 s; gain: 3x"
+    assert found.provenance == "published"
+    assert found.rows == (2, 4)
+
+
+def test_a_verdict_as_plain_data() -> None:
+    made = Verdict(claim(published=(PUBLISHED,)), Finding(Outcome.IN_KIND, (MEASURED,), "Said."))
+    data = made.to_json()
+    assert {
+        name: data[name] for name in ("key", "place", "verdict", "explanation", "needs", "provenance")
+    } == {
+        "key": "MAP-T5",
+        "place": "MAP VII-D",
+        "verdict": "reproduced in kind",
+        "explanation": "Said.",
+        "needs": "",
+        "provenance": "measured",
+    }
+    assert data["published"][0]["value"] == 3.0
+    assert (data["ours"][0]["value"], data["ours"][0]["unit"]) == (2.0, "s")

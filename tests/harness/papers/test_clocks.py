@@ -1,0 +1,131 @@
+"""Verdicts that rest on cycles, at the assumed clock and at the placed one."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.papers import Finding, Outcome, clocks
+from harness.papers.evidence import number, records
+from harness.papers.number import Number, ratio
+from primitives.fpga import placement
+from tests.harness.papers.rows import frame_of, profiled
+
+PLACED = min(row.clock_mhz for row in placement.committed().values())
+
+
+def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) -> Any:
+    base = {"suite": "simulated_profile", "device": "fpga:u200", "backend": "fpga", "samples": (value,)}
+    details = {"clock_mhz": mhz, "clock_assumed": True}
+    return profiled(
+        "learner.step", value, unit=unit, provenance="simulated", details=details, **(base | fields)
+    )
+
+
+def test_the_placed_clock_is_that_of_the_slowest_block() -> None:
+    found = clocks.placed_clock()
+    assert found.mhz == PLACED == 64.5
+    assert (
+        found.words == "64.5 MHz, which the slowest block placed here (processing-element) reaches on an ECP5"
+    )
+
+
+def test_seconds_grow_and_rates_fall_with_a_slower_clock(tmp_path: Path) -> None:
+    rows = (
+        clocked(2.0),
+        clocked(10.0, "IPS"),
+        clocked(10.0, "B/s"),
+        clocked(7.0, "cycles"),
+        profiled("x", 3.0),
+    )
+    frame = frame_of(tmp_path, *rows)
+    half = clocks.at_clock(frame, 142.5)
+    assert list(half["value"]) == pytest.approx([4, 5, 5, 7, 3])
+    assert list(half["high"]) == pytest.approx([4.04, 5.05, 5.05, 7.07, 3.03])
+    assert list(half["samples"]) == [(4.0,), (5.0,), (5.0,), (7.0,), ()]
+    assert [details.get("clock_mhz") for details in half["details"]] == [142.5] * 4 + [None]
+    assert list(frame["value"]) == [2, 10, 10, 7, 3]  # what was given stays as it is
+
+
+def test_a_unit_that_does_not_say_what_the_clock_does_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unit: found 'IPS/W'"):
+        clocks.at_clock(frame_of(tmp_path, clocked(1.0, "IPS/W")), 100.0)
+
+
+def test_without_rows_on_cycles_nothing_changes(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, profiled("learner.step", 1.0))
+    assert clocks.at_clock(frame, 100.0) is frame
+    finding = Finding(Outcome.REPRODUCED, (number(records(frame)[0], "step"),), "Said.")
+    assert clocks.at_both_clocks(lambda _: finding)(frame) is finding
+    assert clocks.at_both_clocks(lambda _: Finding(Outcome.NOT_RUN, needs="x"))(frame).needs == "x"
+
+
+def faster_than(limit: float, factor: float) -> Any:
+    """A check: reproduced above a factor, in kind above a limit, else not reproduced."""
+
+    def check(frame: pd.DataFrame) -> Finding:
+        fpga, cpu = (number(row, "step") for row in records(frame))
+        gain = ratio("gain", cpu, fpga)
+        outcome = Outcome.REPRODUCED if gain.value > factor else Outcome.IN_KIND
+        return Finding(outcome if gain.value > limit else Outcome.NOT_REPRODUCED, (gain,), "Said.")
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("limit", "factor", "outcome"),
+    [
+        (1.0, 1.5, Outcome.REPRODUCED),  # 10 times as fast at 285 MHz, 2.26 times at 64.5
+        (1.0, 5.0, Outcome.IN_KIND),  # the published factor at one clock alone
+        (1.0, 50.0, Outcome.IN_KIND),
+        (5.0, 50.0, Outcome.NO_VERDICT),  # the order turns
+        (5.0, 5.0, Outcome.NO_VERDICT),
+        (20.0, 50.0, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_an_outcome_holds_at_both_clocks(
+    limit: float, factor: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 10.0))
+    found = clocks.at_both_clocks(faster_than(limit, factor))(frame)
+    assert found.outcome is outcome
+    assert [n.quantity for n in found.ours] == ["gain, at 285 MHz", "gain, at 64.5 MHz"]
+    assert [n.value for n in found.ours] == pytest.approx([10, 10 * PLACED / 285])
+    assert found.ours[1].rows == (0, 1)
+    assert "The clock is assumed: at 285 MHz " in found.explanation
+    assert ("The order turns with the clock." in found.explanation) == (outcome is Outcome.NO_VERDICT)
+
+
+def test_a_ratio_of_cycles_does_not_depend_on_the_clock(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, clocked(0.3), clocked(2.1))
+    found = clocks.at_both_clocks(faster_than(1.0, 5.0))(frame)
+    assert found.outcome is Outcome.REPRODUCED
+    assert [(n.quantity, n.value) for n in found.ours] == [("gain", pytest.approx(7))]
+    assert "Ratios of cycles: the same at the assumed 285 MHz and at 64.5 MHz" in found.explanation
+
+
+def test_no_verdict_at_one_clock_is_none(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, clocked(1.0))
+    row = number(records(frame)[0], "step")
+    one, other = Finding(Outcome.REPRODUCED, (row,)), Finding(Outcome.NO_VERDICT, (row,))
+    found = clocks.merged(one, other, "285 MHz", clocks.placed_clock())
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "turns" not in found.explanation
+
+
+def test_numbers_of_a_model_at_both_clocks() -> None:
+    rate = Number("rate", 285.0, "IPS", Provenance.MODELLED, low=142.5)
+    fast, slow = clocks.times_as_fast(rate, 285.0)
+    assert (fast.quantity, fast.value) == ("rate, at 285 MHz", 285.0)
+    assert (slow.quantity, slow.value, slow.low) == ("rate, at 64.5 MHz", PLACED, PLACED / 2)
+    assert slow.high is None
+    time = Number("time", 1.0, "s", Provenance.MODELLED)
+    assert [n.value for n in clocks.times_as_long(time, 285.0)] == pytest.approx([1.0, 285 / PLACED])
+
+
+def test_rows_of_two_clocks_name_both(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, clocked(1.0, mhz=164.0), clocked(10.0))
+    found = clocks.at_both_clocks(faster_than(1.0, 5.0))(frame)
+    assert found.ours[0].quantity == "gain, at 164 MHz and 285 MHz"

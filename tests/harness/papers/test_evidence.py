@@ -1,0 +1,158 @@
+"""Rows of the store as evidence."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import evidence
+from harness.papers.evidence import (
+    detail,
+    last_attempts,
+    mapping_of,
+    near,
+    noisy,
+    number,
+    paired,
+    rate,
+    select,
+)
+from harness.store.store import Store
+from tests.harness.papers.rows import MACHINE, frame_of, profiled, trained
+
+
+def row_of(folder: Path, made: Measurement) -> Any:
+    (row,) = evidence.records(frame_of(folder, made))
+    return row
+
+
+@pytest.mark.parametrize(
+    ("value", "close"), [(7.9, False), (8.1, True), (10, True), (11.9, True), (12.1, False)]
+)
+def test_a_factor_within_a_fifth_of_the_published_one_is_near(value: float, close: bool) -> None:
+    assert near(value, 10.0) is close
+
+
+def test_rows_without_a_value_are_never_selected(tmp_path: Path) -> None:
+    rows = [
+        profiled("learner.step", 1.0),
+        profiled("learner.step", 2.0, status="too_noisy", reason="wide"),
+        replace(
+            profiled("learner.step", 3.0),
+            value=None,
+            low=None,
+            high=None,
+            status="failed",
+            reason="no memory",
+        ),
+        profiled("sum_tree.sample", 4.0),
+        profiled("learner.step", 5.0, workload="pong-dqn"),
+    ]
+    frame = frame_of(tmp_path, *rows)
+    assert list(select(frame)["value"]) == [1.0, 2.0, 4.0, 5.0]
+    assert list(select(frame, primitive="learner.step", workload="hopper-ddpg")["value"]) == [1.0, 2.0]
+    assert noisy(frame)
+    assert not noisy(frame[frame["status"] != "too_noisy"])
+
+
+def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for revision, fingerprint, cells in (
+            ("a", "here", {"x": 1.0, "y": 2.0}),
+            ("a", "here", {"x": 3.0}),  # again, in a later run
+            ("b", "here", {"x": 4.0}),  # of another revision
+            ("a", "there", {"x": 5.0}),  # of another machine
+        ):
+            run = store.begin_run("quick", revision, MACHINE | {"fingerprint": fingerprint}, fresh=True)
+            for key, value in cells.items():
+                run.finish(f"profile/{key}", [profiled("learner.step", value)])
+        frame = store.frame()
+    assert sorted(last_attempts(frame)["value"]) == [2.0, 3.0, 4.0, 5.0]
+    again = frame[frame["value"] == 2.0].assign(cell="profile/y#2", value=9.0)
+    assert sorted(last_attempts(pd.concat([frame, again]))["value"]) == [3.0, 4.0, 5.0, 9.0]
+
+
+def test_a_detail_may_stand_among_the_parameters(tmp_path: Path) -> None:
+    row = row_of(tmp_path, profiled("learner.step", 1.0, details={"a": 1, "parameters": {"a": 2, "b": 3}}))
+    assert (detail(row, "a"), detail(row, "b"), detail(row, "c")) == (1, 3, None)
+    assert detail(row_of(tmp_path / "none", profiled("learner.step", 1.0)), "a") is None
+
+
+def test_the_mapping_of_a_row_is_its_detail_else_its_device_else_its_backend(tmp_path: Path) -> None:
+    stated = trained(1.0, details={"mapping": "a-b-c"}, device="d", backend="e")
+    assert mapping_of(row_of(tmp_path / "a", stated)) == "a-b-c"
+    assert mapping_of(row_of(tmp_path / "b", replace(stated, details={}))) == "d"
+    assert mapping_of(row_of(tmp_path / "c", replace(stated, details={}, device=""))) == "e"
+
+
+def test_a_row_becomes_a_number_with_its_own_unit_and_interval(tmp_path: Path) -> None:
+    found = number(row_of(tmp_path / "a", profiled("roof", 2.0, low=1.0, high=3.0, unit="B/s")), "traffic")
+    assert (found.quantity, found.value, found.low, found.high) == ("traffic", 2.0, 1.0, 3.0)
+    assert (found.unit, found.provenance, found.rows) == ("B/s", Provenance.MEASURED, (0,))
+    bare = row_of(tmp_path / "b", profiled("roof", 2.0, low=None, high=None))
+    assert (number(bare, "time").low, number(bare, "time").high) == (None, None)
+
+
+def test_a_rate_is_the_inverse_of_seconds(tmp_path: Path) -> None:
+    found = rate(row_of(tmp_path / "a", profiled("learner.step", 4.0, low=2.0, high=6.0)), "steps")
+    assert (found.value, found.low, found.high, found.unit) == (0.25, 1 / 6, 0.5, "1/s")
+    assert (found.provenance, found.rows) == (Provenance.MEASURED, (0,))
+    bare = rate(row_of(tmp_path / "b", profiled("learner.step", 4.0, low=None, high=None)), "steps")
+    assert (bare.value, bare.low, bare.high) == (0.25, None, None)
+
+
+@pytest.mark.parametrize(
+    "change", [{"unit": "1/s"}, {"unit": "us"}, {"value": 0.0}, {"value": -1.0}, {"low": 0.0}, {"low": -0.5}]
+)
+def test_a_rate_needs_seconds_above_0(change: dict[str, Any], tmp_path: Path) -> None:
+    row = row_of(tmp_path, profiled("learner.step", 1.0))._replace(**change)
+    with pytest.raises(ValueError, match=r"steps: found .*allowed: seconds above 0"):
+        rate(row, "steps")
+
+
+def timed(folder: Path, value: float, pairs: int = 30, pace: int = 7, **fields: Any) -> Any:
+    """A row whose samples vary by 2% around its value."""
+    samples = tuple(value * (0.99 + 0.02 * (pace * i % 31) / 30) for i in range(pairs))
+    return row_of(folder, profiled("learner.step", value, samples=samples, **fields))
+
+
+def test_a_pair_of_rows_gives_a_gain_judged_beyond_the_noise(tmp_path: Path) -> None:
+    ours, null = timed(tmp_path / "a", 1.0), timed(tmp_path / "b", 1.2, pace=11)
+    theirs = timed(tmp_path / "c", 3.0, pace=13, provenance="simulated")
+    found = paired("gain", ours, null, theirs)
+    assert found.gain.value == pytest.approx(3.0, rel=0.02)
+    assert found.gain.low is not None
+    assert found.gain.high is not None
+    assert found.gain.low <= found.gain.value <= found.gain.high
+    assert (found.outcome.verdict, found.gain.unit) == ("faster", "ratio")
+    assert found.gain.provenance is Provenance.SIMULATED
+    assert found.beyond_noise is not None
+    low, high = found.beyond_noise
+    assert (low, high) == pytest.approx(
+        (found.gain.low / found.outcome.reach, found.gain.high * found.outcome.reach)
+    )
+    assert low < found.gain.low
+    assert found.gain.high < high
+    slower = paired("gain", theirs, None, ours)
+    assert slower.outcome.verdict == "slower"
+    assert slower.gain.value == pytest.approx(1 / 3, rel=0.02)
+
+
+def test_a_gain_above_the_resources_added_is_marked(tmp_path: Path) -> None:
+    ours, theirs = timed(tmp_path / "a", 1.0), timed(tmp_path / "b", 3.0)
+    assert paired("gain", ours, None, theirs, at_most=2).gain.suspect
+    assert not paired("gain", ours, None, theirs, at_most=4).gain.suspect
+    assert not paired("gain", ours, None, theirs).gain.suspect
+
+
+def test_pairs_are_as_many_as_every_row_has_samples(tmp_path: Path) -> None:
+    ours, theirs = timed(tmp_path / "a", 1.0, 30), timed(tmp_path / "b", 3.0, 25)
+    assert paired("gain", ours, None, theirs).gain.source == "ratio of the faster halves' means of 25 pairs"
+    few = paired("gain", timed(tmp_path / "c", 2.0, 2), ours, timed(tmp_path / "d", 5.0, 2))
+    assert (few.gain.value, few.gain.low, few.gain.high) == (2.5, None, None)
+    assert few.beyond_noise is None
+    assert few.gain.rows == (0,)

@@ -1,0 +1,197 @@
+"""What claims say that they read: `placerl reproduce --only` measures that, and nothing else."""
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness import papers, workloads
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+from harness.papers import Claim, Outcome
+from harness.papers.fix import training
+from harness.papers.ppo import iterations
+from harness.plan import plan as reproduce
+from harness.plan.plan import Cell
+from harness.plan.tiers import TIERS
+from harness.report import reference, site
+from harness.report.reading import read
+from harness.runtime.measured_run import Extent
+from harness.runtime.options import STRICT, Options
+from harness.store import peak_memory
+from harness.store.store import Store
+from tests.harness.papers.rows import claim_of, compared, frame_of
+from tests.harness.report import sample
+
+Plans = dict[str, list[Cell]]
+
+AWAITING = {
+    "MAP-F12-GPU",  # a CUDA device
+    "MAP-T7",  # power counters
+    "PRL-6.4-earlier-work",  # a validation
+    "PRL-T3-device-portability",  # a validation
+    "PRL-T3-platform-portability",  # a second machine
+    "PRL-T3-same-hardware",  # a CUDA device
+}
+"""Claims whose check found nothing in the committed run's rows, and what it lacks beside them."""
+
+MADE_BY = {
+    "fanout": "PAL-F9",
+    "layout": "PAL-VI-H-layout",
+    "locks": "PAL-F9-locks",
+    "threads in a call": "MAP-F12-threads",
+    "optimal mappings": "MAP-T5",
+    "gains over other mappings": "MAP-T5",
+}
+"""The cell of an experiment whose rows say another name."""
+
+
+def cell_of(row: Measurement) -> str:
+    """The key of the cell that a row of a quick run comes from: references do not keep it."""
+    details: dict[str, Any] = dict(row.details)
+    sized = f"{row.workload}/{row.batch_size}"
+    match row.suite:
+        case "claim":
+            experiment = MADE_BY.get(details["experiment"], details["experiment"])
+            key = f"claim/{experiment}"
+            if experiment == iterations.EXPERIMENT:
+                device = "fpga" if row.quantity == iterations.CYCLES else row.device
+                return f"{key}/{details['benchmark'].lower()}/{device}"
+            curve = row.backend
+            if experiment in (training.EXPERIMENT, training.SWEEP):
+                curve = re.sub(r"[^a-z0-9]+", "-", curve.lower()).strip("-")
+            return (
+                f"{key}/{row.workload}/{curve}/seed{details['seed']}"
+                if row.primitive == "training" and "seed" in details
+                else key
+            )
+        case "compare":
+            return f"compare/{row.workload}/{details['baseline']}"
+        case "run":
+            return f"run/{sized}/seed{details['seed']}"
+        case "simulated_profile":
+            replay = "/replay" if row.batch_size in TIERS["quick"].simulated_replay_sizes else ""
+            return f"simulated/{sized}/{row.device}{replay}"
+        case "roofs":
+            return f"simulated/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
+        case suite:
+            return f"{suite}/{sized}"
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, list[Cell]]:
+    """The cells of every tier."""
+    return {name: reproduce.plan(tier) for name, tier in TIERS.items()}
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The committed quick run, with the cells of its rows."""
+    (committed,) = (each for each in reference.load() if each.name == "quick")
+    by_cell: dict[str, list[Measurement]] = {}
+    for row in committed.measurements:
+        if row.suite != peak_memory.SUITE:  # of the run, not of a cell
+            by_cell.setdefault(cell_of(row), []).append(row)
+    with Store.open(tmp_path_factory.mktemp("quick") / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "here"})
+        for key, rows in by_cell.items():
+            run.finish(key, rows)
+        return store.frame()
+
+
+def test_every_row_of_the_quick_run_is_of_a_cell_of_its_plan(quick: pd.DataFrame, plans: Plans) -> None:
+    assert {cell.key for cell in plans["quick"]} == set(quick["cell"])
+
+
+@pytest.mark.parametrize("claim", papers.claims(), ids=lambda claim: claim.key)
+def test_the_cells_that_a_claim_reads_decide_its_verdict(
+    claim: Claim, quick: pd.DataFrame, plans: Plans
+) -> None:
+    cells = reproduce.needed(plans["quick"], [claim])
+    alone = quick[quick["cell"].isin([cell.key for cell in cells])]
+    assert claim.evaluate(alone).finding == claim.evaluate(quick).finding
+
+
+def test_of_the_quick_run_many_verdicts_rest_on_rows(quick: pd.DataFrame) -> None:
+    """Else the test above would hold of claims that read nothing."""
+    assert sum(bool(verdict.rows) for verdict in papers.evaluate(quick)) > 25
+
+
+def test_a_claim_that_measures_nothing_asks_for_nothing(quick: pd.DataFrame, plans: Plans) -> None:
+    """One whose verdict is the same without any row reads none, or awaits more than those."""
+    every, plan = papers.claims(), plans["quick"]
+    same = {
+        claim.key for claim in every if claim.evaluate(quick).finding == claim.evaluate(quick[:0]).finding
+    }
+    assert {claim.key for claim in every if reproduce.needed(plan, [claim])} & same == AWAITING
+    assert all(claim.check or not claim.reads for claim in every)
+
+
+def test_each_experiment_is_read_by_some_claim(plans: Plans) -> None:
+    """What no claim reads is measured in vain."""
+    every = papers.claims()
+    for name, plan in plans.items():
+        unread = [
+            cell.key
+            for cell in plan
+            if cell.key.startswith("claim/") and not any(claim.needs_cell(cell.key) for claim in every)
+        ]
+        assert not unread, name
+
+
+def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() -> None:
+    item, extent = workloads.load("cartpole-ddpg"), Extent(1.0)
+    claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
+    moving = reproduce.run_cell(item, 32, 0, extent, mapping, Options(reallocate=True))
+    assert claim.needs_cell(moving.key)
+    assert not claim.needs_cell(reproduce.run_cell(item, 32, 0, extent, None, STRICT).key)
+
+
+def test_rllib_s_last_line_with_ddpg_counts_as_rllib(tmp_path: Path) -> None:
+    """MAP, PAL and PRL compare with RLlib's DDPG, which its newest line no longer has."""
+    frame = frame_of(tmp_path, compared(50.0, "faster", "rllib_2_6_3"))
+    for key in ("PAL-F8", "MAP-F14", "PRL-T3"):
+        assert [number.value for number in claim_of(key).evaluate(frame).finding.ours] == [50.0], key
+        assert claim_of(key).needs_cell("compare/cartpole-ddpg/rllib_2_6_3"), key
+
+
+def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
+    alone = compared(9.0, "faster", "rllib_2_6_3, learner and replay alone", workload="hopper-ddpg")
+    found = claim_of("MAP-F14-CartPole").evaluate(frame_of(tmp_path, alone)).finding
+    assert found.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("key", "stale", "says"),
+    [
+        ("PAL-F8", "no experiment", "`placerl learn`"),
+        ("PRL-F9", "no experiment", "claim/PRL-F9"),
+        ("MAP-T7", "yet", "RAPL"),
+        ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
+    ],
+)
+def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, quick: pd.DataFrame) -> None:
+    needs = claim_of(key).evaluate(quick).needs
+    assert stale not in needs
+    assert says in needs
+
+
+def test_a_page_s_command_measures_something(tmp_path: Path, plans: Plans) -> None:
+    """On a report of the quick tier too, which leaves some experiments out."""
+    pages = dict(site.render_claims(read(sample.write(tmp_path / "store.sqlite"))))
+    for claim in papers.claims():
+        shown = re.search(r"<pre><code>([^<]+)</code>", pages[claim.key])
+        assert shown, claim.key
+        if claim.commands or not claim.reads:
+            assert html.unescape(shown[1]).splitlines() == list(claim.commands or ["placerl report"]), (
+                claim.key
+            )
+            continue
+        found = re.fullmatch(r"placerl reproduce --only (\S+) --tier (\w+)", shown[1])
+        assert found, claim.key
+        assert found[1] == claim.key
+        assert reproduce.needed(plans[found[2]], [claim]), claim.key
+        assert found[2] == "quick" or not reproduce.needed(plans["quick"], [claim]), claim.key

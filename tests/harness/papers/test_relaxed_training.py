@@ -1,0 +1,38 @@
+"""Training with batches sampled ahead: what a run's row holds."""
+
+import pytest
+
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.papers import relaxed_training
+from harness.papers.relaxed_training import PRESAMPLED, REALLOCATED
+
+EXPERIMENTS = [PRESAMPLED, REALLOCATED]
+
+
+def test_a_run_tells_its_curve():
+    curve = next(curve for curve in PRESAMPLED.curves if curve.name == "D=10")
+    row = relaxed_training.train("cartpole-ddpg", 400, PRESAMPLED, curve, 0, silent)
+    assert row.provenance is Provenance.MEASURED
+    assert (row.backend, row.device) == ("D=10", PRESAMPLED.mapping)
+    assert row.details["experiment"] == "MAP-F10"
+    assert row.details["options"] == {"presampled_batches": 10}
+    assert len(row.details["mean_returns"]) == len(row.details["environment_steps"])
+    assert row.details["environment_steps"][-1] >= 1_000 + 400
+    assert row.value == sum(row.samples) / len(row.samples)
+
+
+@pytest.mark.parametrize(
+    ("tier", "curves", "workloads"), [("quick", 5, 1), ("standard", 7, 2), ("full", 7, 3)]
+)
+def test_every_tier_has_five_seeds_of_every_curve_on_every_workload(tier, curves, workloads):
+    keys = [key for key, _, _ in relaxed_training.experiments(tier)]
+    assert len(keys) == len(set(keys)) == 5 * curves * workloads
+
+
+def test_the_curves_of_an_experiment_start_with_what_they_are_compared_with():
+    assert [experiment.curves[0].name for experiment in EXPERIMENTS] == ["D=0", "two actors"]
+    assert not PRESAMPLED.curves[0].options["presampled_batches"]
+    for experiment in EXPERIMENTS:
+        reference, *others = (curve.options for curve in experiment.curves)
+        assert all(options.keys() >= reference.keys() and options != reference for options in others)

@@ -1,0 +1,102 @@
+"""Verdicts on the papers' tables of resources."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome, Verdict, resource_table
+from primitives.fpga import counted
+from tests.harness.papers.rows import frame_of
+
+
+def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
+    (found,) = (v for v in papers.evaluate(frame_of(folder, *rows), key) if v.key == key)
+    return found
+
+
+@pytest.mark.parametrize("key", ["PPO-T1-cells", "FIX-T1", "FIX-T1-adam"])
+def test_counted_cells_stand_beside_every_published_row(key: str, tmp_path: Path) -> None:
+    found = verdict(key, tmp_path)
+    rows = [item for item in resource_table.COUNTERPARTS if item.claim == key]
+    assert rows
+    assert found.finding.outcome in (Outcome.IN_KIND, Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT)
+    assert len(found.finding.ours) == sum(len(item.columns) for item in rows)
+    assert found.provenance == "simulated"
+
+
+@pytest.mark.parametrize("key", ["PPO-T1-cells", "FIX-T1", "FIX-T1-adam", "MAP-T6-cells"])
+def test_cells_that_were_never_counted_are_not_guessed(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "committed", lambda: {})
+    assert "needs cells counted by Yosys" in verdict(key, tmp_path).verdict
+
+
+@pytest.mark.parametrize(
+    ("factor", "outcome"),
+    [
+        (0.49, Outcome.NOT_REPRODUCED),
+        (0.5, Outcome.IN_KIND),
+        (2.0, Outcome.IN_KIND),
+        (2.01, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_two_designs_are_alike_within_a_factor_of_two(
+    factor: float, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one resource; the others are as published."""
+
+    def ours(item: resource_table.Counterpart) -> dict[str, float]:
+        published = item.published()
+        return published | {name: factor * published[name] for name in list(published)[-1:]}
+
+    monkeypatch.setattr(resource_table.Counterpart, "ours", ours)
+    found = verdict("FIX-T1", tmp_path).finding
+    assert found.outcome is outcome
+    assert f"{factor:.2g}x. Ours: " in found.explanation
+    assert {number.provenance for number in found.ours} == {Provenance.SIMULATED}
+
+
+def counts(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Has every block take so many times the cells."""
+    found = resource_table.Counterpart.ours
+    monkeypatch.setattr(
+        resource_table.Counterpart,
+        "ours",
+        lambda item: {name: factor * value for name, value in found(item).items()},
+    )
+
+
+def test_fixs_elements_are_compared_with_the_row_of_its_elements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = verdict("FIX-T1", tmp_path)
+    assert {number.quantity.split(":")[0] for number in found.claim.published} == {"PEs"}
+    assert found.finding.outcome is Outcome.IN_KIND
+    assert found.finding.ours[2].value == 4 * 512  # DSPs
+    counts(monkeypatch, 3)
+    assert verdict("FIX-T1", tmp_path).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize("factor", [1, 5])
+def test_two_cores_beside_a_whole_accelerator_carry_no_verdict(
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts(monkeypatch, factor)
+    found = verdict("PPO-T1-cells", tmp_path).finding
+    assert (found.outcome, len(found.ours)) == (Outcome.NO_VERDICT, 3)
+    assert "whole accelerator" in found.explanation
+    assert "two designs" in found.explanation
+
+
+@pytest.mark.parametrize("factor", [1, 5])
+def test_an_optimiser_that_the_paper_does_not_describe_carries_no_verdict(
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts(monkeypatch, factor)
+    found = verdict("FIX-T1-adam", tmp_path).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "two designs" in found.explanation

@@ -1,0 +1,546 @@
+import dis
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import papers, workloads
+from harness.compare import registry
+from harness.compare.registry import RLLIB, TRAINED
+from harness.compare.rounds import Part, label
+from harness.core.errors import UserError
+from harness.core.progress import Report, silent
+from harness.core.provenance import Provenance
+from harness.core.row import Interrupted, Measurement
+from harness.mapping import Mapping
+from harness.papers.ppo import iterations
+from harness.plan import plan
+from harness.plan.plan import Cell
+from harness.plan.tiers import TIERS, Tier
+from harness.platforms.available_memory import NotEnoughMemory
+from harness.profile import simulated
+from harness.runtime.measured_run import Extent
+from harness.runtime.options import STRICT, Options
+from harness.store.crash_marker import MOST_DEATHS
+from harness.store.store import Run, Store
+from tests.harness.papers.rows import claim_of
+
+MACHINE = {"fingerprint": "here"}
+TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
+
+
+def row(value: float) -> Measurement:
+    return Measurement(
+        suite="test",
+        primitive="nothing",
+        quantity="value",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        value=value,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Store.open(tmp_path / "store.sqlite").begin_run("tiny", "revision", MACHINE)
+
+
+def test_the_plan_profiles_before_it_predicts_and_predicts_before_it_trains() -> None:
+    keys = [cell.key for cell in plan.plan(TINY)]
+    assert keys == [
+        "roofs/machine",
+        "profile/cartpole-dqn/32",
+        "prediction/cartpole-dqn/32",
+        "simulated/cartpole-dqn/32/fpga:u200",
+        "run/cartpole-dqn/32/seed0",
+        "run/cartpole-dqn/32/seed1",
+        "compare/cartpole-dqn/sb3",
+        "claim/PAL-F9",
+        "claim/PAL-VI-H-layout",
+        "claim/PAL-F9-locks",
+        "claim/MAP-F12-threads",
+        "claim/MAP-T5",
+        "claim/FIX-F10",
+    ]
+
+
+def test_one_paper_or_claim_asks_for_the_cells_that_it_reads_alone() -> None:
+    cells = plan.plan(TIERS["quick"])
+
+    def keys(only: str) -> list[str]:
+        return [cell.key for cell in plan.needed(cells, papers.claims(only))]
+
+    assert all(key.startswith("claim/FIX-") for key in keys("FIX"))
+    assert {key.split("/")[1] for key in keys("FIX")} == {"FIX-F8", "FIX-F10"}
+    assert keys("FIX-F9") == ["claim/FIX-F8"]
+    assert keys("FIX-T1") == []
+    assert {key.split("/")[1] for key in keys("MAP-F10")} == {"MAP-F10"}
+    assert "claim/PAL-F9" in keys("PAL")
+    assert {key.split("/")[1] for key in keys("MAP") if key.startswith("claim/")} == {
+        "MAP-F10",
+        "MAP-F12-threads",
+        "MAP-T5",
+    }
+    assert keys("MAP-T5") == ["claim/MAP-T5"]
+    assert keys("PAL-F9") == ["claim/PAL-F9", "claim/PAL-F9-locks"]
+    assert keys("PAL-F9-fanout") == ["claim/PAL-F9"]
+    assert keys("PAL-F9-locks") == ["claim/PAL-F9-locks"]
+    assert keys("PAL-VI-H-layout") == ["claim/PAL-VI-H-layout"]
+    assert keys("MAP-F12-threads") == ["claim/MAP-F12-threads"]
+    assert keys("MAP-F13-hidden") == [f"profile/hopper-ddpg/{size}" for size in (32, 256, 2048)]
+    for none in ("MAP-T6", "PPO-T1", "PPO-2.4", "PRL-T4", "PAL-F11", "PRL-T3-reallocation"):
+        assert keys(none) == [], none
+    with pytest.raises(UserError, match="--only: found 'FOX'; allowed: MAP, PAL"):
+        keys("FOX")
+
+
+def test_a_run_brings_the_prediction_that_names_its_mapping_and_no_other() -> None:
+    cells = [cell for cell in plan.plan(TIERS["quick"]) if "hopper" in cell.key]
+    (chosen,) = (cell.key for cell in cells if cell.key.startswith("run/"))
+    size = chosen.split("/")[2]
+    before = [f"profile/hopper-ddpg/{size}", f"prediction/hopper-ddpg/{size}"]
+    assert [cell.key for cell in plan.needed(cells, papers.claims("MAP-T7"))] == [*before, chosen]
+    assert [cell.key for cell in plan.needed(cells, papers.claims("PRL-T3-same-hardware"))] == [
+        *before,
+        "compare/hopper-ddpg/sb3",
+    ]
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_what_a_cell_needs_stands_before_it(name: str) -> None:
+    seen: set[str] = set()
+    for cell in plan.plan(TIERS[name]):
+        assert seen.issuperset(cell.needs), cell.key
+        assert bool(cell.needs) == cell.key.startswith(("prediction/", "run/", "compare/")), cell.key
+        seen.add(cell.key)
+
+
+@pytest.mark.parametrize(
+    ("key", "at_least", "expected"),
+    [
+        ("PAL-F9", "quick", "quick"),
+        ("PAL-F9", "full", "full"),
+        ("PAL-F8", "quick", "standard"),
+        ("PAL-F10", "quick", "standard"),
+        ("PRL-F9", "quick", "standard"),
+        ("PPO-F11", "quick", "standard"),
+        ("FIX-F7", "quick", "standard"),
+        ("FIX-F7-sweep", "quick", "standard"),
+        ("PPO-F12", "quick", "standard"),
+        ("MAP-F11-Pong", "quick", "full"),
+        ("PPO-F12", "full", "full"),
+        ("PPO-F12", "one of an earlier revision", "standard"),
+        ("FIX-T1", "standard", "standard"),  # nothing to measure in any
+    ],
+)
+def test_a_claim_s_tier_is_the_first_that_measures_anything_for_it(
+    key: str, at_least: str, expected: str
+) -> None:
+    assert plan.tier_for(claim_of(key), at_least) == expected
+
+
+@pytest.mark.parametrize(("name", "lines"), [("quick", ()), ("standard", RLLIB), ("full", RLLIB)])
+def test_a_workload_is_compared_with_the_line_of_rllib_that_has_its_algorithm(
+    name: str, lines: tuple[str, ...]
+) -> None:
+    """MAP and PAL compare with RLlib's DDPG, which the newest line no longer has.
+
+    Whether a line has the environment, too, is seen when it runs: 2.6.3 says that it has no Hopper-v5.
+    """
+    planned = {cell.key for cell in plan.plan(TIERS[name])}
+    for item in map(workloads.load, TIERS[name].workloads):
+        of = {line for line in RLLIB if f"compare/{item.name}/{line}" in planned}
+        expected = "rllib_2_6_3" if item.algorithm.name in ("ddpg", "td3") else "rllib"
+        assert of == ({expected} if lines else set()), item.name
+        assert f"compare/{item.name}/sb3" in planned
+
+
+@pytest.mark.parametrize("line", RLLIB)
+def test_the_plan_knows_what_a_line_s_worker_trains(line: str) -> None:
+    source = (registry.BASELINES / line / "worker.py").read_text(encoding="utf-8")
+    (kinds,) = re.findall(r"^ +kinds = \{(.*)\}$", source, re.MULTILINE)
+    assert set(re.findall(r'"(\w+)":', kinds)) == set(TRAINED[line])
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_no_cell_of_a_tier_has_another_ones_key(name: str) -> None:
+    keys = [cell.key for cell in plan.plan(TIERS[name])]
+    assert len(set(keys)) == len(keys)
+
+
+def reads_rows(cell: Cell) -> bool:
+    """Whether its code uses the run that it is given."""
+    code = cell.measure.__code__
+    return any(instruction.argval == code.co_varnames[0] for instruction in dis.get_instructions(code))
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_a_cell_that_reads_others_rows_is_of_their_chain(name: str) -> None:
+    """Without, a cluster measures it somewhere else, and without their rows."""
+    cells = plan.plan(TIERS[name])
+    reading = {cell.key.partition("/")[0]: cell.chain for cell in cells if reads_rows(cell)}
+    assert {"prediction", "run", "compare", "validation"} >= reading.keys() >= {"prediction", "run"}
+    assert "validation" in reading or not any(cell.key.startswith("validation/") for cell in cells)
+    for cell in cells:
+        if reads_rows(cell):
+            assert cell.chain == cell.key.split("/")[1], f"{cell.key}: its workload's"
+
+
+@pytest.mark.parametrize(("built", "minutes"), [(True, 9), (False, 10)])
+def test_the_quick_tier_fits_into_ten_minutes(
+    built: bool, minutes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated, "is_built", lambda: built)
+    monkeypatch.setattr(iterations, "is_counted", lambda *_: built)
+    cells = plan.plan(TIERS["quick"])
+    assert sum(cell.estimate_s for cell in cells) < minutes * 60
+    simulated_s = sum(
+        cell.estimate_s for cell in cells if cell.key.startswith(("simulated", "claim/FIX-F10"))
+    )
+    assert not built or simulated_s < 90
+
+
+def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
+    calls = []
+
+    def measure(run: Run, report: Report) -> list[Measurement]:
+        calls.append(1)
+        return [row(1.0)]
+
+    for _ in range(2):
+        plan.execute(run, [Cell("a", 1, measure)], silent)
+    assert len(calls) == 1
+
+
+def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: Run) -> None:
+    def broken(run: Run, report: Report) -> list[Measurement]:
+        raise RuntimeError("the disk is on fire")
+
+    cells = [Cell("run/a", 1, broken), Cell("run/b", 1, lambda run, report: [row(2.0)])]
+    plan.execute(run, cells, silent)
+    failed, fine = run.measurements()
+    assert (failed.status, failed.value) == ("failed", None)
+    assert "the disk is on fire" in failed.reason
+    assert fine.value == 2.0
+
+    mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
+    plan.execute(run, mended, silent)
+    assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
+
+
+def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_not_tried_again(run: Run) -> None:
+    tried: list[str] = []
+
+    def measure(*_: object) -> list[Measurement]:
+        tried.append("once")
+        raise NotEnoughMemory("needs 4.28 GB of memory; allowed: 0.07 GB")
+
+    for _ in range(2):
+        plan.execute(run, [Cell("claim/large", 1, measure)], silent)
+    (row,) = run.measurements()
+    assert (row.status, row.value, row.reason) == (
+        "not_run",
+        None,
+        "needs 4.28 GB of memory; allowed: 0.07 GB",
+    )
+    assert tried == ["once"]
+
+
+@pytest.mark.parametrize("provenance", Provenance)
+def test_a_failure_is_of_the_kind_that_the_cell_would_have_told(provenance: Provenance, run: Run) -> None:
+    def broken(run: Run, report: Report) -> list[Measurement]:
+        raise RuntimeError("no hardware")
+
+    plan.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
+    (failed,) = run.measurements()
+    assert (failed.status, failed.provenance) == ("failed", provenance)
+
+
+def test_simulated_and_modelled_cells_say_so() -> None:
+    item = workloads.load("cartpole-dqn")
+    assert plan.profile_cell(item, 32, TINY).provenance is Provenance.MEASURED
+    assert plan.simulated_cell(item, 32, "fpga:u200").provenance is Provenance.SIMULATED
+    assert plan.prediction_cell(item, 32).provenance is Provenance.MODELLED
+    assert plan.simulated_prediction_cell(item, 32, "fpga:u200").provenance is Provenance.MODELLED
+    assert plan.claim_cell("MAP-T5", TINY).provenance is Provenance.MODELLED
+
+
+CARTPOLE = workloads.load("cartpole-dqn")
+GIVEN, CHOSEN = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What trainings are asked for; the run's predictions chose `CHOSEN`."""
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(plan.training_run, "train", lambda *arguments: asked.append(arguments) or [])
+    monkeypatch.setattr(plan, "chosen_mapping", lambda run, item, batch_size: CHOSEN)
+    return asked
+
+
+@pytest.mark.parametrize(("mapping", "trains"), [(GIVEN, GIVEN), (None, CHOSEN)])
+def test_a_run_trains_under_the_mapping_given_or_else_under_the_chosen_one(
+    run: Run, trained: list[tuple[object, ...]], mapping: Mapping | None, trains: Mapping
+) -> None:
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, Options(threads=2))
+    cell.measure(run, silent)
+    assert trained == [(CARTPOLE, trains, 32, 5, Extent(7), silent, Options(threads=2))]
+    assert cell.estimate_s == 7
+    assert cell.chain == "cartpole-dqn"
+    assert cell.needs == (() if mapping else ("prediction/cartpole-dqn/32",))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options", "under"),
+    [
+        (None, STRICT, ""),
+        (GIVEN, STRICT, "/torch-native-cpu"),
+        (None, Options(threads=2), "/threads=2"),
+        (GIVEN, Options(threads=2), "/torch-native-cpu/threads=2"),
+    ],
+)
+def test_a_run_s_key_says_under_what_it_trains(mapping: Mapping | None, options: Options, under: str) -> None:
+    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), mapping, options)
+    assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
+
+
+def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(run: Run) -> None:
+    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(1))
+    assert not cell.stale(run)
+    plan.store_rows(run, cell, [row(1.0), replace(row(1.0), value=None, status="failed", reason="Ctrl-C")])
+    assert plan.finished(run, cell)
+    assert cell.stale(run)
+    plan.store_rows(run, cell, [row(2.0)])
+    assert not cell.stale(run)
+    assert [one.value for one in plan.rows_of(run, cell)] == [2.0], "the last attempt's"
+
+
+def test_what_is_stale_is_measured_again(run: Run) -> None:
+    measured: list[int] = []
+    cell = Cell(
+        "a", 1, lambda run, report: measured.append(1) or [row(1.0)], stale=lambda run: len(measured) < 2
+    )
+    for _ in range(3):
+        plan.execute(run, [cell], silent)
+    assert len(measured) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "size"),
+    [
+        ({}, "compare/cartpole-dqn/sb3", CARTPOLE.training.batch_size),
+        ({"batch_size": 64}, "compare/cartpole-dqn/sb3/64", 64),
+        ({"environment": False}, None, CARTPOLE.training.batch_size),
+    ],
+)
+def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: dict, key: str | None, size: int
+) -> None:
+    asked: list[tuple] = []
+    monkeypatch.setattr(plan, "chosen_mapping", lambda run, item, batch_size: (CHOSEN, batch_size))
+    monkeypatch.setattr(
+        plan.compare, "compare", lambda *arguments, **named: asked.append((arguments, named)) or []
+    )
+    cell = plan.compare_cell(CARTPOLE, "sb3", replace(TINY, compare_s=17), **options)
+    cell.measure(run, silent)
+    ((arguments, named),) = asked
+    assert arguments == (CARTPOLE, (CHOSEN, size), ["sb3"])
+    environment = options.get("environment", True)
+    assert (named["budget_s"], named["batch_size"], named["environment"]) == (17, size, environment)
+    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    assert cell.key == (key or f"compare/cartpole-dqn/{label('sb3', part, False)}")
+    assert cell.key != "compare/cartpole-dqn/sb3" or environment
+    assert (cell.estimate_s, cell.baselines) == (17, ("sb3",))
+    assert cell.needs == (f"prediction/cartpole-dqn/{size}",)
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_building_simulations_is_expected_once_a_workload(
+    monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    monkeypatch.setattr(simulated, "is_built", lambda: built)
+    first, *others = sorted(CARTPOLE.training.batch_sizes)
+    sizes = [first, *others, 99]
+    expected_s = [plan.simulated_cell(CARTPOLE, size, "fpga:u200").estimate_s for size in sizes]
+    assert expected_s[0] - expected_s[1] == (0 if built else 15)
+    assert len(set(expected_s[1:])) == 1
+    assert expected_s[1] > 0
+
+
+def test_the_rows_of_one_simulated_device_and_what_was_timed_make_its_predictions(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = replace(row(1.0), suite="profile", workload="cartpole-dqn", batch_size=32)
+    counted = [replace(timed, suite=simulated.SUITE, device=name) for name in ("fpga:u200", "fpga:u50")]
+    others = [
+        replace(timed, workload="hopper-ddpg"),
+        replace(timed, batch_size=64),
+        replace(timed, suite="run"),
+    ]
+    run.finish("profile", [timed, *counted, *others])
+    monkeypatch.setattr(simulated, "predictions", lambda item, size, table, device: table)
+    table = plan.simulated_prediction_cell(CARTPOLE, 32, "fpga:u200").measure(run, silent)
+    assert [(one.suite, one.device) for one in table] == [
+        ("profile", ""),
+        (simulated.SUITE, "fpga:u200"),
+    ]
+
+
+def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_least(run: Run) -> None:
+    said: list[tuple[float, float, str]] = []
+
+    def half(run: Run, report: Report) -> list[Measurement]:
+        report(1, 2, "half")
+        return [row(1.0)]
+
+    cells = [Cell("a", 0, half), Cell("b", 9, half), Cell("c", 0.5, half)]
+    plan.execute(run, cells, lambda *progress: said.append(progress))
+    assert said == [
+        (0, 11, "a"),
+        (0.5, 11, "a: half"),
+        (1, 11, "b"),
+        (5.5, 11, "b: half"),
+        (10, 11, "c"),
+        (10.5, 11, "c: half"),
+        (11, 11, "done"),
+    ]
+
+
+@pytest.mark.parametrize(("deaths", "status"), [(MOST_DEATHS - 1, "ok"), (MOST_DEATHS, "failed")])
+def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
+    run: Run, deaths: int, status: str
+) -> None:
+    noted = run.path.with_name(f"{run.path.name}-in-hand")
+    noted.write_text(json.dumps({"cell": "run/a", "deaths": deaths}))
+    plan.execute(run, [Cell("run/a", 1, lambda run, report: [row(1.0)])], silent)
+    (found,) = run.measurements()
+    assert found.status == status
+    assert (f"died in it {deaths} times" in found.reason) == (status == "failed")
+
+
+def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None:
+    def interrupted(rows: list[Measurement]) -> Cell:
+        def measure(run: Run, report: Report) -> list[Measurement]:
+            raise Interrupted(rows)
+
+        return Cell("run/a", 1, measure)
+
+    for rows in ([], [row(3.0)]):
+        with pytest.raises(KeyboardInterrupt):
+            plan.execute(run, [interrupted(rows)], silent)
+        assert [one.value for one in run.measurements()] == [one.value for one in rows]
+        assert plan.finished(run, interrupted([])) == bool(rows)
+
+
+def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
+    cell = Cell("a", 1, lambda run, report: [row(1.0)])
+    for number in (1, 2):
+        assert plan.measure_now(run, cell, silent) == [row(1.0)]
+        assert len(run.measurements()) == number
+    with pytest.raises(ZeroDivisionError):
+        plan.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
+    assert len(run.measurements()) == 2
+
+
+def test_a_failure_names_suite_workload_and_error() -> None:
+    failed = plan.failure(Cell("run/cartpole-dqn/32", 1, lambda run, report: []), ValueError("why"))
+    assert (failed.suite, failed.workload, failed.primitive) == ("run", "cartpole-dqn", "run/cartpole-dqn/32")
+    assert (failed.quantity, failed.unit, failed.reason) == ("failure", "1", "ValueError: why")
+
+
+def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
+    cell = Cell("a", 1, lambda run, report: [])
+    assert plan.rows_of(run, cell) == []
+    for name in ("a", "a#2", "a#3"):
+        plan.store_rows(run, cell, [row(1.0)])
+        assert run.finished(name)
+    assert not run.finished("a#4")
+
+
+def test_a_tier_without_their_names_has_no_trainings_for_claims() -> None:
+    assert plan.fixed_point_cells(TINY) == []
+    assert plan.relaxed_cells(TINY) == []
+    for cell in (*plan.fixed_point_cells(TIERS["quick"]), *plan.relaxed_cells(TIERS["standard"])):
+        assert cell.key.startswith("claim/")
+        assert cell.estimate_s > 0
+
+
+def test_a_plan_profiles_each_batch_size_that_the_replay_holds_once() -> None:
+    capacity = CARTPOLE.replay.capacity
+    tier = replace(
+        TINY, batch_sizes=(32, capacity, capacity + 1), simulated_replay_sizes=(32, 64, capacity + 1)
+    )
+    keys = [cell.key for cell in plan.plan(tier)]
+    assert [key for key in keys if key.startswith("profile/")] == [
+        "profile/cartpole-dqn/32",
+        f"profile/cartpole-dqn/{capacity}",
+    ]
+    assert [key for key in keys if key.endswith("/replay")] == ["simulated/cartpole-dqn/64/fpga:u200/replay"]
+    own = [cell.key for cell in plan.plan(replace(TINY, own_batch_sizes=True))]
+    assert {f"profile/cartpole-dqn/{size}" for size in CARTPOLE.training.batch_sizes} <= set(own)
+
+
+def test_a_plan_validates_where_its_tier_gives_it_time() -> None:
+    assert not [cell for cell in plan.plan(TINY) if cell.key.startswith("validation/")]
+    assert [cell for cell in plan.plan(TIERS["standard"]) if cell.key.startswith("validation/")]
+
+
+SCRIPT = """
+import sys
+from harness import reproduce
+from harness.progress import silent
+from harness.store import Store
+from harness.tiers import Tier
+
+tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
+run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})
+print("begun", flush=True)
+cells = [cell for cell in reproduce.plan(tier) if not cell.key.startswith(("compare", "simulated", "claim/FIX"))]
+reproduce.execute(run, cells, silent)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    finished: dict[str, str] = {}
+    for delay_s in (0.5, 2.5, 4.0, None):  # the last one is left to end by itself
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        if delay_s is None:
+            assert process.wait(600) == 0
+        else:
+            time.sleep(delay_s)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        with Store.open(path) as store:
+            (record,) = store.runs()
+            frame = store.frame(run=record.id)
+            now = dict(zip(frame["cell"], frame["finished_at"], strict=True))
+            assert now.items() >= finished.items(), "a finished cell was lost or measured again"
+            assert set(now) == set(store.cells(record.id)), "a cell without its rows"
+            finished = now
+    assert list(finished) == [
+        "roofs/machine",
+        "profile/cartpole-dqn/32",
+        "prediction/cartpole-dqn/32",
+        "run/cartpole-dqn/32/seed0",
+        "run/cartpole-dqn/32/seed1",
+        "claim/PAL-F9",
+        "claim/PAL-VI-H-layout",
+        "claim/PAL-F9-locks",
+        "claim/MAP-F12-threads",
+        "claim/MAP-T5",
+    ]
+    # What a machine may lack: a meter, or a second core for two threads and for PAL's split.
+    rest = frame[(frame["quantity"] != "throughput_per_watt") & (frame["cell"] != "claim/MAP-F12-threads")]
+    rest = rest[~rest["reason"].str.startswith("needs: cores: found 1")]
+    assert set(rest["status"]) <= {"ok", "too_noisy"}, rest["reason"].unique()

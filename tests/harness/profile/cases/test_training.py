@@ -1,0 +1,58 @@
+"""How many gradient steps a call of the case `training` takes, on a clock that the calls themselves move."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import Loop
+from harness.profile.cases import training
+from harness.profile.cases.training import Run
+
+STEP_S = 1e-4
+PROBLEM = SimpleNamespace(round_gradient_steps=1)
+
+
+class Stub:
+    """A training whose gradient steps take `step_s`, and some of whose calls are held up."""
+
+    provenance = Provenance.MEASURED
+
+    def __init__(self, monkeypatch, step_s, held_up=()):
+        self.calls, self.clock_s = 0, 0.0
+        self._step_s, self._held_up = step_s, held_up
+        monkeypatch.setattr(training, "perf_counter", lambda: self.clock_s)
+
+    def advance(self, gradient_steps):
+        took_s = gradient_steps * self._step_s + (1.0 if self.calls in self._held_up else 0.0)
+        self.calls += 1
+        self.clock_s += took_s
+        return SimpleNamespace(gradient_steps=gradient_steps, wall_s=took_s, terms_s={})
+
+
+def sized(stub):
+    run = Run(stub)
+    training._size(run, PROBLEM, Loop.FUSED)
+    return run
+
+
+@pytest.mark.parametrize("held_up", [(), (0,), (1,), (2,), (0, 2), (0, 4, 8)])
+def test_a_call_that_was_held_up_makes_no_call_long(monkeypatch, held_up):
+    run = sized(Stub(monkeypatch, STEP_S, held_up))
+    assert run.gradient_steps == round(training.STRETCH_S / STEP_S)
+    assert not run.long
+
+
+@pytest.mark.parametrize("held_up", [(), (0,), (1,)])
+def test_two_long_calls_are_enough(monkeypatch, held_up):
+    stub = Stub(monkeypatch, 2 * training.LONG_CALL_S, held_up)
+    run = sized(stub)
+    assert (run.gradient_steps, run.long, stub.calls) == (1, True, 2)
+
+
+def test_before_a_long_call_there_is_no_other(monkeypatch):
+    stub = Stub(monkeypatch, 2 * training.LONG_CALL_S)
+    run = sized(stub)
+    before = stub.calls
+    assert run.block(3) == pytest.approx(6 * training.LONG_CALL_S)
+    assert stub.calls == before + 3

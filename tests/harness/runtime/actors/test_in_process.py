@@ -1,0 +1,220 @@
+"""Actors in this process, in turns with the learner or in a thread beside it, are named when they return rubbish."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from harness.mapping import Mapping
+from harness.runtime.actors.actor import Actor
+from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_rubbish
+from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of
+from harness.runtime.program import compose
+from harness.runtime.units.unit import UnitError
+from primitives.replay import FieldSpec
+from primitives.replay.storage import transition_fields
+
+NATIVE = Mapping.parse("native-native-cpu")
+BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])
+
+
+class Rubbish(gymnasium.Env):
+    """Returns a number where it says, from its third step on."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, where, number):
+        self.where, self.number, self.steps = where, number, 0
+
+    def _observation(self, rubbish):
+        return np.full(4, self.number if rubbish else self.steps, np.float32)
+
+    def reset(self, **_):
+        return self._observation(self.where == "reset" and self.steps), {}
+
+    def step(self, action):
+        self.steps += 1
+        due = self.steps >= 3
+        reward = self.number if self.where == "reward" and due else 1.0
+        return self._observation(self.where == "step" and due), reward, due, False, {}
+
+
+def actors_with(kind, item, environment):
+    seeds = np.random.SeedSequence(0).spawn(3)
+    learner = learner_of(item, NATIVE, 8, seeds[0])
+    plan = actors_of(item, *seeds[1:], columns_of(item), local_storage=CHECKED_ROWS)
+    return kind(replace(plan, environments=(lambda: environment,)).build(), learner)
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"), [(InlineActors, CHECKED_ROWS), (ThreadActors, 1), (ThreadActors, 8)]
+)
+@pytest.mark.parametrize("explore", [True, False])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("where", ["reward", "step", "reset"])
+def test_rubbish_is_told_by_the_actors_name(kind, where, number, steps, explore, short):
+    actors = actors_with(kind, short("cartpole-dqn"), Rubbish(where, number))
+
+    def collect():
+        for _ in range(8):
+            actors.collect(steps, explore)
+
+    try:
+        with pytest.raises(UnitError, match=r"^actor: .*NaN or infinity"):
+            collect()
+    finally:
+        actors.close()
+
+
+def test_which_column_it_is_in_is_told(short):
+    actors = actors_with(InlineActors, short("cartpole-dqn"), Rubbish("reward", np.nan))
+    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'reward'"):
+        actors.collect(CHECKED_ROWS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fusion": Fusion.STEP},
+        {"fusion": Fusion.NONE},
+        {"presampled_batches": 1, "replay_beside": True},
+    ],
+)
+@pytest.mark.parametrize("where", ["reward", "step", "reset"])
+def test_rubbish_of_a_few_steps_is_named_when_something_fails_on_it(where, options):
+    training = compose(
+        lambda: Rubbish(where, np.nan), FIRST, step, act, mapping="native-native-cpu", **options
+    )
+    column = {"reward": "reward", "step": "next_observation", "reset": "observation"}[where]
+    with pytest.raises(UnitError, match=f"^actor: returned rubbish: NaN or infinity in '{column}'"):
+        training.advance(100)
+    training.close()
+
+
+@BOTH
+def test_numbers_whose_squares_have_no_room_are_none(kind, short):
+    actors = actors_with(kind, short("cartpole-dqn"), Rubbish("step", 1e30))
+    assert actors.collect(8, explore=False)["next_observation"].max() == np.float32(1e30)
+    actors.close()
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_column_but_those_of_floats_is_looked_at_and_nothing_warns():
+    refuse_rubbish("actor", {"pixels": np.full((2, 3), 255, np.uint8), "big": np.full(3, 1e38, np.float32)})
+    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'both'"):
+        refuse_rubbish("actor", {"both": np.array([np.inf, -np.inf], np.float32)})
+
+
+def test_an_error_of_the_environments_own_comes_as_it_is(short):
+    class Broken(Rubbish):
+        def step(self, action):
+            raise ValueError("no such pole")
+
+    with pytest.raises(ValueError, match="no such pole"):
+        actors_with(InlineActors, short("cartpole-dqn"), Broken("", 0)).collect(1)
+
+
+@pytest.mark.parametrize("rows", [CHECKED_ROWS, CHECKED_ROWS + 1])
+def test_rubbish_among_many_rows_is_looked_for_in_turns_too(rows):
+    one = Actor([Rubbish("reward", np.nan)], np.random.default_rng(0), FIELDS, rows)
+    with pytest.raises(UnitError, match="in 'reward'"):
+        InlineActors(one, None).collect(rows, explore=False)
+
+
+FIELDS = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+
+
+class Weighted:
+    """A learner, and its algorithm, whose actions are its weights."""
+
+    def __init__(self):
+        self.weights, self.acts, self.algorithm = 0, 0, SimpleNamespace(explore=self.explored)
+
+    def parameters(self):
+        return {"weights": self.weights}
+
+    def explored(self, parameters, observations, environment_step, rng):
+        self.acts += 1
+        return np.full(len(observations), parameters["weights"])
+
+    def explore(self, observations, environment_step, rng):
+        return self.explored(self.parameters(), observations, environment_step, rng)
+
+
+def weighted(kind):
+    learner = Weighted()
+    return learner, kind(Actor([Rubbish("", 0)], np.random.default_rng(0), FIELDS, 16), learner)
+
+
+@BOTH
+def test_requests_explore_unless_they_are_to_be_random(kind):
+    learner, actors = weighted(kind)
+    actors.collect(3)
+    assert learner.acts == 3
+    actors.submit(2)
+    actors.result()
+    assert learner.acts == 5
+    actors.collect(4, explore=False)
+    actors.submit(4, explore=False)
+    actors.result()
+    assert learner.acts == 5
+    actors.close()
+
+
+@BOTH
+def test_steps_and_seconds_are_those_of_the_actor(kind):
+    _, actors = weighted(kind)
+    assert (actors.environment_steps, actors.environment_s, actors.inference_s) == (0, 0, 0)
+    actors.collect(5)
+    assert actors.environment_steps == 5
+    assert min(actors.environment_s, actors.inference_s) > 0
+    actors.close()
+
+
+def test_in_turns_the_learner_acts_itself_and_beside_it_what_was_published_last():
+    for kind, expected in ((InlineActors, [0, 1, 2, 2, 4]), (ThreadActors, [0, 0, 2, 2, 3])):
+        learner, actors = weighted(kind)
+        acted = []
+
+        def collect(actors=actors, acted=acted):
+            acted.append(int(actors.collect(1)["action"][0]))
+
+        collect()
+        learner.weights = 1
+        collect()  # not published
+        learner.weights = 2
+        actors.publish()
+        collect()
+        collect()  # nothing new
+        learner.weights = 3
+        actors.publish()
+        learner.weights = 4
+        collect()
+        assert acted == expected
+        actors.close()
+
+
+def test_what_all_actors_offer():
+    """A class that leaves one out cannot be made."""
+    assert Actors.__abstractmethods__ == {"submit", "result", "publish", "take_episodes", "close"}
+
+
+FIRST = {"slope": torch.zeros(4, 2)}
+
+
+def act(weights, observation):
+    return (observation @ weights["slope"]).argmax(1)
+
+
+def step(weights, batch):
+    def loss(weights):
+        value = (batch["observation"] + batch["next_observation"]) @ weights["slope"]
+        error = batch["reward"] - value.gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        return (batch["weight"] * error * error).mean(), error
+
+    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(weights)
+    return {"slope": weights["slope"] - 1e-3 * slope["slope"]}, {"loss": cost, "td_error": error}

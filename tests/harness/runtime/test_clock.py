@@ -1,0 +1,235 @@
+"""The clock of a run, real and virtual, by hand: what moves it is said by the test alone."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import Mapping
+from harness.runtime import clock as run_time
+from harness.runtime.clock import (
+    ACTORS,
+    HOST,
+    LEARNER,
+    RMM,
+    STORAGE,
+    Device,
+    RealTime,
+    VirtualTime,
+    simulated_s,
+    time_of,
+    weights_bytes,
+)
+
+
+class Clock:
+    """Stands in for the machine's clock and for those of two simulated devices."""
+
+    def __init__(self):
+        self.host_s, self.told_s = 1000.0, {LEARNER: 0.0, RMM: 0.0}
+
+    def work(self, host_s=0.0, **told_s):
+        """Work that takes so long on the host and tells so long of a device."""
+
+        def do():
+            self.host_s += host_s
+            for unit, seconds in told_s.items():
+                self.told_s[unit] += seconds
+            return "value"
+
+        return do
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(run_time, "perf_counter", lambda: made.host_s)
+    return made
+
+
+def virtual(clock, links=None, one_board=False):
+    names = ("board", "board") if one_board else ("gpu", "fpga")
+    devices = {
+        unit: Device(lambda unit=unit: clock.told_s[unit], name)
+        for unit, name in zip((LEARNER, RMM), names, strict=True)
+    }
+    return VirtualTime(devices, links or {})
+
+
+def test_real_time_is_that_of_the_call(clock):
+    time = RealTime()
+    for total_s in (3, 6):
+        made = time.call(RMM, "sample", clock.work(3), after_s=1e9, input_bytes={HOST: 10**9})
+        assert (made.value, made.ready_s) == ("value", time.now_s())
+        assert time.terms_s == {"sample": total_s}
+    assert not time.is_simulated(RMM)
+    assert time.link_s(HOST, RMM, 100) == 0
+    assert time.charge(STORAGE, "gather", 5, 7) == 7
+    assert time.send(LEARNER, "publish", 100, 8) == 8
+    time.wait(1e9)
+    time.drain()
+    assert time.now_s() == 1006
+    assert time.provenance is Provenance.MEASURED
+
+
+def test_on_the_host_a_call_waits_for_its_inputs_and_for_their_links(clock):
+    time = virtual(clock, {(LEARNER, HOST): 10.0, (RMM, HOST): 100.0})
+    made = time.call(HOST, "insert", clock.work(2), after_s=1005, input_bytes={LEARNER: 30, RMM: 100})
+    assert made.ready_s == time.now_s() == 1005 + 3 + 1 + 2
+    assert time.terms_s["insert"] == 4 + 2
+    made = time.call(HOST, "insert", clock.work(2), after_s=1005)
+    assert made.ready_s == time.now_s() == 1013, "inputs that are there already are not waited for"
+
+
+def test_a_device_starts_when_the_call_is_made_its_inputs_are_there_and_it_is_free(clock):
+    time = virtual(clock, {(RMM, LEARNER): 10.0})
+    first = time.call(LEARNER, "learner", clock.work(50, learner=4), input_bytes={RMM: 20})
+    assert first.ready_s == 1000 + 4 + 2
+    assert time.now_s() == 1000, "the host has only made the call"
+    free = time.call(LEARNER, "learner", clock.work(learner=4))
+    assert free.ready_s == 1006 + 4
+    inputs = time.call(LEARNER, "learner", clock.work(learner=4), after_s=1020)
+    assert inputs.ready_s == 1020 + 4
+    other = time.call(RMM, "sample", clock.work(rmm=1))
+    assert other.ready_s == 1000 + 1
+    clock.host_s += 100
+    made = time.call(RMM, "sample", clock.work(rmm=1))
+    assert made.ready_s == 1100 + 1
+    assert time.terms_s == {"learner": 6 + 4 + 4, "sample": 2}
+
+
+def test_units_of_one_board_share_it(clock):
+    time = virtual(clock, one_board=True)
+    time.call(RMM, "sample", clock.work(rmm=3))
+    assert time.call(LEARNER, "learner", clock.work(learner=4)).ready_s == 1000 + 3 + 4
+
+
+def test_actors_beside_the_host_take_what_they_take_but_not_from_it(clock):
+    time = virtual(clock)
+    made = time.call(ACTORS, "collect", clock.work(7), after_s=1002)
+    assert made.ready_s == 1002 + 7
+    assert time.now_s() == 1000
+    assert time.call(ACTORS, "collect", clock.work(7)).ready_s == 1009 + 7
+    assert time.terms_s["collect"] == 14
+
+
+def test_what_belongs_to_another_unit_is_charged_there(clock):
+    time = virtual(clock)
+    assert time.charge(STORAGE, "gather", 5, 1010) == 1015
+    assert time.charge(STORAGE, "gather", 5, 1010) == 1020
+    assert time.charge(STORAGE, "gather", 5, 1030) == 1035
+    assert time.terms_s["gather"] == 15
+    assert time.now_s() == 1000
+
+
+def test_waiting_moves_the_clock_forward_only(clock):
+    time = virtual(clock)
+    time.wait(1010)
+    assert time.now_s() == 1010
+    time.wait(1005)
+    assert time.now_s() == 1010
+    clock.host_s += 3
+    assert time.now_s() == 1013
+
+
+def test_draining_waits_for_the_last_unit(clock):
+    time = virtual(clock)
+    time.drain()
+    assert time.now_s() == 1000
+    time.call(LEARNER, "learner", clock.work(learner=40))
+    time.call(RMM, "update", clock.work(rmm=4))
+    time.drain()
+    assert time.now_s() == 1040
+
+
+def test_what_a_device_has_made_comes_over_its_link_one_after_the_other(clock):
+    time = virtual(clock, {(LEARNER, HOST): 10.0})
+    assert time.send(LEARNER, "publish", 50, after_s=1010) == 1015
+    assert time.send(LEARNER, "publish", 50, after_s=0) == 1020
+    assert time.call(LEARNER, "learner", clock.work(learner=1)).ready_s == 1001, (
+        "the link is a unit of its own"
+    )
+    assert time.terms_s["publish"] == 10
+    clock.host_s += 100
+    assert time.send(LEARNER, "publish", 50, after_s=0) == 1105
+    assert time.send(STORAGE, "publish", 50, after_s=7) == 7, "from the host nothing is sent"
+
+
+@pytest.mark.parametrize("told", [0.0, -1.0])
+def test_a_device_that_tells_no_time_is_an_error(clock, told):
+    with pytest.raises(RuntimeError, match=f"learner: device gpu told {told:g} s for a call"):
+        virtual(clock).call(LEARNER, "learner", clock.work(learner=told))
+
+
+def test_only_named_links_take_time(clock):
+    time = virtual(clock, {(HOST, RMM): 4.0})
+    assert time.link_s(HOST, RMM, 12) == 3
+    assert time.link_s(RMM, HOST, 12) == 0
+    assert time.is_simulated(LEARNER)
+    assert not time.is_simulated(STORAGE)
+    assert time.provenance is Provenance.SIMULATED
+
+
+class Speeds:
+    """A platform that says which two devices it was asked for, as a speed."""
+
+    def bytes_per_s(self, source, target):
+        return {"cpu": 2.0, "fpga": 3.0, "fpga:u50": 5.0}[source] * {
+            "cpu": 7.0,
+            "fpga": 11.0,
+            "fpga:u50": 13.0,
+        }[target]
+
+
+PART = SimpleNamespace(simulated_s=0.0)
+
+
+def test_the_links_of_a_run_are_those_between_the_devices_of_its_mapping():
+    time = time_of(Mapping.parse("fpga:u50-fpga-fpga"), PART, PART, Speeds)
+    assert time.link_s(RMM, LEARNER, 390) == 390 / (3 * 13)
+    assert time.link_s(LEARNER, RMM, 550) == 550 / (5 * 11)
+    assert time.link_s(HOST, RMM, 220) == 220 / (2 * 11)
+    assert time.link_s(LEARNER, HOST, 350) == 350 / (5 * 7)
+    assert time.link_s(HOST, LEARNER, 260) == 260 / (2 * 13)
+    assert time.link_s(STORAGE, LEARNER, 390) == 390 / (3 * 13)
+    assert time.link_s(RMM, STORAGE, 330) == 330 / (3 * 11)
+    assert time.link_s(HOST, STORAGE, 1) == 0
+    on_host = time_of(Mapping.parse("fpga:u50-native-cpu"), PART, object(), Speeds)
+    assert on_host.link_s(STORAGE, LEARNER, 260) == 260 / (2 * 13)
+    assert on_host.link_s(RMM, STORAGE, 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("fpga:u50-native-cpu", Provenance.MODELLED),
+        ("torch-fpga-fpga", Provenance.SIMULATED),
+        ("torch-native-cpu", Provenance.SIMULATED),  # a part that counts cycles all the same
+    ],
+)
+def test_virtual_time_is_of_the_provenance_of_its_backends(mapping, provenance):
+    assert time_of(Mapping.parse(mapping), PART, PART, Speeds).provenance is provenance
+
+
+def test_without_a_simulated_part_the_time_is_real_and_no_link_is_asked_for():
+    time = time_of(
+        Mapping.parse("torch-native-cpu"), object(), object(), lambda: pytest.fail("asked for links")
+    )
+    assert type(time) is RealTime
+
+
+def test_the_weights_of_a_simulated_learner_are_counted_and_no_other_s(clock):
+    sizes = {"a": SimpleNamespace(nbytes=30), "b": SimpleNamespace(nbytes=4)}
+    learner = SimpleNamespace(parameters=lambda: sizes)
+    assert weights_bytes(virtual(clock), learner) == 34
+    assert weights_bytes(RealTime(), learner) == 0
+
+
+def test_a_part_tells_its_seconds_itself_or_by_its_tree_or_its_executable():
+    counted = SimpleNamespace(cycles=600, clock_hz=300.0)
+    assert simulated_s(SimpleNamespace(simulated_s=4))() == 4.0
+    assert simulated_s(counted)() == 2.0
+    assert simulated_s(SimpleNamespace(tree=counted))() == 2.0
+    assert simulated_s(SimpleNamespace(executable=SimpleNamespace(simulated_s=5)))() == 5.0
+    assert simulated_s(SimpleNamespace(cycles=600)) is None, "cycles without a clock are no seconds"
+    assert simulated_s(SimpleNamespace(tree=None)) is None

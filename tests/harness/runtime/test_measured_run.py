@@ -1,0 +1,151 @@
+"""A training run as rows: throughput, returns, and what is kept where a unit dies on the way."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness import workloads
+from harness.core.progress import silent
+from harness.mapping import Mapping
+from harness.plan import plan
+from harness.platforms.energy import Counter, EnergyMeter
+from harness.runtime import measured_run
+from harness.runtime.measured_run import Extent
+from harness.runtime.options import Options
+from harness.runtime.training import Progress, Training
+from harness.runtime.units.unit import UnitError
+from harness.store.store import Store
+
+PER_WATT = "throughput_per_watt"
+TORCH = Mapping.parse("torch-native-cpu")
+
+
+def train(extent: Extent, options: Options = Options()) -> dict[str, measured_run.Measurement]:  # noqa: B008
+    item = workloads.load("cartpole-dqn")
+    rows = measured_run.train(item, TORCH, 32, 0, extent, silent, options)
+    assert len({row.quantity for row in rows}) == len(rows)
+    return {row.quantity: row for row in rows}
+
+
+def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() -> None:
+    by_quantity = train(Extent(1.5))
+    rates = {"gradient_steps_per_s", "environment_steps_per_s", PER_WATT}
+    assert set(by_quantity) == {*rates, "episode_return"}
+    gps = by_quantity["gradient_steps_per_s"]
+    assert gps.value is not None
+    assert min(gps.samples) <= gps.value <= max(gps.samples)
+    assert gps.details["gradient_steps"] > 0
+    assert gps.details["options"] == {}
+    assert set(gps.details["terms_s"]) >= {"environment", "infer", "sample", "learner", "update"}
+    returns = by_quantity["episode_return"]
+    assert len(returns.samples) == len(returns.details["environment_step"])
+    assert returns.details["environment_step"] == sorted(returns.details["environment_step"])
+
+
+def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a clock by which every stretch takes half a second, with a counter of microjoules that goes up at 50 W."""
+    now_s, advance = 0.0, Training.advance
+
+    def half_a_second(training: Training, gradient_steps: int) -> Progress:
+        nonlocal now_s
+        now_s += 0.5
+        return advance(training, gradient_steps)
+
+    meter = EnergyMeter([Counter("made up", lambda: int(now_s * 50e6), 1e-6)])
+    monkeypatch.setattr(Training, "advance", half_a_second)
+    monkeypatch.setattr(measured_run, "time", SimpleNamespace(perf_counter=lambda: now_s))
+    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: meter)
+    rows = train(Extent(1.5))
+    row, gps = rows[PER_WATT], rows["gradient_steps_per_s"]
+    assert row.unit == "1/s/W"
+    assert row.details["watts"] == pytest.approx(50)
+    assert row.details["counters"] == ["made up"]
+    assert (
+        len(row.samples) == len(gps.samples) == 2
+    )  # of three, the first of which found how long the others are
+    assert row.samples == pytest.approx([sample / 50 for sample in gps.samples])
+
+
+def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: EnergyMeter(reason="no counter"))
+    row = train(Extent(steps=3))[PER_WATT]
+    assert (row.status, row.reason, row.value) == ("not_run", "not run: needs watts: no counter", None)
+    still = EnergyMeter([Counter("still", lambda: 7, 1e-6)])
+    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: still)
+    assert "a run longer than" in train(Extent(steps=3))[PER_WATT].reason
+
+
+def test_steps_end_a_run_exactly_and_options_are_told() -> None:
+    rows = train(Extent(steps=137), Options(presampled_batches=3))
+    assert rows["gradient_steps_per_s"].details["gradient_steps"] == 137
+    assert rows["gradient_steps_per_s"].details["options"] == {"presampled_batches": 3}
+
+
+def test_what_was_measured_before_a_unit_died_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    advance, calls = Training.advance, []
+
+    def dies(self: Training, gradient_steps: int) -> object:
+        calls.append(gradient_steps)
+        if len(calls) == 3:
+            raise UnitError("actor 1: its process was ended by SIGKILL")
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", dies)
+    rows = train(Extent(steps=10**9))
+    failure = rows.pop("failure")
+    assert failure.status == "failed"
+    assert failure.reason == "UnitError: actor 1: its process was ended by SIGKILL"
+    assert {row.status for name, row in rows.items() if name != PER_WATT} == {"ok"}
+    assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
+
+
+def test_a_run_that_dies_before_the_first_stretch_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(self: Training) -> None:
+        raise OSError("the simulator is gone")
+
+    monkeypatch.setattr(Training, "warm_up", dies)
+    assert set(train(Extent(steps=10))) == {"failure"}
+
+
+def interrupted_in(call: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has Ctrl-C come in one of a training's stretches; the gradient steps asked for so far."""
+    advance, calls = Training.advance, []
+
+    def stops(self: Training, gradient_steps: int) -> object:
+        calls.append(gradient_steps)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return advance(self, gradient_steps)
+
+    monkeypatch.setattr(Training, "advance", stops)
+    return calls
+
+
+def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = interrupted_in(3, monkeypatch)
+    cell = plan.run_cell(workloads.load("cartpole-dqn"), 32, 0, Extent(steps=10**9), TORCH)
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
+        with pytest.raises(KeyboardInterrupt):
+            plan.execute(run, [cell], silent)
+        rows = {row.quantity: row for row in run.measurements(suite="run")}
+        assert rows["failure"].reason == "interrupted"
+        assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
+        assert cell.stale(run)
+
+
+def test_ctrl_c_before_the_first_stretch_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    interrupted_in(1, monkeypatch)
+    cell = plan.run_cell(workloads.load("cartpole-dqn"), 32, 0, Extent(steps=10), TORCH)
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
+        with pytest.raises(KeyboardInterrupt):
+            plan.measure_now(run, cell, silent)
+        assert not run.measurements()

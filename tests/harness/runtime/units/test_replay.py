@@ -1,0 +1,137 @@
+"""Replay management as a unit: the same training as in turns, while the learner works, and its errors named."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.clock import LEARNER, RMM
+from harness.runtime.compose import Fusion
+from harness.runtime.training import Training
+from harness.runtime.units import replay
+from harness.runtime.units.replay import TimeBeside
+from harness.runtime.units.unit import UnitError
+
+NATIVE, FLAT = Mapping.parse("native-native-cpu"), Mapping.parse("torch-flat-cpu")
+LIMIT_S = 120.0  # never waited for, unless something is broken
+
+
+def small(name, **training):
+    tables = workloads.load(name).tables()
+    tables["network"]["hidden"] = [16]
+    tables["replay"]["capacity"] = 100  # some rows of waiting batches are overwritten
+    tables["training"] |= {"batch_size": 8, "batch_sizes": [8], "learning_starts": 40} | training
+    return workloads.from_tables(tables, "test")
+
+
+def trained(beside, ahead, mapping, **arguments):
+    training = Training(
+        small("cartpole-ddpg"), mapping, seed=3, presampled_batches=ahead, replay_beside=beside, **arguments
+    )
+    training.warm_up()
+    progress = training.advance(100)
+    training.close()
+    return training, progress
+
+
+@pytest.mark.parametrize(
+    ("mapping", "ahead", "arguments"),
+    [
+        (NATIVE, 1, {}),
+        (NATIVE, 7, {}),
+        (NATIVE, 3, {"overlap": 8}),
+        (NATIVE, 2, {"fusion": Fusion.NONE}),
+        (FLAT, 2, {}),
+    ],
+)
+def test_it_trains_as_in_turns_bit_for_bit(mapping, ahead, arguments):
+    (turns, told), (beside, told_beside) = (
+        trained(beside, ahead, mapping, **arguments) for beside in (False, True)
+    )
+    expected, found = turns.learner.state_dict(), beside.learner.state_dict()
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert told_beside.episodes == told.episodes
+    assert told_beside.losses == told.losses
+    assert told_beside.terms_s.keys() == told.terms_s.keys()
+    assert min(told_beside.terms_s.values()) > 0
+
+
+def test_the_next_batch_is_drawn_while_the_learner_works():
+    training = Training(small("cartpole-ddpg"), NATIVE, presampled_batches=1, replay_beside=True)
+    training.warm_up()
+    sample, step = training.replay.sample, training.learner.step
+    drawn, threads = threading.Event(), set()
+
+    def sampled(*arguments, **options):
+        threads.add(threading.get_ident())
+        found = sample(*arguments, **options)
+        drawn.set()
+        return found
+
+    def learnt(*arguments):
+        # The batch after this one is asked for before the step begins: in turns nothing could set it meanwhile.
+        assert drawn.wait(LIMIT_S)
+        drawn.clear()
+        return step(*arguments)
+
+    training.replay.sample, training.learner.step = sampled, learnt
+    training.advance(10)
+    training.close()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+def test_its_errors_are_named_and_the_queues_drain():
+    training = Training(small("cartpole-dqn"), NATIVE, presampled_batches=2, replay_beside=True)
+    training.warm_up()
+
+    def broken(*arguments, **options):
+        raise MemoryError("no room")
+
+    training.replay.update_priorities = broken
+    with pytest.raises(UnitError, match="replay manager: MemoryError: no room"):
+        training.advance(50)
+    training.close()
+    training.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "replay manager"]
+
+
+def test_what_waits_is_bounded_and_answered_in_order():
+    time, order = TimeBeside(3), []
+    asked = [
+        time.call(RMM, "sample", lambda number=number: order.append(number) or number) for number in range(50)
+    ]
+    assert [one.value for one in asked] == list(range(50)) == order
+    here = time.call(LEARNER, "learner", threading.get_ident)
+    assert here.value == threading.get_ident()
+    assert len(time._waiting) == 0
+    assert time.terms_s["sample"] > 0
+    time.close()
+
+
+def test_a_call_takes_the_seconds_from_its_beginning_to_its_end(monkeypatch):
+    told_s = iter([1.0, 10.0, 20.0, 22.0])
+    monkeypatch.setattr(replay, "perf_counter", lambda: next(told_s))
+    time = TimeBeside(3)
+    for expected_s in (9, 9 + 2):
+        time.call(RMM, "sample", lambda: None)
+        time.drain()
+        assert time.terms_s == {"sample": expected_s}
+    time.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "ahead", "words"),
+    [
+        ("native-native-cpu", 0, "presampled_batches: found 0; allowed: at least 1 with replay_beside"),
+        ("native-fpga:u200-cpu", 1, "replay_beside: found True; allowed: False in virtual time"),
+    ],
+)
+def test_what_cannot_work_so_is_refused(mapping, ahead, words):
+    with pytest.raises(UserError, match=words):
+        Training(small("cartpole-dqn"), Mapping.parse(mapping), presampled_batches=ahead, replay_beside=True)

@@ -1,0 +1,456 @@
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import platforms, workloads
+from harness.cli import map_command, validate_command
+from harness.core.errors import UserError
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target, predict
+from harness.mapping.composed_loop import NAMES
+from harness.measure import protocol as measure
+from harness.measure.protocol import Case, Timing
+from harness.profile import simulated
+from harness.profile.cases import validation_rounds
+from harness.profile.cases.training import case_name
+from harness.runtime import compose
+from harness.validate import plan
+from harness.validate import rows as made
+from harness.validate.rows import HERE, WITH_SIMULATED
+from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row, unmoved
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Measurement]:
+    """A cell with a replay that fills in no time and without the FPGA, one round of it."""
+    item = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 3000, "test")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (plan, validation_rounds):
+            patch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
+        return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {"sb3": 100.0})
+
+
+def achieved_by(rows: list[Measurement]) -> dict[tuple[str, str], Measurement]:
+    return {(r.device, r.details["loop"]): r for r in rows if r.quantity == "gradient_steps_per_s"}
+
+
+@pytest.mark.slow
+def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it(
+    rows: list[Measurement],
+) -> None:
+    assert not [row.reason for row in rows if row.status == "failed"]
+    assert {row.suite for row in rows} == {"validation"}
+    achieved = achieved_by(rows)
+    assert {(mapping, loop) for mapping, loop in achieved if "native" in mapping.split("-")[1]} >= {
+        ("native-native-cpu", loop) for loop in Loop
+    } | {("torch-native-cpu", loop) for loop in Loop}
+    assert ("torch-flat-cpu", "fused") in achieved
+    assert ("torch-flat-cpu", "strict") not in achieved, "nothing of it can be fused"
+    predicted = [row for row in rows if row.quantity == "predicted_gradient_steps_per_s"]
+    everything = {mapping for mapping, _ in achieved}
+    for strategy in ("composed-loop", "strict-loop", "map-tpds23", "primitive-sum"):
+        assert {row.device for row in predicted if row.backend == strategy} == everything
+    beside = [row for row in predicted if "error" in row.details]
+    assert {row.backend for row in beside} == set(VALIDATED)
+    for row in beside:
+        ran = achieved[row.device, row.details["ran"]]
+        assert row.details["achieved"] == ran.value
+        assert row.details["error"] > -1
+
+
+@pytest.mark.slow
+def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_counts(
+    rows: list[Measurement],
+) -> None:
+    terms = {
+        (row.backend, row.device): set(row.details["term_errors"])
+        for row in rows
+        if row.quantity == "predicted_gradient_steps_per_s" and "error" in row.details
+    }
+    apart = {"actor", "insert", "sample and gather", "learner", "update", "loop"}
+    assert terms["composed-loop", "native-native-cpu"] == {"actor", "insert", "step", "loop"}
+    assert terms["composed-loop", "torch-native-cpu"] == apart
+    assert terms["strict-loop", "native-native-cpu"] == apart
+    assert terms["overlapped-loop", "native-native-cpu"] >= {"actor", "insert", "step"}
+
+
+@pytest.mark.slow
+def test_all_that_a_real_cell_gives_can_be_printed(
+    rows: list[Measurement], capsys: pytest.CaptureFixture[str]
+) -> None:
+    validate_command.show_cell(rows)
+    validate_command.show_strategies(rows)
+    printed = capsys.readouterr().out
+    assert all(f"{name} " in printed for name in NAMES.values())
+
+
+@pytest.mark.slow
+def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Measurement]) -> None:
+    in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
+    lost = {row.backend: row for row in rows if row.quantity == "regret"}
+    assert set(lost) == set(VALIDATED)
+    assert all(row.status == "not_run" or 0 <= (row.value or 0) < 1 for row in lost.values())
+    assert all(lost[name].value is not None for name in NAMES.values())
+    overheads = {row.device for row in rows if row.quantity == "runtime_overhead"}
+    assert {"native-native-cpu", "torch-native-cpu"} <= overheads
+    found = {row.backend: row for row in rows if row.quantity == "portability"}
+    assert found["placerl"].value == pytest.approx(32 * max(in_turn)), "one device, whatever the backend"
+    assert found["placerl"].details["choices"] == ["cpu-cpu"]
+    assert found["sb3"].value > 0, "it was run, and has a learner on the CPU"
+    assert (found["rllib"].status, found["rllib"].value) == ("not_run", None)
+    assert "placerl compare cartpole-dqn --baselines rllib" in found["rllib"].reason
+
+
+@pytest.mark.parametrize(
+    ("mapping", "provenance"),
+    [
+        ("native-native-cpu", Provenance.MEASURED),
+        ("native-fpga-fpga", Provenance.SIMULATED),
+        ("fpga-native-cpu", Provenance.MODELLED),
+    ],
+)
+def test_what_a_mapping_achieved_is_of_its_backends_provenance(
+    mapping: str, provenance: Provenance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placement = Mapping.parse(mapping)
+    name = case_name(placement, Loop.FUSED)
+    timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    row = made.achieved(fields, placement, Loop.FUSED, timings, None, {}).row
+    assert (row.value, row.provenance) == (0.5, provenance)
+    marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
+    assert validate_command._reached(row) == marked
+
+
+@pytest.mark.parametrize(
+    ("primitive", "target", "provenance"),
+    [
+        ("round.learn", "fpga", Provenance.MODELLED),
+        ("round.sample", "fpga", Provenance.SIMULATED),
+        ("overlapped_round.insert", "fpga", Provenance.SIMULATED),
+        ("round.collect", "fpga", Provenance.MEASURED),
+        ("round.learn", "native", Provenance.MEASURED),
+    ],
+)
+def test_a_piece_on_the_fpga_is_of_the_provenance_of_its_cycles(
+    primitive: str, target: str, provenance: Provenance
+) -> None:
+    case = SimpleNamespace(primitive=primitive, target=Target(target))
+    assert validation_rounds.provenance_of(case) is provenance
+
+
+def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item, check = workloads.load("cartpole-dqn"), compose.check
+
+    def without_native(item: Any, mapping: Mapping) -> None:
+        if mapping.learner.backend == "native":
+            raise UserError(mapping, "learner", "native", "torch")
+        check(item, mapping)
+
+    monkeypatch.setattr(compose, "check", without_native)
+    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "left out")
+    lacking = plan.unsupported(item)
+    assert {mapping.learner.backend for mapping in lacking} == {"native"}
+    assert not set(lacking) & set(plan.mappings(item))
+    fields = {"workload": "cartpole-dqn", "batch_size": 32}
+    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", lacking)
+    assert (ours.value, theirs.value) == (320, 160), "another backend of the device can"
+    on_gpu = [Mapping.parse("torch:cuda-flat-cpu"), Mapping.parse("torch:cuda-cuda-cpu")]
+    ours, theirs, _ = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {"sb3": 5.0}, "dqn", on_gpu)
+    assert (ours.value, theirs.value) == (0, 0)
+    assert ours.details["lacking"] == ["cuda-cpu", "cuda-cuda"]
+    assert theirs.details["lacking"] == ["cuda-cuda"]
+    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn")
+    assert alone.value == pytest.approx(320)
+
+
+def test_every_loop_has_a_model_of_its_own() -> None:
+    names = {ComposedLoop(loop).name for loop in Loop}
+    assert {VALIDATED[name].loop for name in names} == set(Loop)
+
+
+def test_the_quick_grid_fits_into_eight_minutes() -> None:
+    assert sum(cell.estimate_s for cell in plan.cells("quick")) <= 8 * 60
+    with pytest.raises(UserError, match="--tier"):
+        plan.cells("hasty")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("native-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED)),
+        ("torch-native-cpu", (Loop.FUSED, Loop.STRICT, Loop.OVERLAPPED)),
+        ("torch-flat-cpu", (Loop.FUSED,)),
+        ("fpga-native-cpu", (Loop.FUSED,)),
+        ("torch-fpga-cpu", (Loop.FUSED,)),
+        ("fpga-fpga-cpu", (Loop.FUSED,)),
+        ("fpga-fpga-fpga", (Loop.FUSED, Loop.OVERLAPPED)),
+    ],
+)
+def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, expected: tuple[Loop, ...]) -> None:
+    placement = Mapping.parse(mapping)
+    assert plan.loops(workloads.load("hopper-ddpg"), placement) == expected
+    assert plan.loops(workloads.load("hopper-ppo"), placement) == (Loop.FUSED,)
+
+
+def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "learner_targets", lambda: [Target("torch"), Target("native")])
+    monkeypatch.setattr(plan, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
+    monkeypatch.setattr(compose, "check", lambda item, mapping: None)
+    here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
+    board = ["fpga-flat-cpu", "fpga-native-cpu"]
+    board += [f"{name}-fpga-{where}" for name in ("torch", "native", "fpga") for where in ("cpu", "fpga")]
+    item = workloads.load("hopper-ddpg")
+    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "")
+    assert list(map(str, plan.mappings(item))) == here + board
+    uniform = workloads.override(item, "replay.prioritized", False, "test")
+    assert list(map(str, plan.mappings(uniform))) == here
+    on_policy = ["torch-native-cpu", "native-native-cpu"]
+    assert list(map(str, plan.mappings(workloads.load("hopper-ppo")))) == on_policy
+    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "no compiler")
+    assert list(map(str, plan.mappings(item))) == here
+
+
+def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared(backend: str, value: float | None, part: str = "theirs", **fields: Any) -> Measurement:
+        why = {"status": "failed", "reason": "wrong"} if value is None else {}
+        row = training_row("", 1.0, suite="compare", backend=backend, details={"part": part}, **fields)
+        return replace(row, value=value, **why)
+
+    stored = [
+        compared("sb3", 7.0),
+        compared("placerl", 9.0, "ours"),
+        compared("rllib", None),
+        compared("cleanrl", 3.0, quantity="episode_return"),
+    ]
+    asked: dict[str, Any] = {}
+
+    def measurements(**fields: Any) -> list[Measurement]:
+        asked.update(fields)
+        return stored
+
+    monkeypatch.setattr(plan, "this_machine", lambda: "this machine")
+    monkeypatch.setattr(plan, "validate", lambda *arguments: list(arguments))
+    item = workloads.load("hopper-ddpg")
+    made_of = plan.cell(item, 32, 5.0)
+    run: Any = SimpleNamespace(measurements=measurements)
+    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}]
+    assert asked == {
+        "suite": "compare",
+        "workload": "hopper-ddpg",
+        "primitive": "training",
+        "batch_size": 32,
+    }
+    assert (made_of.key, made_of.chain, made_of.estimate_s) == ("validation/hopper-ddpg/32", "hopper-ddpg", 5)
+
+
+def test_a_longer_tier_validates_what_a_shorter_one_does() -> None:
+    """So that their numbers can be set beside each other."""
+    quick, standard, full = plan.GRIDS.values()
+    for shorter, longer in ((quick, standard), (standard, full)):
+        assert all(set(sizes) <= set(longer[name]) for name, sizes in shorter.items())
+
+
+def test_cells_are_those_of_the_grid_with_their_own_or_the_given_time() -> None:
+    keys = [f"validation/{name}/{size}" for name, sizes in plan.GRIDS["quick"].items() for size in sizes]
+    for budget_s in (0.0, 3.0):
+        cells = plan.cells("quick", budget_s)
+        assert [cell.key for cell in cells] == keys
+        for cell in cells:
+            assert cell.estimate_s == (budget_s or plan.BUDGETS_S["quick"][cell.chain])
+
+
+def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hopper's transition is 27 words of 4 bytes."""
+    counted = training_row("fpga:u200", 1.0, suite="simulated_profile", details={"cycles": 9})
+    monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted])
+    item = workloads.load("hopper-ddpg")
+    board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
+    first, gather, insert = plan._board_rows(item, 32, Problem(32, 27))
+    assert (first.suite, first.device) == ("validation", "fpga")
+    assert first.details == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
+    assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]
+    for row, rows in ((gather, 32), (insert, 1)):
+        assert row.value == pytest.approx(rows * 27 * 4 / (board.memory_gb_s.value * 1e9))
+        assert (row.provenance, row.unit, row.batch_size) == (Provenance.MODELLED, "s", 32)
+        assert (row.suite, row.workload, row.backend) == ("validation", "hopper-ddpg", "fpga")
+        assert row.details["formula"].startswith(f"{rows * 27 * 4} B / ")
+
+
+@pytest.mark.parametrize("with_board", [True, False])
+def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
+    with_board: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It chose torch here; beside the board, the board."""
+    (name, *_) = VALIDATED
+    asked: list[tuple[list[str], str]] = []
+
+    def predicted(device: str, chosen: bool) -> Measurement:
+        return training_row(device, 1.0, backend=name, details={"chosen": chosen, "terms_s": {}})
+
+    def measurements(item: Any, size: int, profile: Any, platform: Any, strategies: Any) -> list[Measurement]:
+        asked.append(([row.backend for row in profile], platform))
+        assert (size, strategies) == (32, VALIDATED)
+        boards = any(row.backend == "fpga" for row in profile)
+        rows = [predicted("torch-flat-cpu", not boards), predicted("native-flat-cpu", False)]
+        return rows + [predicted("fpga-fpga-fpga", True)] * boards
+
+    monkeypatch.setattr(predict, "measurements", measurements)
+    monkeypatch.setattr(plan, "this_machine", lambda: "here")
+    monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
+    monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
+    backends = ["torch", "fpga"] if with_board else ["torch"]
+    profile = [training_row("cpu", 1.0, backend=backend) for backend in backends]
+    given: Any = "given"
+    unused: Any = None
+    rows = plan._predictions(workloads.load("hopper-ddpg"), Problem(32, 27), profile, unused, given, {})
+    found = {row.device: (row.details["chosen"], row.details["chosen_among"]) for row in rows}
+    expected = {"torch-flat-cpu": (True, [HERE]), "native-flat-cpu": (False, [])}
+    if with_board:
+        expected["fpga-fpga-fpga"] = (False, [WITH_SIMULATED])
+    assert found == expected
+    assert len(rows) == len(expected)
+    assert asked == [(["torch"], "given"), (["torch", "fpga"], "here and fpga:u200")][: 1 + with_board]
+
+
+def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each case is said to take 1 ms a call, in every one of five rounds."""
+    protocols: list[measure.Protocol] = []
+
+    class Timings(dict[str, Timing]):
+        """Of cases and, where they are asked for, of parts of them."""
+
+        def __missing__(self, name: str) -> Timing:
+            assert name.partition(": ")[0] in self
+            return one_ms(name)
+
+    def one_ms(name: str) -> Timing:
+        rounds, samples_s = tuple(range(5)), (1e-3,) * 5
+        of_all = {"clock_s": samples_s, "clock_rounds": rounds}
+        return Timing(name, "ok", "", unmoved(*samples_s), 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
+
+    def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any) -> Timings:
+        made = Timings({case.name: one_ms(case.name) for case in cases})
+        assert len(made) == len(cases)
+        protocols.append(protocol)
+        progress(3, 7)
+        return made
+
+    monkeypatch.setattr(measure, "measure", measured)
+    for module in (plan, validation_rounds):
+        monkeypatch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
+    item, said = workloads.load("cartpole-dqn"), []
+    size = item.training.batch_size
+    platform = platforms.load("map-tpds23")
+    rows = plan.validate(item, size, 9.0, lambda *progress: said.append(progress), platform, {"sb3": 50.0})
+    assert said == [(3, 7, "interleaved rounds")]
+    (protocol,) = protocols
+    assert (protocol.budget_s, protocol.threads) == (9, 1)
+    assert protocol.block_s < protocol.long_block_s, "a usual block is no long one"
+    assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
+    by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
+    assert {row.value for row in by["time_per_call"]} == {1e-3}
+    assert not {row.backend for row in by["time_per_call"]} & set(plan.BESIDE)
+    achieved = {(row.device, row.details["loop"]): row for row in by["gradient_steps_per_s"]}
+    expected = {
+        (str(mapping), str(loop)) for mapping in plan.mappings(item) for loop in plan.loops(item, mapping)
+    }
+    assert set(achieved) == expected
+    assert {round(row.value or 0, 6) for row in achieved.values()} == {1000}
+    pieces = {row.primitive for row in by["time_per_call"]}
+    assert any(piece.startswith("overlapped_round.") for piece in pieces)
+    beside = [row for row in by["predicted_gradient_steps_per_s"] if "error" in row.details]
+    assert {row.backend for row in beside} >= {"composed-loop"}
+    for row in beside:
+        assert row.details["error"] == pytest.approx(row.value / 1000 - 1)
+    assert {row.backend for row in by["regret"]} == set(VALIDATED)
+    assert {row.value for row in by["regret"] if row.value is not None} == {0}
+    assert by["runtime_overhead"]
+    ours = [row for row in by["portability"] if row.backend == "placerl"]
+    assert [row.value for row in ours] == [pytest.approx(1000 * size)]
+    theirs = [row for row in by["portability"] if row.backend == "sb3"]
+    assert [row.value for row in theirs] == [50 * size]
+
+
+def off(error: float, low: float, high: float, device: str) -> Measurement:
+    """A prediction of the fused loop's own model that was so far off."""
+    details = {
+        "loop": "fused",
+        "ran": "fused",
+        "achieved_provenance": "measured",
+        "terms_s": {"learner": 2e-3},
+    }
+    details |= {"error": error, "error_low": low, "error_high": high, "term_errors": {"learner": error}}
+    quantity = "predicted_gradient_steps_per_s"
+    modelled = Provenance.MODELLED
+    return training_row(
+        device, 1.0, backend="composed-loop", quantity=quantity, provenance=modelled, details=details
+    )
+
+
+def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        off(0.2, 0.1, 0.3, "a"),
+        off(-0.2, -0.3, -0.1, "b"),
+        off(0.2, -0.1, 0.3, "c"),
+        off(0.04, 0, 0.1, "d"),
+    ]
+    validate_command._show_reasons(rows)
+    lines = capsys.readouterr().out.replace("\n  ", " ").splitlines()
+    explained = [line for line in lines if line.startswith("over 5%")]
+    assert [line.split(", ")[2] for line in explained] == ["a", "b"]
+    assert any(line.startswith("1 more may be over 5% or not") for line in lines)
+    assert not any(", d, " in line for line in lines)
+
+
+def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.OVERLAPPED), backend="map-tpds23")
+    (row,) = regrets_of(asked, ran(NEVER_FUSED, 100.0))
+    validate_command.show_strategies([row])
+    validate_command._show_line(row)
+    printed = capsys.readouterr().out
+    assert "Regret of the choices" in printed
+    assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
+
+
+def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
+    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
+    assert lost.status == "ok"
+    missed = off(0.2, 0.1, 0.3, "a")
+    missed = replace(missed, details={**missed.details, "chosen_among": [HERE]})
+    validate_command.show_strategies([missed, lost])
+    printed = capsys.readouterr().out
+    assert "Error of the predictions" in printed
+    assert "Regret of the choices" in printed
+    assert "over 5%" in printed
+
+
+def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    noise: dict[str, Any] = {"status": "too_noisy", "reason": "its interval is 40% wide"}
+    details = {"loop": "fused", "terms_s": {}, "fusion": "", "slowest": "actors"}
+    reached = training_row("a", 120.0, details=details, **noise)
+    missed = replace(off(0.2, 0.1, 0.3, "a"), **noise)
+    missed = replace(missed, details={**missed.details, "chosen_among": []})
+    beyond = replace(reached, quantity="runtime_overhead", value=0.1)
+    validate_command.show_cell([reached, missed, beyond])
+    printed = capsys.readouterr().out.replace("\n", " ")
+    assert "120.0 (too noisy)" in " ".join(printed.split())
+    assert "~+20.0%" in printed
+    assert "10.0% (too noisy)" in printed
+    map_command._show_predictions(
+        [replace(missed, details={**missed.details, "mapping": "a", "chosen": False})], ""
+    )
+    assert "1.0 (too noisy)" in capsys.readouterr().out

@@ -1,0 +1,137 @@
+"""What a choice loses, judged by what every mapping reached under the strategy's loop."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.mapping import Loop
+from harness.validate.regret import regrets
+from harness.validate.rows import HERE, WITH_SIMULATED
+from tests.harness.validate.achieved import NEVER_FUSED, PACE, choice, ran, regrets_of
+
+
+def test_a_loss_is_seen_through_a_machine_that_changes_its_pace() -> None:
+    slow = ran("torch-native-cpu", *(95 * pace for pace in PACE))
+    fast = ran("native-native-cpu", *(100 * pace for pace in PACE))
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), slow, fast)
+    assert row.value == pytest.approx(0.05)
+    assert (row.low, row.high) == (pytest.approx(0.05), pytest.approx(0.05))
+    assert (row.details["verdict"], row.details["best"]) == ("lost", "native-native-cpu")
+
+
+def test_inside_the_noise_there_is_no_verdict() -> None:
+    wavering = (98, 103, 101, 99, 102, 97, 104, 96, 100, 101.5)
+    (row,) = regrets_of(
+        choice("torch-native-cpu", HERE),
+        ran("torch-native-cpu", *([100.0] * 10)),
+        ran("native-native-cpu", *wavering),
+    )
+    assert row.low is not None
+    assert row.high is not None
+    assert row.low < 0 < row.high
+    assert row.details["verdict"] == "no verdict"
+    assert "holds 0" in row.details["why_no_verdict"]
+
+
+def test_a_choice_among_what_is_here_is_not_judged_by_a_simulated_device() -> None:
+    found = [ran("native-native-cpu", 10, 10), ran("fpga-fpga-fpga", 50, 50, simulated=True)]
+    here, there = regrets_of(choice("native-native-cpu", HERE, WITH_SIMULATED), *found)
+    assert (here.value, here.provenance, here.details["verdict"]) == (0, Provenance.MEASURED, "best")
+    assert there.value == pytest.approx(0.8)
+    assert there.provenance is Provenance.SIMULATED
+
+
+@pytest.mark.parametrize(
+    ("chosen", "value", "verdict"), [(NEVER_FUSED, 0, "best"), ("native-native-cpu", 0.5, "lost")]
+)
+def test_a_strict_choice_is_judged_by_every_mapping_s_strict_loop(
+    chosen: str, value: float, verdict: str
+) -> None:
+    """Of what cannot fuse, that is the fused loop; of what can, the one that was run unfused."""
+    fused = ran("native-native-cpu", *([200.0] * 10))
+    fused.row.details["fusion"] = "step"
+    apart = ran("native-native-cpu", *([50.0] * 10), loop=Loop.STRICT)
+    (row,) = regrets_of(
+        choice(chosen, HERE, loop=Loop.STRICT), fused, apart, ran(NEVER_FUSED, *([100.0] * 10))
+    )
+    assert (row.value, row.details["verdict"]) == (pytest.approx(value), verdict)
+    assert row.details["best"] == NEVER_FUSED
+
+
+def test_a_strategy_whose_choice_was_not_run_under_its_loop_says_so() -> None:
+    asked = choice(NEVER_FUSED, HERE, WITH_SIMULATED, loop=Loop.OVERLAPPED)
+    here, there = regrets_of(
+        asked, ran(NEVER_FUSED, 100.0), ran("native-native-cpu", 1.0, loop=Loop.OVERLAPPED)
+    )
+    assert [row.status for row in (here, there)] == ["not_run", "not_run"]
+    assert here.reason == "needs: native-flat-cpu, which it chose, run under the overlapped loop"
+    unable = replace(asked, value=None, status="not_run", reason="needs: links", details={"loop": "fused"})
+    (row,) = regrets_of(unable)
+    assert (row.status, row.reason, row.device) == ("not_run", "needs: links", "")
+
+
+def test_a_regret_is_of_its_strategy_and_cell_and_says_under_which_loop() -> None:
+    found = ran("native-native-cpu", *([100.0] * 10)), ran(NEVER_FUSED, *([50.0] * 10))
+    (row,) = regrets_of(choice(NEVER_FUSED, HERE, loop=Loop.STRICT), *found)
+    assert (row.suite, row.workload, row.batch_size) == ("validation", "hopper-ddpg", 32)
+    assert (row.quantity, row.unit, row.primitive) == ("regret", "1", "training")
+    assert (row.backend, row.device) == ("a strategy", NEVER_FUSED)
+    assert row.details == {
+        "chosen": NEVER_FUSED,
+        "best": "native-native-cpu",
+        "loop": "strict",
+        "ran": "fused",
+        "devices": HERE,
+        "verdict": "lost",
+        "why_no_verdict": "",
+    }
+
+
+def test_what_was_seldom_run_together_has_no_verdict() -> None:
+    """Ten rounds each, of which four, or five, are the same."""
+    slow = ran("torch-native-cpu", *([50.0] * 10))
+    for shared, verdict in ((4, "no verdict"), (5, "lost")):
+        fast = ran("native-native-cpu", *([100.0] * 10))
+        fast = replace(fast, rounds={number + 10 - shared: gps for number, gps in fast.rounds.items()})
+        (row,) = regrets_of(choice("torch-native-cpu", HERE), slow, fast)
+        assert (row.value, row.details["verdict"]) == (0.5, verdict)
+        assert row.low == (None if shared == 4 else 0.5)
+        assert row.details["why_no_verdict"] == ("4 rounds with both" if shared == 4 else "")
+
+
+def test_a_loss_of_which_the_interval_begins_at_0_is_not_told() -> None:
+    even = ran("torch-native-cpu", *([100.0] * 11))
+    often = ran("native-native-cpu", *([100.0] * 5), *([200.0] * 6))
+    (row,) = regrets_of(choice("torch-native-cpu", HERE), even, often)
+    assert (row.value, row.low, row.high) == (0.5, 0, 0.5)
+    assert row.details["why_no_verdict"] == "the interval, 0.0% to 50.0%, holds 0"
+
+
+def test_a_mapping_that_failed_is_no_rival_and_a_choice_that_failed_has_no_regret() -> None:
+    lost = ran("native-native-cpu", 1.0)
+    lost = replace(lost, row=replace(lost.row, value=None, status="failed", reason="no memory"))
+    (row,) = regrets_of(choice(NEVER_FUSED, HERE), ran(NEVER_FUSED, 100.0), lost)
+    assert (row.value, row.details["verdict"], row.details["best"]) == (0, "best", NEVER_FUSED)
+    (row,) = regrets_of(choice("native-native-cpu", HERE), ran(NEVER_FUSED, 100.0), lost)
+    assert (row.status, row.value) == ("not_run", None)
+    assert row.reason == ("needs: native-native-cpu, which it chose, run under the fused loop: no memory")
+    assert row.details == {"chosen": "native-native-cpu", "loop": "fused", "devices": HERE}
+
+
+def test_a_strategy_that_chose_here_alone_says_so_where_others_chose_with_the_simulated_device() -> None:
+    """A strategy has a row for each mapping; one of them is its choice."""
+    both, here = (
+        choice(NEVER_FUSED, HERE, WITH_SIMULATED),
+        replace(choice(NEVER_FUSED, HERE), backend="other"),
+    )
+    among_none = replace(choice("torch-flat-cpu"), backend="other")
+    found = {(NEVER_FUSED, Loop.FUSED): ran(NEVER_FUSED, 100.0)}
+    rows = regrets([among_none, both, here], found)
+    assert [(row.backend, row.details["devices"], row.status) for row in rows] == [
+        ("other", HERE, "ok"),
+        ("a strategy", HERE, "ok"),
+        ("other", WITH_SIMULATED, "not_run"),
+        ("a strategy", WITH_SIMULATED, "ok"),
+    ]
+    assert rows[2].reason == f"needs: a mapping chosen among those {WITH_SIMULATED}"

@@ -1,0 +1,288 @@
+"""Rows of a validation from made-up times: what was achieved, errors by round, overheads, portability."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import platforms
+from harness.compare.registry import trains
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
+from harness.measure.protocol import Timing
+from harness.profile.cases.training import case_name
+from harness.runtime.compose import Fusion
+from harness.validate import rows as made
+from harness.validate.rows import HERE, WITH_SIMULATED, Achieved
+from tests.harness.validate.achieved import PACE, choice, ran, unmoved
+
+PLATFORM = platforms.load("map-tpds23")
+
+
+def test_a_piece_that_skipped_a_round_is_as_it_was_before() -> None:
+    profile = made.Profile([piece("round.learn", "torch", 9.0)], [{0: 1.0, 4: 2.0}], 32)
+    times = [profile.at(number).time_s("round.learn", Target("torch")) for number in (0, 3, 4, 7)]
+    assert times == [1, 1, 2, 2]
+
+
+def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
+    fused = ran("torch-flat-cpu", 1.0)
+    found = {("torch-flat-cpu", Loop.FUSED): fused}
+    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is fused
+    assert made.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
+    fused.row.details["fusion"] = "replay"
+    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is None
+
+
+def test_terms_that_the_model_joins_are_joined_before_they_are_compared() -> None:
+    predicted = {"actor": 6.0, "sample and gather": 2.0, "step": 1.0, "elsewhere": 1.0}
+    achieved = {"environment": 2.0, "infer": 2.0, "sample": 1.5, "gather": 0.5, "step": 2.0}
+    assert made.term_errors(predicted, achieved) == {
+        "actor": 0.5,
+        "sample and gather": 0.0,
+        "step": -0.5,
+    }
+    assert made.term_errors(
+        {"actor": 6.0, "sample and gather": 2.0}, {"environment": 4.0, "sample": 1.0}
+    ) == {
+        "actor": 0.5,
+        "sample and gather": 1.0,
+    }, "what is not counted takes no time"
+
+
+def piece(primitive: str, target: str, time_s: float) -> Measurement:
+    return replace(
+        ran("native-native-cpu", 1.0).row,
+        primitive=primitive,
+        quantity="time_per_call",
+        unit="s",
+        value=time_s,
+        details={"target": target},
+    )
+
+
+def test_an_error_is_that_of_each_round_by_its_own_pieces() -> None:
+    """The machine is slower in some rounds; pieces and run both are, so that the prediction is still right."""
+    pieces_s = {"collect": 3e-5, "insert": 1e-5, "steps": 5e-5, "runtime": 1e-5}
+    targets = {"runtime": "cpu"}
+    rows = [piece(f"fused_round.{name}", targets.get(name, "native"), s) for name, s in pieces_s.items()]
+    rounds = [{n: s / pace for n, pace in enumerate(PACE)} for s in pieces_s.values()]
+    profile = made.Profile(rows, rounds, 32)
+    found = ran("native-native-cpu", *(1e4 / 0.98 * pace for pace in PACE))
+    predicted = replace(found.row, value=1e4, details={"terms_s": {}})
+    row = made.beside(
+        predicted,
+        VALIDATED["composed-loop"],
+        {("native-native-cpu", Loop.FUSED): found},
+        profile,
+        Problem(32, 27),
+        PLATFORM,
+    )
+    assert row.details["error"] == pytest.approx(-0.02)
+    assert row.details["error_low"] == pytest.approx(-0.02)
+
+
+def timing(name: str, *samples_s: float, **fields: Any) -> Timing:
+    base = {"samples": unmoved(*samples_s), "rounds": tuple(range(len(samples_s)))}
+    return Timing(name, "ok", "", **(base | fields))
+
+
+def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a_step() -> None:
+    """A call of four steps, whose median takes 1.6 s."""
+    mapping = Mapping.parse("native-native-cpu")
+    whole = case_name(mapping, Loop.OVERLAPPED)
+    timings = {
+        whole: timing(
+            whole, 1.6, 3.2, median_s=1.6, low_s=0.8, high_s=3.2, rounds=(3, 7), details={"calls": 9}
+        ),
+        f"{whole}: step": timing("step", 1.0, median_s=1.0),
+        f"{whole}: actor": Timing("actor", "failed", "wrong"),
+        "another: step": timing("step", 5.0, median_s=5.0),
+    }
+    run: Any = SimpleNamespace(gradient_steps=4, training=SimpleNamespace(fusion=Fusion.STEP))
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    found = made.achieved(fields, mapping, Loop.OVERLAPPED, timings, run, {"replay_capacity": 100})
+    assert (found.mapping, found.loop, found.rounds) == (mapping, Loop.OVERLAPPED, {3: 2.5, 7: 1.25})
+    row = found.row
+    assert (row.value, row.low, row.high, row.samples) == (2.5, 1.25, 5, (2.5, 1.25))
+    assert (row.suite, row.backend, row.device, row.unit) == ("validation", "placerl", str(mapping), "1/s")
+    assert (row.workload, row.batch_size, row.status) == ("hopper-ddpg", 32, "ok")
+    assert row.details == {
+        "calls": 9,
+        "replay_capacity": 100,
+        "mapping": str(mapping),
+        "loop": "overlapped",
+        "gradient_steps_per_call": 4,
+        "fusion": str(Fusion.STEP),
+        "assignment": "cpu-cpu",
+        "terms_s": {"step": 0.25},
+    }
+
+
+def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
+    mapping = Mapping.parse("native-native-cpu")
+    whole = case_name(mapping, Loop.FUSED)
+    fields = {"workload": "hopper-ddpg", "batch_size": 32}
+    found = made.achieved(
+        fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None, {}
+    )
+    row = found.row
+    assert (row.status, row.reason, row.value, row.low, row.high) == ("failed", "no memory", None, None, None)
+    assert (row.details["fusion"], row.details["gradient_steps_per_call"], found.rounds) == ("", 1, {})
+
+
+def test_a_round_before_a_piece_s_first_has_that_one_and_a_piece_without_rounds_is_always_the_same() -> None:
+    rows = [piece("round.learn", "torch", 9.0), piece("round.sample", "fpga", 0.5)]
+    failed = replace(piece("round.update", "torch", 1.0), value=None, status="failed", reason="wrong")
+    profile = made.Profile([*rows, failed], [{2: 1.0, 4: 3.0}, {}, {}], 32)
+    for number, learn_s in ((0, 1), (2, 1), (3, 1), (4, 3)):
+        table = profile.at(number)
+        assert table.time_s("round.learn", Target("torch")) == learn_s
+        assert table.time_s("round.sample", Target("fpga")) == 0.5
+        assert ("round.update", Target("torch")) not in table
+        assert profile.at(number) is table, "it is made once"
+
+
+def strategy_of(loop: Loop = Loop.FUSED, terms_s: dict[str, float] | None = None) -> Any:
+    """Predicts a step of as long as its one piece, twice as fast as it ran, and these terms."""
+
+    def predict(table: PerformanceTable, *_: Any) -> Any:
+        return SimpleNamespace(gps=2 / table.time_s("round.learn", Target("torch")), terms_s=terms_s)
+
+    return SimpleNamespace(name="a strategy", loop=loop, predict=predict)
+
+
+def beside(predicted: Measurement, *found: Achieved, strategy: Any = None) -> Measurement:
+    times_s = {number: 1 / pace for number, pace in enumerate(PACE)}
+    profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
+    achieved = {(str(one.mapping), one.loop): one for one in found}
+    return made.beside(predicted, strategy or strategy_of(), achieved, profile, Problem(32, 27), PLATFORM)
+
+
+def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
+    predicted = replace(
+        choice("torch-flat-cpu"), value=2.0, suite="prediction", details={"terms_s": {"step": 3.0}}
+    )
+    found = ran("torch-flat-cpu", *PACE)
+    found.row.details["terms_s"]["step"] = 2.0
+    row = beside(predicted, found, strategy=strategy_of(Loop.STRICT))
+    assert (row.suite, row.quantity, row.value) == ("validation", "predicted_gradient_steps_per_s", 2)
+    assert row.details == {
+        "terms_s": {"step": 3.0},
+        "loop": "strict",
+        "achieved": found.row.value,
+        "error": pytest.approx(1),
+        "error_low": pytest.approx(1),
+        "error_high": pytest.approx(1),
+        "term_errors": {"step": 0.5},
+        "ran": "fused",
+        "achieved_provenance": "measured",
+    }
+
+
+def test_an_error_has_an_interval_from_five_rounds_on() -> None:
+    predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
+    for rounds in (4, 5):
+        details = beside(predicted, ran("torch-flat-cpu", *PACE[:rounds])).details
+        assert details["error"] == pytest.approx(1)
+        assert ("error_low" in details) == ("error_high" in details) == (rounds == 5)
+
+
+def test_a_prediction_has_no_error_where_nothing_ran() -> None:
+    predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
+    failed = ran("torch-flat-cpu", 1.0)
+    failed = replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong"))
+    for found in ((), (failed,), (ran("native-native-cpu", 1.0),)):
+        row = beside(predicted, *found)
+        assert (row.suite, row.quantity) == ("validation", "predicted_gradient_steps_per_s")
+        assert row.details == {"terms_s": {}, "loop": "fused"}
+    none = replace(predicted, value=None, status="not_run", reason="needs: links", details={"a": 1})
+    row = beside(none, ran("torch-flat-cpu", 1.0))
+    assert (row.quantity, row.details) == ("gradient_steps_per_s", {"a": 1, "loop": "fused"})
+
+
+@pytest.mark.parametrize(
+    ("actor_s", "slowest", "overhead"),
+    [(4.0, "actors", 8 / 4 - 1), (2.0, "gradient steps", 8 / 3 - 1)],
+)
+def test_an_overhead_is_what_a_run_takes_beyond_its_slowest_unit(
+    actor_s: float, slowest: str, overhead: float
+) -> None:
+    """Eight seconds a step, of which the host sums up three."""
+    terms_s = {"actor": actor_s, "insert": 9.0, "publish": 9.0, "loop": 9.0, "learner": 2.0, "update": 1.0}
+    strategy = strategy_of(Loop.OVERLAPPED, terms_s)
+    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    ones = [
+        ran("native-native-cpu", *([1 / 8] * 5), loop=Loop.OVERLAPPED),
+        ran("torch-native-cpu", *([1 / 8] * 4), loop=Loop.OVERLAPPED),
+        ran("fpga-fpga-fpga", *([1 / 8] * 5), loop=Loop.OVERLAPPED, simulated=True),
+        ran("native-flat-cpu", *([1 / 8] * 5)),
+    ]
+    failed = ran("torch-flat-cpu", 1.0, loop=Loop.OVERLAPPED)
+    ones.append(replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong")))
+    achieved = {(str(one.mapping), one.loop): one for one in ones}
+    predicted = [choice(str(one.mapping)) for one in ones]
+    others = [replace(row, backend="another") for row in predicted[:1]]
+    rows = made.overheads([*others, *predicted], achieved, strategy, profile, Problem(32, 27), PLATFORM)
+    assert [row.device for row in rows] == ["native-native-cpu", "torch-native-cpu"]
+    for row in rows:
+        assert (row.quantity, row.unit, row.value) == ("runtime_overhead", "1", pytest.approx(overhead))
+        assert row.details == {"mapping": row.device, "loop": "overlapped", "slowest": slowest}
+        assert row.samples == pytest.approx([overhead] * len(row.samples))
+    assert [len(row.samples) for row in rows] == [5, 4]
+    assert rows[0].low == rows[0].high == pytest.approx(overhead)
+    assert rows[1].low is rows[1].high is None
+
+
+FIELDS = {"workload": "cartpole-dqn", "batch_size": 32}
+
+
+def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart() -> None:
+    found = [
+        ran("torch-flat-cpu", 10.0),
+        ran("native-native-cpu", 20.0),
+        ran("torch-native-cpu", 5.0),
+        ran("fpga-fpga-fpga", 60.0, simulated=True),
+    ]
+    rows = made.portabilities(FIELDS, found, {"sb3": 8.0}, "dqn")
+    ours, both = (row for row in rows if row.backend == "placerl")
+    assert (ours.value, ours.provenance, ours.details["devices"]) == (640, Provenance.MEASURED, HERE)
+    assert ours.details["mappings"] == ["native-native-cpu"]
+    assert (both.value, both.provenance) == (pytest.approx(32 * 30), Provenance.SIMULATED)
+    assert both.details["choices"] == ["cpu-cpu", "fpga-fpga"]
+    assert (both.details["devices"], both.details["lacking"]) == (WITH_SIMULATED, [])
+    assert {row.unit for row in rows} == {"1/s"}
+    here, there = (row for row in rows if row.backend == "sb3")
+    assert (here.value, here.details["lacking"]) == (256, [])
+    assert (there.value, there.details["lacking"]) == (0, ["fpga-fpga"])
+    rllib = [row for row in rows if row.backend == "rllib"]
+    assert [(row.status, row.value) for row in rllib] == [("not_run", None)] * 2
+    assert rllib[0].reason == (
+        "needs: `placerl compare cartpole-dqn --baselines rllib --batch-size 32` before it"
+    )
+
+
+def test_portability_is_0_where_a_device_ran_nothing_and_none_where_no_device_did() -> None:
+    failed = ran("fpga-fpga-fpga", 1.0, simulated=True)
+    failed = replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong"))
+    *_, both = (
+        row
+        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn")
+        if row.backend == "placerl"
+    )
+    assert (both.value, both.details["lacking"]) == (0, ["fpga-fpga"])
+    assert both.details["mappings"] == ["torch-flat-cpu"]
+    assert made.portabilities(FIELDS, [], {}, "dqn") == []
+    simulated = [ran("fpga-fpga-fpga", 60.0, simulated=True)]
+    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn")
+    assert (ours.value, ours.details["devices"]) == (32 * 60, WITH_SIMULATED), "nothing was measured"
+
+
+def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
+    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg")
+    names = {row.backend for row in rows}
+    assert len(rows) == len(names), "all was measured, so that there is one portability of each"
+    assert names == {"placerl", *(name for name in made.BASELINES if trains(name, "ddpg"))}
+    assert names < {"placerl", *made.BASELINES}
