@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from primitives.fpga import cache as kept
+from primitives import disk_cache as kept
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 INTEL_CPU = Path(sys.prefix) / "lib" / "libintelocl.so"

@@ -10,8 +10,8 @@ from harness.cli.app import app
 from harness.cli.common import print_json
 from harness.core.errors import UserError
 from harness.report.files import write_atomically
-from primitives.fpga import toolchain
-from primitives.fpga.blocks import BLOCKS
+from primitives.fpga.export import toolchain
+from primitives.fpga.tools.blocks import BLOCKS
 
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
@@ -61,7 +61,7 @@ def rtl(
         field, _, rest = str(error).partition(": found ")
         found, _, allowed = rest.partition("; allowed: ")
         raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
-    from primitives.fpga import verilog
+    from primitives.fpga.export import verilog
 
     module = name.replace("-", "_")
     stated = " ".join(f"{key}={value}" for key, value in values.items())

@@ -17,7 +17,7 @@ from harness.platforms import THIS_MACHINE, Platform, load, names
 from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload, from_tables, override
 from harness.workloads import load as load_workload
-from primitives.learner.graph import Graph
+from primitives.graph.graph import Graph
 from primitives.learner.graph_learner import step_graph
 
 TABLE_5 = Path(__file__).parents[2] / "results" / "papers" / "map_table_5.csv"

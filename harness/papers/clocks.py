@@ -16,7 +16,7 @@ import pandas as pd
 from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
 from harness.papers.evidence import records
 from harness.papers.number import Number, format_value
-from primitives.fpga import placement
+from primitives.fpga.tools import placement
 
 CLOCK = "clock_mhz"
 ROUNDING = 1e-9
@@ -42,7 +42,7 @@ class PlacedClock:
 
 
 def placed_clock() -> PlacedClock:
-    """Return the slowest of the clocks in `primitives/fpga/placed.json` (`make fpga-placement`)."""
+    """Return the slowest of the clocks in `primitives/fpga/tools/placed.json` (`make fpga-placement`)."""
     block, found = min(placement.committed().items(), key=lambda item: item[1].clock_mhz)
     return PlacedClock(found.clock_mhz, block.partition(" ")[0])
 

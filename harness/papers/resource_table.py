@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from harness.papers import published
-from primitives.fpga import counted
-from primitives.fpga.counted import Counted
-from primitives.fpga.resources import Resources
+from primitives.fpga.tools import counted
+from primitives.fpga.tools.counted import Counted
+from primitives.fpga.tools.resources import Resources
 
 ULTRA_RAM_BYTES, BLOCK_RAM_BYTES = 36_864, 4_608  # 288 and 36 Kibit
 COLUMNS = {"luts": "LUT", "flip_flops": "FF", "block_rams": "BRAM36", "ultra_rams": "URAM", "dsps": "DSP"}

@@ -29,11 +29,11 @@ from harness.profile.cases.trees import tree_cases
 from harness.profile.cases.work import Work, step_work
 from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
-from primitives import learner, sum_tree
-from primitives.fpga import cache, devices
+from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
-from primitives.learner import fpga_backend, fpga_pipeline
-from primitives.learner.fpga_backend import DEFAULT_SIDE, LANES, MODELLED_UNITS, FpgaExecutable
+from primitives.fpga.devices import catalogue
+from primitives.learner.fpga import fpga_backend, pipeline
+from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, LANES, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
 
@@ -88,7 +88,7 @@ def cell_key(workload: str, batch_size: int, device: str) -> str:
 
 def is_built() -> bool:
     """Whether the cache has simulations: a first run builds them, which takes a minute."""
-    return next((cache.folder() / "simulation").glob("*.so"), None) is not None
+    return next((disk_cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
 def clock(device: str) -> Number:
@@ -171,8 +171,8 @@ def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
     """
     stated = clock(device)
     side, lanes = DEFAULT_SIDE, LANES
-    board = devices.device(Target.parse(device).location)
-    multipliers = fpga_pipeline.available_dsps(board) // fpga_pipeline.MULTIPLIER_DSPS
+    board = catalogue.device(Target.parse(device).location)
+    multipliers = pipeline.available_dsps(board) // pipeline.MULTIPLIER_DSPS
     levels = ceil(log(workload.replay.capacity, workload.replay.fanout))
     node_words = workload.replay.fanout * levels
     stated_roofs = (
@@ -283,9 +283,9 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> Measuremen
 
 def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measurement:
     algorithm = algorithm_of(workload)
-    if reason := fpga_pipeline.refusal(algorithm):
+    if reason := pipeline.refusal(algorithm):
         return _not_run(workload, batch_size, device, PIPELINE, reason)
-    step = fpga_pipeline.gradient_step(algorithm, batch_size, devices.device(Target.parse(device).location))
+    step = pipeline.gradient_step(algorithm, batch_size, catalogue.device(Target.parse(device).location))
     design = step.design
     details = {
         **_compared(step.cycles, design.formula_cycles, "T_pipeline + T_WU (MAP VI-A2)", step.reasons),

@@ -26,8 +26,8 @@ from harness.workloads import Workload
 from primitives import algorithms, learner, sum_tree
 from primitives.algorithms import Algorithm
 from primitives.backend import BackendUnavailableError
-from primitives.fused import FusedSteps
 from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
 from primitives.replay import (
     ConcurrentReplay,
     FieldSpec,

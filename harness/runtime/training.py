@@ -47,7 +47,7 @@ from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.learners.processes import LearnerProcesses
 from harness.runtime.units.replay import TimeBeside
-from primitives.fused import FusedSteps
+from primitives.learner.fused import FusedSteps
 from primitives.replay.base import Sample
 
 WARM_UP_GRADIENT_STEPS = 50

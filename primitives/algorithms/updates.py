@@ -1,7 +1,7 @@
 """The three things every gradient step does: gradients, Adam, Polyak averaging. Pure functions of tensors.
 
 They are methods of one object so that a learner can exchange them for fused ones that give the same numbers
-(`primitives.learner.torch_backend`) while the algorithm stays as it is written.
+(`primitives.learner.torch.torch_backend`) while the algorithm stays as it is written.
 """
 
 import math

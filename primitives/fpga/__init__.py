@@ -1,7 +1,7 @@
 """Hardware blocks in Amaranth, each a `wiring.Component` with a Python golden model beside it.
 
-`primitives.fpga.simulation` runs a block cycle by cycle, `primitives.fpga.verilog` exports it,
-`primitives.fpga.resources` counts its cells. Needs the extra `fpga`: `pip install placerl[fpga]`.
+`primitives.fpga.simulation` runs a block cycle by cycle, `primitives.fpga.export.verilog` exports it,
+`primitives.fpga.tools.resources` counts its cells. Needs the extra `fpga`: `pip install placerl[fpga]`.
 
 Sources: MAP IV-B3, IV-C4, IV-D4; PRL 4.1.1; PPO 3 and 4; FIX V.
 """

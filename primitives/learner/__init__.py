@@ -5,9 +5,9 @@ from typing import Any
 from primitives import backend as backends_of
 from primitives.algorithms import Algorithm
 from primitives.backend import BackendStatus, BackendUnavailableError
+from primitives.graph.graph import Graph, UnsupportedOperationError
+from primitives.graph.trace import trace
 from primitives.learner.base import Learner, StepOutcome
-from primitives.learner.graph import Graph, UnsupportedOperationError
-from primitives.learner.tracing import trace
 
 BACKENDS = ("torch", "native", "opencl", "fpga", "reference")
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from primitives.algorithms import Algorithm, tree
+from primitives.graph.executable import Array, Executable
+from primitives.graph.graph import Graph
+from primitives.graph.trace import trace
 from primitives.learner.base import Learner, StepOutcome
-from primitives.learner.executable import Array, Executable
-from primitives.learner.graph import Graph
-from primitives.learner.tracing import trace
 
 Compile = Callable[[Mapping[str, Graph]], Executable]
 

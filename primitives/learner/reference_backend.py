@@ -8,9 +8,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from primitives.algorithms import Algorithm, checks
+from primitives.graph.executable import Array, Executable
+from primitives.graph.graph import Graph, Instruction, Node, View
 from primitives.learner.base import Learner
-from primitives.learner.executable import Array, Executable
-from primitives.learner.graph import Graph, Instruction, Node, View
 
 
 def unavailable_reason() -> str:

@@ -1,11 +1,11 @@
 // The extension module `primitives._native`: each primitive's bindings register a submodule here.
 #include <nanobind/nanobind.h>
 
-#include "fused/bindings.hpp"
+#include "learner/fused/bindings.hpp"
 #include "learner/native/bindings.hpp"
 #include "quantization/native/bindings.hpp"
-#include "replay/bindings.hpp"
-#include "sum_tree/bindings.hpp"
+#include "replay/native/bindings.hpp"
+#include "sum_tree/native/bindings.hpp"
 
 namespace nb = nanobind;
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from primitives.algorithms import checks
-from primitives.learner.graph import Graph, Node, View, plan
-from primitives.learner.native_elementwise import merged
+from primitives.graph.graph import Graph, Node, View, plan
+from primitives.learner.native.elementwise import merged
 from primitives.quantization import native_epilogues
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q

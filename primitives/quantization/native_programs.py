@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from primitives.learner.graph import Node
+from primitives.graph.graph import Node
 from primitives.quantization.fixed_point import Array, Q
 from primitives.quantization.places import Located
 from primitives.quantization.roles import Plain

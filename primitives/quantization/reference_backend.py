@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.learner.graph import Graph, Node, View
+from primitives.graph.graph import Graph, Node, View
 from primitives.learner.reference_backend import execute_node
 from primitives.quantization import fixed_point, vector_unit
 from primitives.quantization.executable import FixedPointExecutable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from primitives.learner.graph import Graph, Node, View
+from primitives.graph.graph import Graph, Node, View
 from primitives.quantization.fixed_point import Q
 from primitives.quantization.precision import Precision
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.learner.graph import Graph, Node, View
+from primitives.graph.graph import Graph, Node, View
 from primitives.quantization import fixed_point, vector_unit
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q

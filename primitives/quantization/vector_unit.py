@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from primitives.learner.graph import Instruction
+from primitives.graph.graph import Instruction
 
 # exp: x = k ln 2 + r. The high part has its last 21 bits clear, so that k times it is exact.
 LOG2_E = 1.4426950408889634

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
+from primitives.sum_tree.gpu.device_tree import BATCH_MAX, DeviceSumTree, kernel_source
 
 PRELUDE = """
 #define LONG long long

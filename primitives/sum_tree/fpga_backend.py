@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga import toolchain
-from primitives.fpga.boards import CLOCKS_HZ
+from primitives.fpga.devices.boards import CLOCKS_HZ
+from primitives.fpga.export import toolchain
 from primitives.sum_tree.base import SumTree, checked_integer
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def create(
         integer_bits, fraction_bits: of a priority, before and behind the point.
         levels: levels of the pipeline, of each bank's where there are several; the fewest that hold `capacity`
             when left out. One with more serves smaller trees, each in its first leaves.
-        device: the board, one of `primitives.fpga.boards.CLOCKS_HZ`.
+        device: the board, one of `primitives.fpga.devices.boards.CLOCKS_HZ`.
         clock_hz: the clock at which cycles are told as seconds; the board's when left out.
 
     Raises:

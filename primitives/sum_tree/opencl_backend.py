@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from primitives import opencl_runtime
 from primitives.sum_tree.base import SumTree
-from primitives.sum_tree.device_tree import DeviceSumTree, kernel_source
+from primitives.sum_tree.gpu.device_tree import DeviceSumTree, kernel_source
 
 PRELUDE = """
 #define LONG long

@@ -37,7 +37,7 @@ DEFAULT = (
     "harness/plan/plan.py",
     "harness/store/diff.py",
     "harness/profile/simulated.py",
-    "primitives/learner/fpga_backend.py",
+    "primitives/learner/fpga/fpga_backend.py",
 )
 # Imported once, before the mutants: what takes long and is not mutated.
 LARGE = (

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga import toolchain
 from primitives.fpga.cycles import gemm
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 
 def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
     Raises:
         RuntimeError: a product is not that of NumPy, or its cycles are not those of the closed form.
     """
-    from primitives.fpga.unit_simulation import SimulatedUnit
+    from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
     began_s = _cpu_s()
     unit = SimulatedUnit(

@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Any
 
 from harness.papers import resource_table
-from primitives.fpga import counted, placement, resources, toolchain
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
+from primitives.fpga.export import toolchain
+from primitives.fpga.tools import counted, placement, resources
 
 TABLES = ("differences", "replay", "resources", "placement")
 

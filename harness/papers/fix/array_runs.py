@@ -18,7 +18,7 @@ from harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from harness.profile import simulated
 from primitives.fpga.cycles import fixar
 from primitives.fpga.cycles.networks import FIX_BENCHMARKS
-from primitives.learner import fpga_backend
+from primitives.learner.fpga import fpga_backend
 
 EXPERIMENT = "FIX-F10"
 DEVICE = "fpga:u50"
@@ -65,8 +65,8 @@ def _row(batch_size: int, bits: int) -> Measurement:
 
 
 def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
+    from primitives.fpga.cycles.simulated_units import array_cycles, sequence_cycles
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
-    from primitives.fpga.unit_cycles import array_cycles, sequence_cycles
 
     array = replace(fixar.FIXAR, halves=bits == 16)
     state, action = FIX_BENCHMARKS["HalfCheetah"]

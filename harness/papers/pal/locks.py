@@ -1,7 +1,7 @@
 """Threads on one replay: two locks beside one lock and beside an owner thread (PAL VI-D, Fig. 9).
 
 Each thread goes round: insert 8 items, sample a batch, update its priorities. The threads are C++'s, so that locks are
-measured and not Python (`primitives/replay/contention.hpp`). The ways to share a replay:
+measured and not Python (`primitives/replay/native/contention.hpp`). The ways to share a replay:
 
     two locks              `ConcurrentReplay`: lazy writing and two locks (PAL IV-D)
     one lock               the same sum tree and storage, one lock around every call, data included

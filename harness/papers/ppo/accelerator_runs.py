@@ -1,6 +1,6 @@
 """PPO's accelerator simulated, as rows of suite "claim": what its Fig. 12 to 15 compare.
 
-Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm_timer`, `unit_pair`),
+Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm.timer`, `unit_pair`),
 which the tests hold against the whole units with their data. The timers hold the compute unit's own controller and
 plain layout, which decide in every cycle what enters: no formula hands them a result. Beside each row stand PPO's own
 formulas, modelled.
@@ -12,10 +12,10 @@ from typing import Any
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from primitives.fpga import toolchain
 from primitives.fpga.cycles import balance, gains, gemm, networks, ppo
 from primitives.fpga.cycles.networks import Layer
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 AT_ONCE, ROW_BY_ROW = "blocks at once", "blocks row by row"
 CORES = {AT_ONCE: True, ROW_BY_ROW: False}
@@ -59,7 +59,7 @@ def balancing(report: Report) -> list[Measurement]:
     """Cycles of training on two units, balanced and not (Fig. 15); arguments as `dataflows_mujoco`."""
     if reason := toolchain.unavailable_reason():
         return [_not_run("PPO-F15", reason)]
-    from primitives.fpga.pair_simulation import SimulatedPair
+    from primitives.fpga.pair.simulation import SimulatedPair
 
     pair, rows = SimulatedPair(side=16), []
     for number, benchmark in enumerate(MUJOCO):
@@ -108,7 +108,7 @@ def _dataflow_rows(
     if reason := toolchain.unavailable_reason():
         yield _not_run(key, reason)
         return
-    from primitives.fpga.simulated_products import SimulatedProducts
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
     for number, (benchmark, side, iteration, core) in enumerate(steps):
@@ -142,7 +142,7 @@ def _dataflow_rows(
 
 
 def _layout_rows(benchmark: str, side: int, iteration: ppo.Iteration) -> Iterator[Measurement]:
-    from primitives.fpga.simulated_products import SimulatedProducts
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
     across: dict[str, list[GemmShape]] = {

@@ -18,7 +18,7 @@ from harness.papers.evidence import detail, last_attempts, records, select
 from harness.papers.number import Number, bounded_speedup, from_text
 from harness.papers.ppo import cycle_models as modelled
 from harness.papers.ppo.accelerator_runs import AT_ONCE, CORES, LAYOUT_CASES, SPINNING_UP, UPDATES_AN_EPOCH
-from primitives.fpga.gemm_plan import blocks
+from primitives.fpga.gemm.plan import blocks
 
 NS = "NS"
 UNITS = 2

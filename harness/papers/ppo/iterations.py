@@ -28,13 +28,13 @@ from harness.measure.rows import sampled
 from harness.papers import published
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.workloads import Workload
-from primitives.fpga import toolchain
 from primitives.fpga.cycles import gemm, networks, ppo
 from primitives.fpga.cycles.ppo import Iteration
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 if TYPE_CHECKING:
-    from primitives.fpga.simulated_products import SimulatedProducts
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
 
 EXPERIMENT = "PPO-T2"
 TIME, CYCLES = "time_per_iteration", "cycles_per_iteration"
@@ -218,7 +218,7 @@ def _products(benchmark: str, iteration: Iteration) -> list[tuple[GemmShape, str
 
 def _unit(benchmark: str) -> "SimulatedProducts":
     """Whose stationary blocks come in at once (PPO Fig. 6); each of two networks has one of its own."""
-    from primitives.fpga.simulated_products import SimulatedProducts
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     return SimulatedProducts(side=SIDES[benchmark], block_load=True)
 

@@ -8,7 +8,7 @@ from harness.core.provenance import Provenance
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.number import Number, bounded_speedup, from_text
 from primitives.fpga.cycles import gemm, networks, ppo
-from primitives.fpga.gemm_plan import DATAFLOWS
+from primitives.fpga.gemm.plan import DATAFLOWS
 
 SIDES = (4, 8, 16, 32)
 """Powers of 2 up to the largest array that PPO built (5.2)."""

@@ -18,7 +18,7 @@ from harness.papers.evidence import detail, mapping_of, noisy, number, records, 
 from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_text, merge_rows, ratio
 from harness.validate.rows import BASELINES
-from primitives.fpga.boards import CLOCKS_HZ
+from primitives.fpga.devices.boards import CLOCKS_HZ
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 SECOND_DEVICE = "a CUDA device, or an OpenCL device that is not this CPU"

@@ -12,7 +12,7 @@ from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.clocks import merged, placed_clock
 from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio
-from primitives.fpga.boards import CLOCKS_HZ
+from primitives.fpga.devices.boards import CLOCKS_HZ
 
 FEWEST_CORES = 4  # a learner, the host and two actors that become trainers
 NEEDS_REALLOCATION = (

@@ -9,8 +9,8 @@ from harness.profile.cases.base import expect_equal, random_transitions
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors
 from harness.runtime.actors.actor import Actor
 from harness.workloads import Workload
-from primitives.fused import FusedSteps
 from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
 from primitives.replay import LinearSchedule
 from primitives.replay.base import Replay, Sample
 

@@ -30,8 +30,8 @@ from harness.runtime.clock import simulated_s
 from harness.runtime.compose import Fusion, TimedStorage, actors_of, columns_of, fusions
 from harness.runtime.training import Training
 from harness.workloads import Workload
-from primitives.fused import FusedSteps
 from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
 from primitives.replay import FieldSpec
 from primitives.replay.base import Replay, Sample
 

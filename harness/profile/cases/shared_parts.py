@@ -15,8 +15,8 @@ from harness.profile.cases.learners import created
 from harness.runtime.compose import Fusion, fusions, replay_of, storage_of
 from harness.workloads import Workload
 from primitives import sum_tree
-from primitives.fused import FusedSteps
 from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
 from primitives.replay import ConcurrentReplay, PrioritizedReplay
 from primitives.replay.base import Replay
 

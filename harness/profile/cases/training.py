@@ -23,7 +23,7 @@ from harness.runtime.compose import Fusion, Parts, TimedStorage, actors_of, fusi
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
-from primitives.fused import FusedSteps
+from primitives.learner.fused import FusedSteps
 from primitives.replay import ConcurrentReplay
 
 SIMULATED_GRADIENT_STEPS = 8

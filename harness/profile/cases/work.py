@@ -18,7 +18,7 @@ from math import ceil, log, prod
 from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
 from primitives.algorithms.networks import forward_macs, parameter_count
-from primitives.learner.graph import Graph, plan
+from primitives.graph.graph import Graph, plan
 from primitives.learner.graph_learner import step_graph
 
 WORD_BYTES = 4

@@ -17,8 +17,8 @@ from torch import Tensor
 from primitives.algorithms import Algorithm, StepResult
 from primitives.algorithms.networks import Parameters
 from primitives.algorithms.updates import Auxiliary, Batch, Loss
-from primitives.learner.in_place import InPlaceUpdates
-from primitives.learner.torch_backend import TorchLearner
+from primitives.learner.torch.in_place import InPlaceUpdates
+from primitives.learner.torch.torch_backend import TorchLearner
 
 _Result = tuple[Parameters, Tensor, Any]
 

@@ -26,8 +26,8 @@ from primitives.algorithms import Algorithm, StepResult
 from primitives.algorithms.networks import Parameters
 from primitives.algorithms.updates import Auxiliary, Batch, Loss
 from primitives.learner.base import StepOutcome
-from primitives.learner.in_place import InPlaceUpdates
-from primitives.learner.torch_backend import TorchLearner
+from primitives.learner.torch.in_place import InPlaceUpdates
+from primitives.learner.torch.torch_backend import TorchLearner
 from primitives.replay.storage import FieldSpec
 
 _LOOPBACK = "127.0.0.1"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from primitives.fpga.cycles import gemm
 from primitives.fpga.cycles.networks import Layer
 from primitives.fpga.cycles.ppo import PROCESSES, ProductCycles, best_dataflows, process_cycles, shapes
-from primitives.fpga.gemm_plan import blocks
+from primitives.fpga.gemm.plan import blocks
 
 PRODUCT_CYCLES = (
     5  # beyond the core's: the first request and its answer, the empty array, the answer, the next command

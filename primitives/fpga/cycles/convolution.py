@@ -12,9 +12,9 @@ PPO charges Equation 5 for the whole product and takes the transformation to be 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from primitives.fpga.convolution.layout_transform import Convolution
 from primitives.fpga.cycles import gemm
-from primitives.fpga.gemm_plan import GemmShape, blocks
-from primitives.fpga.layout_transform import Convolution
+from primitives.fpga.gemm.plan import GemmShape, blocks
 
 MOVE_CYCLES = 2  # from the last move to the product that may begin: the tensor's memory, and A's
 FINISH_CYCLES = (

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from primitives.fpga.convolution.layout_transform import Convolution
 from primitives.fpga.cycles import fixar, gemm, layout, learner, replay
 from primitives.fpga.cycles.convolution import Band, band_shape
 from primitives.fpga.cycles.convolution import difference_terms as convolution_terms
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 from primitives.fpga.layer_shape import LayerShape
-from primitives.fpga.layout_transform import Convolution
 
 SIDE = 4
 SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape(1, 12, 1))
@@ -82,7 +82,7 @@ def _size(shape: GemmShape) -> str:
 
 def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[Difference]:
     """PPO's Equation 5 and the core, with blocks that come in row by row and at once."""
-    from primitives.fpga.gemm_simulation import SimulatedGemm
+    from primitives.fpga.gemm.simulation import SimulatedGemm
 
     shapes = tuple(shapes)
     for block_load in (False, True):
@@ -103,7 +103,7 @@ def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[
 
 def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[Difference]:
     """Stalls of the plain layout when A is read across it: PPO's, a cycle for every P elements, and the unit's."""
-    from primitives.fpga.unit_simulation import SimulatedUnit
+    from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
     unit = SimulatedUnit(
         side=side,
@@ -132,7 +132,7 @@ def convolution_differences(
     convolutions: Iterable[tuple[Convolution, int]], side: int = SIDE, windows: int = 64
 ) -> Iterator[Difference]:
     """PPO's Equation 5 and convolutions, given with their outputs, in bands of at most so many windows."""
-    from primitives.fpga.convolution_simulation import SimulatedConvolution
+    from primitives.fpga.convolution.simulation import SimulatedConvolution
 
     unit = SimulatedConvolution(
         side=side,
@@ -166,7 +166,7 @@ def convolution_differences(
 
 def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int = 2) -> Iterator[Difference]:
     """FIXAR's array: a word a cycle for each pass, and the simulated layer. FIX itself states no formula."""
-    from primitives.fpga.adaptive_simulation import SimulatedAdaptiveArray
+    from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
 
     array = SimulatedAdaptiveArray(cores=cores, side=side, width=4)
     for shape in shapes:
@@ -230,8 +230,8 @@ def learner_differences(
     passes: Iterable[learner.Pass], cases: Sequence[tuple[int, int]]
 ) -> Iterator[Difference]:
     """MAP's T_pipeline + T_WU (VI-A2) and the learner pipeline, by (DP, PI)."""
+    from primitives.fpga.cycles.simulated_units import pass_cycles
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
-    from primitives.fpga.unit_cycles import pass_cycles
 
     for work in passes:
         sizes = " x ".join(str(layer.inputs) for layer in work.layers)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from primitives.fpga.cycles.networks import FIX_HIDDEN, Layer, mlp
-from primitives.fpga.gemm_plan import blocks
+from primitives.fpga.gemm.plan import blocks
 
 
 def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:

@@ -12,7 +12,7 @@ from primitives.fpga.cycles.balance import training_cycles
 from primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
 from primitives.fpga.cycles.networks import Layer
 from primitives.fpga.cycles.ppo import Iteration, iteration_cycles, shapes
-from primitives.fpga.gemm_plan import GemmShape, blocks
+from primitives.fpga.gemm.plan import GemmShape, blocks
 
 
 def transposed_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:

@@ -12,7 +12,7 @@ The last two are nothing where a block comes in at once (`block_load`): then Equ
 That takes a memory for every element, and is what PPO's gains at small batches rest on.
 """
 
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape, passes, vectors, word_shape
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, passes, vectors, word_shape
 
 
 def fill_cycles(*, side: int) -> int:

@@ -12,7 +12,7 @@ holds one block: it gathers a block, P + 1 cycles, whenever the wanted one is no
 
 from collections.abc import Iterable
 
-from primitives.fpga.gemm_plan import GemmShape, blocks, checked_dataflow
+from primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from primitives.fpga.cycles import gemm
 from primitives.fpga.cycles.networks import Layer
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape, blocks
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 
 ProductCycles = Callable[..., int]  # (shape, *, side, dataflow)
 PROCESSES = ("FW", "BW", "WU")

@@ -55,7 +55,7 @@ OPERATORS: dict[str, OperatorRule] = {
 class Step(NamedTuple):
     """One step of a stream program.
 
-    Registers are numbered as in `primitives.learner.graph.Instruction`: the inputs, then a step's result each.
+    Registers are numbered as in `primitives.graph.graph.Instruction`: the inputs, then a step's result each.
 
     Attributes:
         op: an operator, or "constant".

@@ -7,6 +7,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import registered
 from primitives.fpga.layer_shape import FORMAT, LayerShape
 from primitives.fpga.learner_pipeline.layer import (
@@ -18,7 +19,6 @@ from primitives.fpga.learner_pipeline.layer import (
     vector,
     word_write,
 )
-from primitives.fpga.ram import Ram
 
 ONE = 1 << FORMAT.fraction_bits
 

@@ -6,7 +6,7 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.ram import Ram
+from primitives.fpga.export.ram import Ram
 from primitives.fpga.replay_pipeline.layout import Operation, TreeLayout, is_write
 
 

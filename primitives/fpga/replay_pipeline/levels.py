@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from primitives.fpga.ram import Ram
+from primitives.fpga.export.ram import Ram
 from primitives.fpga.replay_pipeline.layout import Form, Operation, TreeLayout, is_write
 
 

@@ -11,15 +11,15 @@
 A port's values are arrays, or dicts of arrays for structs: see `simulation.ports`. Ports that are no streams are
 set and read by `write` and `read`. State stays from one `run` to the next; a new simulation is a reset one.
 
-`interpreted` starts at once and is slow; `compiled` takes seconds to build once, kept in `primitives.fpga.cache`.
+`interpreted` starts at once and is slow; `compiled` takes seconds to build once, kept in `primitives.disk_cache`.
 Both give the same values in the same cycles.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from primitives.fpga.export.toolchain import unavailable_reason
 from primitives.fpga.simulation.base import Run, Simulation, SimulationStalledError
-from primitives.fpga.toolchain import unavailable_reason
 
 if TYPE_CHECKING:
     from primitives.fpga.simulation.compiled_library import Library

@@ -15,9 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from primitives.fpga import cache, verilog
+from primitives import disk_cache
+from primitives.fpga.export import verilog
+from primitives.fpga.export.toolchain import compiler
 from primitives.fpga.simulation.ports import Port, ports_of
-from primitives.fpga.toolchain import compiler
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 VERILATOR_FLAGS = (
@@ -36,8 +37,8 @@ def library(design: Any) -> Path:
     text = verilog.export(design, reset=False)
     ports = _ports_inc(ports_of(design))
     tools = (version("verilator"), _compiler_version(), *VERILATOR_FLAGS, *COMPILER_FLAGS, *FAST_FLAGS)
-    name = cache.key(text, ports, HARNESS.read_text(), *tools)
-    return cache.made(f"simulation/{name}.so", lambda path: _build(path, text, ports))
+    name = disk_cache.key(text, ports, HARNESS.read_text(), *tools)
+    return disk_cache.made(f"simulation/{name}.so", lambda path: _build(path, text, ports))
 
 
 def port_numbers(ports: dict[str, Port]) -> dict[str, int]:
@@ -135,8 +136,8 @@ def _runtime() -> Path:
             parts.append(f"{name}.o")
         _call([_compiler(), "-r", "-nostdlib", *parts, "-o", path.name], path.parent)
 
-    name = cache.key(version("verilator"), _compiler_version(), *COMPILER_FLAGS, *FAST_FLAGS)
-    return cache.made(f"simulation/verilated-{name}.o", build)
+    name = disk_cache.key(version("verilator"), _compiler_version(), *COMPILER_FLAGS, *FAST_FLAGS)
+    return disk_cache.made(f"simulation/verilated-{name}.o", build)
 
 
 def _compiler() -> str:

@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga import pair_simulation, simulated_products, toolchain
-from primitives.fpga.cycles import balance, gemm, layout
-from primitives.fpga.gemm_plan import GemmShape
+from primitives.fpga.cycles import balance, gemm, layout, simulated_products
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import GemmShape
+from primitives.fpga.pair import simulation
 
 
 class ClosedForms:
@@ -47,5 +48,5 @@ class ClosedPair:
 @pytest.fixture
 def closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_products, "SimulatedProducts", ClosedForms)
-    monkeypatch.setattr(pair_simulation, "SimulatedPair", ClosedPair)
+    monkeypatch.setattr(simulation, "SimulatedPair", ClosedPair)
     monkeypatch.setattr(toolchain, "unavailable_reason", str)

@@ -10,7 +10,7 @@ from harness.core.provenance import Provenance
 from harness.papers import Finding, Outcome, clocks
 from harness.papers.evidence import number, records
 from harness.papers.number import Number, ratio
-from primitives.fpga import placement
+from primitives.fpga.tools import placement
 from tests.harness.papers.rows import frame_of, profiled
 
 PLACED = min(row.clock_mhz for row in placement.committed().values())

@@ -8,7 +8,7 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers import Outcome, Verdict, resource_table
-from primitives.fpga import counted
+from primitives.fpga.tools import counted
 from tests.harness.papers.rows import frame_of
 
 

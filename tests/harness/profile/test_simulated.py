@@ -20,9 +20,9 @@ from harness.profile.simulated import DEVICES
 from harness.report import roofline
 from harness.runtime.compose import algorithm_of
 from primitives import learner
-from primitives.fpga import devices
 from primitives.fpga.cycles import replay as replay_cycles
-from primitives.learner import fpga_backend, fpga_pipeline
+from primitives.fpga.devices import catalogue
+from primitives.learner.fpga import fpga_backend, pipeline
 from primitives.learner.graph_learner import GraphLearner
 from tests.harness.papers.rows import frame_of
 
@@ -81,7 +81,7 @@ def test_no_unit_is_asked_for_more_than_its_roof(tmp_path: Path, name: str) -> N
     """By the closed forms of their cycles: full pipelines, without what the simulation adds."""
     item, size, device = workloads.load(name), 256, "fpga:u200"
     algorithm = algorithm_of(item)
-    design = fpga_pipeline.best_design(algorithm, size, devices.device("u200"))
+    design = pipeline.best_design(algorithm, size, catalogue.device("u200"))
     levels = ceil(log(item.replay.capacity, item.replay.fanout))
     tree_cycles = replay_cycles.pipeline_cycles(size, levels=levels, interval=1)
     rows = [

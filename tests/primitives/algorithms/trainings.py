@@ -16,7 +16,7 @@ import torch
 from primitives import algorithms, learner
 from primitives.algorithms.ppo import Rollout
 from primitives.learner import Learner
-from primitives.learner.in_place import InPlaceUpdates
+from primitives.learner.torch.in_place import InPlaceUpdates
 from primitives.replay import FieldSpec, Storage, UniformReplay, transition_fields
 from tests.primitives.algorithms.rail import Rail, mean_return
 

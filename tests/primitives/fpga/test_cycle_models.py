@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from primitives.fpga.cycles import balance, fixar, gains, gemm, networks, ppo
-from primitives.fpga.gemm_plan import DATAFLOWS, GemmShape
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 HOPPER = networks.PPO_NETWORKS["Hopper"]
 sizes = st.integers(1, 600)

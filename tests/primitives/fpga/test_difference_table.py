@@ -1,8 +1,8 @@
 """Every simulated case of the table is explained to the cycle."""
 
+from primitives.fpga.convolution.layout_transform import Convolution
 from primitives.fpga.cycles import difference_table
-from primitives.fpga.gemm_plan import GemmShape
-from primitives.fpga.layout_transform import Convolution
+from primitives.fpga.gemm.plan import GemmShape
 
 SHAPES = (GemmShape(4, 4, 4), GemmShape(5, 3, 1))
 CONVOLUTIONS = ((Convolution(1, 5, 5, (2, 2), 2, 1, 2), 3),)

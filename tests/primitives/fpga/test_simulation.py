@@ -12,8 +12,10 @@ from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga import cache, simulation, verilog
-from primitives.fpga.ram import Ram
+from primitives import disk_cache
+from primitives.fpga import simulation
+from primitives.fpga.export import verilog
+from primitives.fpga.export.ram import Ram
 from primitives.fpga.simulation import SimulationStalledError
 from primitives.fpga.simulation.ports import pack, unpack
 
@@ -135,13 +137,13 @@ def test_memories_of_an_export_are_instances() -> None:
 def _make(name: str, folder: str, made: Any) -> None:
     import os
 
-    os.environ[cache.CACHE_VARIABLE] = folder
+    os.environ[disk_cache.CACHE_VARIABLE] = folder
 
     def make(path: Path) -> None:
         made.put(name)
         path.write_text(name)
 
-    assert cache.made("x/one", make).read_text()
+    assert disk_cache.made("x/one", make).read_text()
 
 
 def test_one_process_makes_what_several_ask_for(tmp_path: Path) -> None:
@@ -158,14 +160,14 @@ def test_one_process_makes_what_several_ask_for(tmp_path: Path) -> None:
 
 
 def test_what_was_left_half_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
 
     def killed(path: Path) -> None:
         path.write_text("half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cache.made("x/one", killed)
+        disk_cache.made("x/one", killed)
     assert not (tmp_path / "x/one").exists()
-    assert cache.made("x/one", lambda path: path.write_text("whole") and None).read_text() == "whole"
+    assert disk_cache.made("x/one", lambda path: path.write_text("whole") and None).read_text() == "whole"
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["one", "one.lock"]

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from primitives import algorithms
 from primitives.algorithms import Algorithm
-from primitives.learner.tracing import leaf_names
+from primitives.graph.trace import leaf_names
 
 SHAPES: dict[str, dict[str, Any]] = {
     "dqn": {"observation_shape": (4,), "action_size": 3, "network": {"hidden": (17, 8)}},

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from primitives.learner import fpga_backend
-from primitives.learner.fpga_backend import FpgaExecutable
+from primitives.learner.fpga import fpga_backend
+from primitives.learner.fpga.fpga_backend import FpgaExecutable
 from primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 if reason := fpga_backend.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)
 
-from primitives.fpga import simulation, unit_cycles
+from primitives.fpga import simulation
+from primitives.fpga.cycles import simulated_units
 from primitives.fpga.cycles.convolution import MOVE_CYCLES
-from primitives.fpga.gemm_plan import GemmShape
-from primitives.fpga.unit_cycles import GemmUnit, sequence_cycles
+from primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
+from primitives.fpga.gemm.plan import GemmShape
 
 BATCH_SIZE = 4
 
@@ -36,11 +37,11 @@ def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None
 def test_a_convolution_is_charged_its_first_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
     monkeypatch.setattr(simulation, "compiled", simulation.interpreted)
-    unit_cycles._transform.cache_clear()
+    simulated_units._transform.cache_clear()
     # A window has 3 rows of 6 words, 2 moves each; half of the memory holds 8 blocks, 5 to a row: a row of 4 windows.
     unit = GemmUnit(side=4, memory_blocks=16)
     assert unit.first_band_cycles((2, 3, 4, 2, 3, 3)) == 4 * 3 * 2 + MOVE_CYCLES
-    unit_cycles._transform.cache_clear()
+    simulated_units._transform.cache_clear()
 
 
 @pytest.mark.slow
@@ -76,7 +77,7 @@ def test_cycles_are_simulated_once_and_kept(tmp_path: Path, monkeypatch: pytest.
     def refuse(*arguments: object) -> int:
         raise AssertionError("simulated again")
 
-    monkeypatch.setattr(unit_cycles, "_sequencer", refuse)
+    monkeypatch.setattr(simulated_units, "_sequencer", refuse)
     monkeypatch.setattr(GemmUnit, "_timed", refuse)
     assert FpgaExecutable(graphs, side=4).step_cycles("full") == first
     with pytest.raises(AssertionError, match="simulated again"):

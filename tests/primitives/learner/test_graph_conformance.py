@@ -13,11 +13,11 @@ from torch.nn import functional
 from primitives import _native, learner
 from primitives.algorithms import Algorithm
 from primitives.backend import load
+from primitives.graph.executable import Executable
+from primitives.graph.graph import Graph
 from primitives.learner import trace
-from primitives.learner.executable import Executable
-from primitives.learner.graph import Graph
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.native_backend import NativeExecutable
+from primitives.learner.native.native_backend import NativeExecutable
 from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import (
     CASES,

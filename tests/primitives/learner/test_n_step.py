@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from primitives import algorithms, learner
-from primitives.fused import FusedSteps
 from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
 from primitives.replay import ConcurrentReplay, FieldSpec, NStepReturns, Storage, transition_fields
 from tests.primitives.learner.graph_cases import SHAPES
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from primitives import _native, learner
-from primitives.fused import FusedSteps
+from primitives.graph.graph import Buffer, Graph
+from primitives.graph.lowering import Builder, Value
+from primitives.graph.passes import finish
 from primitives.learner import trace
-from primitives.learner.graph import Buffer, Graph
+from primitives.learner.fused import FusedSteps
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.lowering import Builder, Value
-from primitives.learner.native_backend import NativeExecutable
-from primitives.learner.passes import finish
+from primitives.learner.native.native_backend import NativeExecutable
 from primitives.replay import ConcurrentReplay, LinearSchedule, Storage
 from primitives.replay.storage import FieldSpec
 from tests.primitives.learner.graph_cases import CASES, make, named_leaves, random_batch, random_state

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "check.hpp"
-#include "replay/concurrent_replay.hpp"
+#include "replay/native/concurrent_replay.hpp"
 
 using placerl::replay::Column;
 using placerl::replay::ConcurrentReplay;

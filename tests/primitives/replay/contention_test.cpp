@@ -1,7 +1,7 @@
 // Threads on one replay in every way of sharing it: items stay whole. To be run under the sanitizers: `make
 // sanitize`.
 #include "check.hpp"
-#include "replay/contention.hpp"
+#include "replay/native/contention.hpp"
 
 using namespace placerl::replay;
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from primitives.sum_tree.device_tree import kernel_source
+from primitives.sum_tree.gpu.device_tree import kernel_source
 
 PRELUDE = """
 #include <cstring>

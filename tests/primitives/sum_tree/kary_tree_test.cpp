@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "check.hpp"
-#include "sum_tree/binary_tree.hpp"
-#include "sum_tree/kary_tree.hpp"
-#include "sum_tree/memory_floor.hpp"
+#include "sum_tree/native/binary_tree.hpp"
+#include "sum_tree/native/kary_tree.hpp"
+#include "sum_tree/native/memory_floor.hpp"
 
 using placerl::sum_tree::BinaryTree;
 using placerl::sum_tree::KaryTree;

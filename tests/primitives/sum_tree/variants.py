@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from primitives import sum_tree
-from primitives.sum_tree.device_tree import DeviceSumTree
+from primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.sum_tree.cpp_device import CppDevice
 
 

@@ -24,7 +24,7 @@ from harness.profile.cases.learners import random_batch
 from harness.runtime.compose import algorithm_of
 from harness.store.store import Store
 from primitives import learner
-from primitives.learner.in_place import InPlaceUpdates
+from primitives.learner.torch.in_place import InPlaceUpdates
 
 ONCE = Protocol(rounds=1, block_s=1e-6, warm_up_s=0, warm_up_calls=0)
 

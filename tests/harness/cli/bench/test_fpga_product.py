@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness.cli.bench import fpga_product
-from primitives.fpga import toolchain
-from primitives.fpga.unit_simulation import SimulatedUnit, UnitOutcome
+from primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
+from primitives.fpga.export import toolchain
 
 pytestmark = pytest.mark.skipif(
     bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"
@@ -45,7 +45,7 @@ def test_products_are_exact_in_the_stated_cycles() -> None:
 def test_a_wrong_product_or_count_is_no_result(
     unit: type, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("primitives.fpga.unit_simulation.SimulatedUnit", unit)
+    monkeypatch.setattr("primitives.fpga.compute_unit.simulation.SimulatedUnit", unit)
     with pytest.raises(RuntimeError, match=said):
         fpga_product.product(4)
 

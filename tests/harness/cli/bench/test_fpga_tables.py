@@ -6,9 +6,10 @@ import pytest
 
 from harness.cli.bench import fpga_tables
 from harness.papers import resource_table
-from primitives.fpga import counted, placement, toolchain
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
+from primitives.fpga.export import toolchain
+from primitives.fpga.tools import counted, placement
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.papers.fix import array_runs
 from primitives.fpga.cycles import fixar
-from primitives.learner import fpga_backend
+from primitives.learner.fpga import fpga_backend
 
 
 def test_the_products_of_an_update_cover_every_multiply_accumulate() -> None:

@@ -11,7 +11,7 @@ from harness import workloads
 from harness.runtime.compose import algorithm_of
 from harness.runtime.learners import parallel_updates
 from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates
-from primitives.learner.torch_backend import TorchLearner
+from primitives.learner.torch.torch_backend import TorchLearner
 
 
 @pytest.mark.parametrize("name", ["hopper-ddpg", "cartpole-dqn", "pendulum-sac"])

@@ -20,7 +20,7 @@ from harness.runtime.learners.processes import AggregatedUpdates, LearnerProcess
 from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import Unit, UnitError
-from primitives.learner.torch_backend import TorchLearner
+from primitives.learner.torch.torch_backend import TorchLearner
 
 TORCH = Mapping.parse("torch-native-cpu")
 BATCH_SIZE = 25

@@ -1,0 +1,1 @@
+"""The adaptive array of FIXAR (FIX V-A, V-B)."""

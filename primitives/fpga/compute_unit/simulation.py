@@ -1,0 +1,133 @@
+"""Matrix products on a compute unit, in either simulator: the operands through the memories, the product out of them.
+
+    unit = SimulatedUnit(side=16)                  # Verilator: seconds to build once, then kept
+    outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm_simulation.SimulatedGemm.multiply`
+    outcome.product, outcome.cycles, outcome.stalls
+
+Cycles run from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
+reading the result back are not counted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga import simulation
+from primitives.fpga.compute_unit.unit import compute_unit
+from primitives.fpga.gemm.core import GemmCore
+from primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks
+from primitives.fpga.gemm.simulation import plan_for, zeros
+from primitives.fpga.simulation.ports import columns
+
+
+@dataclass(frozen=True)
+class UnitOutcome:
+    """A product (M, N) int64, the clock cycles it took, and of those the stalls for an operand."""
+
+    product: Integers
+    cycles: int
+    stalls: int
+
+
+class SimulatedUnit:
+    """A compute unit, simulated.
+
+    Args:
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        options: of `compute_unit`; `side` has no default. Sums have at most 64 bits here.
+    """
+
+    def __init__(self, *, engine: str = "compiled", **options: Any):
+        simulated = simulation.engine(engine)
+        self.unit = compute_unit(**options)
+        self.core = self.unit.core
+        self._simulation = simulated(self.unit)
+
+    def multiply(
+        self,
+        a: NDArray[np.integer],
+        b: NDArray[np.integer],
+        *,
+        dataflow: str = "NS",
+        halves: bool = False,
+        transposed_a: bool = False,
+    ) -> UnitOutcome:
+        """A B through the RTL; with `transposed_a`, A lies in its memory as its transpose.
+
+        Raises:
+            ValueError: operands, dataflow or sizes that the unit does not take.
+        """
+        core = self.core
+        plan = plan_for(core, a, b, dataflow=dataflow, halves=halves)
+        self._check(plan)
+        stored_a = plan.a.T if transposed_a else plan.a
+        self._load(stored_a, to_b=0)
+        self._load(plan.b, to_b=1)
+        command = {
+            "gemm": plan.command(),
+            "pitch_a": stored_a.shape[1] // core.side,
+            "pitch_b": plan.b.shape[1] // core.side,
+            "transposed_a": int(transposed_a),
+            **dict.fromkeys(("base_a", "base_b", "base_c"), 0),
+        }
+        run = self._simulation.run({"commands": columns([command])}, {"finished": 1})
+        finished = run.outputs["finished"]
+        product = plan.product(self._result(plan))
+        return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
+
+    def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
+        """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
+        return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
+
+    def _check(self, plan: GemmPlan) -> None:
+        unit, words, side = self.unit, plan.words, plan.side
+        c_blocks = blocks(words.a, side) * blocks(words.c, side)
+        for name, found, allowed in (
+            ("a", plan.a.size // side**2, unit.operand_blocks),
+            ("b", plan.b.size // side**2, unit.operand_blocks),
+            ("product", c_blocks, unit.result_blocks),
+        ):
+            if found > allowed:
+                raise ValueError(f"{name}: found {found} blocks of {side} x {side}; allowed: {allowed}")
+
+    def _load(self, matrix: Integers, *, to_b: int) -> None:
+        self._simulation.run({"writes": row_writes(matrix, self.core, to_b=to_b)}, {})
+
+    def _result(self, plan: GemmPlan) -> Integers:
+        """The sums, (words.a, words.c, lanes)."""
+        return read_back(self._simulation, plan.words.a, plan.words.c, self.core)
+
+
+def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
+    """A matrix of whole blocks as items of a unit's `writes`, its blocks from `base` on."""
+    side = core.side
+    rows, pitch = matrix.shape[0], matrix.shape[1] // side
+    row, column = np.divmod(np.arange(rows * pitch), pitch)
+    writes = {
+        "to_b": np.full(rows * pitch, to_b),
+        "block": base + row // side * pitch + column,
+        "row": row % side,
+        "words": matrix.reshape(rows * pitch, side),
+    }
+    if core.block_load:
+        writes |= {"mask": np.full(rows * pitch, (1 << side) - 1), "next": np.zeros(rows * pitch, np.int64)}
+    return writes
+
+
+def read_back(
+    model: simulation.Simulation,
+    rows: int,
+    columns: int,
+    core: GemmCore,
+    base: int = 0,
+    ports: tuple[str, str] = ("reads", "rows"),
+) -> Integers:
+    """A unit's sums, (rows, columns, lanes), whose blocks begin at `base`; `ports` are the unit's."""
+    side = core.side
+    pitch = blocks(columns, side)
+    row, column = np.divmod(np.arange(rows * pitch), pitch)
+    reads = {"block": base + row // side * pitch + column, "row": row % side}
+    found = model.run({ports[0]: reads}, {ports[1]: len(row)}).outputs[ports[1]]
+    return found.reshape(rows, pitch * side, core.lanes)[:, :columns]

@@ -1,0 +1,181 @@
+"""A compute unit: the systolic core between memories for A, B and C (PPO 3.2, Fig. 3).
+
+A may be read transposed, as the backward pass reads the weights: without a stall from the blocked layout, with one
+for each block from the plain layout. A core with `block_load` has the blocked layout's banks beside its elements, for
+A and B: whichever of them stays comes in at once. The golden model is `GemmPlan`: C = A B, read back row by row.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
+from primitives.fpga.gemm.core import GemmCore
+from primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
+from primitives.fpga.gemm.result_buffer import ResultBuffer
+
+LAYOUTS = {"blocked": BlockedBuffer, "plain": PlainBuffer}
+COUNT_BITS = 32
+
+
+def compute_unit(
+    *, operand_blocks: int = 1024, result_blocks: int = 1024, layout: str = "blocked", **core: Any
+) -> "ComputeUnit":
+    """A unit as `ComputeUnit`, with a core of these arguments of `GemmCore`; `side` has no default."""
+    return ComputeUnit(
+        core=GemmCore(**core), operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
+    )
+
+
+class ComputeUnit(wiring.Component):
+    """Takes rows of A and B, then commands; gives the cycles of each, and rows of C.
+
+    Args:
+        core: the systolic core, not yet elaborated.
+        operand_blocks: how many P x P blocks the memories of A and B hold each; result_blocks: that of C.
+        layout: of the memory of A, `blocked` or `plain`. B and C are blocked. With `block_load`: `blocked`.
+
+    Ports (streams take part when valid and ready):
+        writes: In: P words of `row` of `block`, of B if `to_b`, else of A; with `block_load` those of `mask`, of which
+            those of `next` go to the next block.
+        commands: In: `gemm`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored; `transposed_a`: A is stored
+            transposed; `base_a`, `base_b`, `base_c`: their first blocks. Taken when the core is idle.
+        finished: Out: of each command, `cycles` from the first operand in the array to the last sum, and of those
+            `stalls`, in which an operand was asked for and not there.
+        reads: In: `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)), a cycle later.
+    """
+
+    def __init__(self, *, core: GemmCore, operand_blocks: int, result_blocks: int, layout: str = "blocked"):
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout: found {layout!r}; allowed: {', '.join(LAYOUTS)}")
+        if core.block_load and layout != "blocked":
+            raise ValueError(f"layout: found {layout!r}; allowed for a core with block_load: blocked")
+        self.core, self.layout = core, layout
+        self.operand_blocks, self.result_blocks = operand_blocks, result_blocks
+        side = core.side
+        write = data.StructLayout(
+            {
+                "to_b": 1,
+                "block": INDEX_BITS,
+                "row": range(side),
+                "words": data.ArrayLayout(signed(core.width), side),
+                **({"mask": side, "next": side} if core.block_load else {}),
+            }
+        )
+        command = data.StructLayout(
+            {
+                "gemm": GemmCommand,
+                "pitch_a": INDEX_BITS,
+                "pitch_b": INDEX_BITS,
+                "transposed_a": 1,
+                "base_a": INDEX_BITS,
+                "base_b": INDEX_BITS,
+                "base_c": INDEX_BITS,
+            }
+        )
+        super().__init__(
+            {
+                "writes": In(stream.Signature(write)),
+                "commands": In(stream.Signature(command)),
+                "finished": Out(
+                    stream.Signature(data.StructLayout({"cycles": COUNT_BITS, "stalls": COUNT_BITS}))
+                ),
+                "reads": In(stream.Signature(data.StructLayout({"block": INDEX_BITS, "row": range(side)}))),
+                "rows": Out(stream.Signature(core.signature.members["column_sums"].shape)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.core = core = self.core
+        sizes = {"side": core.side, "width": core.width, "blocks": self.operand_blocks}
+        a = BankedBuffer(**sizes) if core.block_load else LAYOUTS[self.layout](**sizes)
+        b = BankedBuffer(**sizes) if core.block_load else BlockedBuffer(**sizes)
+        m.submodules.a, m.submodules.b = a, b
+        m.submodules.result = result = ResultBuffer(core=core, blocks=self.result_blocks)
+
+        writes = self.writes.payload
+        m.d.comb += self.writes.ready.eq(1)
+        for buffer, chosen in ((a, ~writes.to_b), (b, writes.to_b)):
+            m.d.comb += [
+                buffer.write_enable.eq(self.writes.valid & chosen),
+                buffer.write_block.eq(writes.block),
+                buffer.write_row.eq(writes.row),
+                buffer.write_data.eq(writes.words),
+            ]
+            if core.block_load:
+                m.d.comb += [buffer.write_mask.eq(writes.mask), buffer.write_next.eq(writes.next)]
+
+        command = Signal.like(self.commands.payload)
+        starting = self.commands.valid & self.commands.ready
+        running = Signal()
+        m.d.comb += [
+            self.commands.ready.eq(~running & ~self.finished.valid & core.command.ready),
+            core.command.valid.eq(starting),
+            core.command.payload.eq(self.commands.payload.gemm),
+            result.start.eq(starting),
+            result.base.eq(self.commands.payload.base_c),
+            result.command.eq(command.gemm),
+        ]
+        with m.If(starting):
+            m.d.sync += [command.eq(self.commands.payload), running.eq(1)]
+
+        m.d.comb += [a.pitch.eq(command.pitch_a), b.pitch.eq(command.pitch_b), b.request.eq(core.b)]
+        m.d.comb += [a.request.eq(core.a), a.base.eq(command.base_a), b.base.eq(command.base_b)]
+        if core.block_load:
+            weights_stay = command.gemm.dataflow == Dataflow.WS
+            m.d.comb += [
+                a.as_blocks.eq(weights_stay),
+                a.flipped.eq(~command.transposed_a),  # the array takes A's blocks by columns
+                b.as_blocks.eq(command.gemm.dataflow == Dataflow.IS),
+            ]
+            for word, of_a, of_b in zip(core.weights, a.weights, b.weights, strict=True):
+                m.d.comb += word.eq(Mux(weights_stay, of_a, of_b))
+        with m.If(command.transposed_a):
+            m.d.comb += [
+                a.request.axis.eq(Mux(core.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
+                a.request.block_row.eq(core.a.block_column),
+                a.request.block_column.eq(core.a.block_row),
+            ]
+        waits = core.a.valid & ~a.ready
+        m.d.comb += [core.ready.eq(~waits), core.a_data.eq(a.data), core.b_data.eq(b.data)]
+        m.d.comb += [taken.eq(sums) for taken, sums in zip(result.tile_sums, core.tile_sums, strict=True)]
+        for name in ("tile_done", "column_sums", "column_done"):
+            m.d.comb += getattr(result, name).eq(getattr(core, name))
+        self._count(m, running, starting, waits)
+
+        reads, rows = self.reads, self.rows
+        m.d.comb += reads.ready.eq(~rows.valid | rows.ready)
+        reading = reads.valid & reads.ready
+        with m.If(reads.ready):
+            m.d.sync += rows.valid.eq(reads.valid)
+        wanted = Signal(VectorRequest)
+        m.d.comb += [
+            wanted.valid.eq(reading),
+            wanted.axis.eq(Axis.ROW),
+            wanted.block_row.eq(reads.payload.block),
+            wanted.offset.eq(reads.payload.row),
+            result.request.eq(wanted),
+            rows.payload.eq(result.data),
+        ]
+        return m
+
+    def _count(self, m: Module, running: Signal, starting: Any, waits: Any) -> None:
+        """Cycles since the first operand entered, as they stand at the last sum, and stalls among them."""
+        core, finished = self.core, self.finished
+        since, entered, stalls = Signal(COUNT_BITS), Signal(), Signal(COUNT_BITS)
+        with m.If(core.entering | entered):
+            m.d.sync += [entered.eq(1), since.eq(since + 1)]
+        with m.If(waits & (core.entering | entered)):
+            m.d.sync += stalls.eq(stalls + 1)
+        with m.If(core.tile_done.any() | core.column_done.any()):
+            m.d.sync += finished.payload.cycles.eq(since)
+        with m.If(starting):
+            m.d.sync += [since.eq(0), entered.eq(0), stalls.eq(0)]
+        with m.If(running & entered & core.idle):
+            m.d.sync += [running.eq(0), finished.valid.eq(1), finished.payload.stalls.eq(stalls)]
+        with m.If(finished.valid & finished.ready):
+            m.d.sync += finished.valid.eq(0)

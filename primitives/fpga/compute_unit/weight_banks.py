@@ -1,0 +1,98 @@
+"""The blocked layout with banks of their own addresses: vectors, whole blocks at once, and rows from any word on.
+
+Element (r, c) of a matrix lies in bank (r mod P, c mod P), as in `matrix_buffer.BlockedBuffer`, where a row of banks
+shares an address. With P x P addresses, a stationary block comes into the array at once (PPO 3.2.2.2, Fig. 6): its
+address moves through the banks as the vectors move through the array, a diagonal a cycle, which is what `GemmCore` with
+`block_load` wants. And a row can be written from any column on, as `LayoutTransform` makes it.
+
+Golden models: NumPy's indexing for vectors, `gemm_simulation.WeightWave` for blocks.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.gemm.control import INDEX_BITS, VectorRequest
+from primitives.fpga.gemm.matrix_buffer import select_vector
+from primitives.fpga.gemm.systolic_array import delayed
+
+
+class BankedBuffer(wiring.Component):
+    """P x P banks of `blocks` words; the ports of `matrix_buffer.BlockedBuffer`, and more.
+
+    Args:
+        side: P, 2 or more. width: bits of a word. blocks: how many blocks of P x P fit.
+
+    Ports beside those of `BlockedBuffer`:
+        as_blocks: In(1): a request is for a block, of which `block_row` and `block_column` count; constant while
+            blocks are under way.
+        flipped: In(1), with `as_blocks`: element (i, j) of the array gets element (j, i) of the block.
+        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is there 1 + i + j cycles after its
+            request, until that of the next.
+        write_mask: In(P): which words of `write_data` are written, each to its column of the row.
+        write_next: In(P): which of them go to the next block.
+    """
+
+    def __init__(self, *, side: int, width: int, blocks: int):
+        if side < 2 or width < 1 or blocks < 1:
+            raise ValueError(
+                f"side, width, blocks: found {side}, {width}, {blocks}; allowed: side 2 or more, others 1 or more"
+            )
+        self.side, self.width, self.blocks = side, width, blocks
+        vector = data.ArrayLayout(width, side)
+        super().__init__(
+            {
+                "request": In(VectorRequest),
+                "ready": Out(1),
+                "data": Out(vector),
+                "as_blocks": In(1),
+                "flipped": In(1),
+                "weights": Out(signed(width)).array(side * side),
+                "base": In(INDEX_BITS),
+                "pitch": In(INDEX_BITS),
+                "write_enable": In(1),
+                "write_block": In(INDEX_BITS),
+                "write_row": In(range(side)),
+                "write_data": In(vector),
+                "write_mask": In(side),
+                "write_next": In(side),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side, request = self.side, self.request
+        wanted = Signal(data.StructLayout({"valid": 1, "block": INDEX_BITS}))
+        m.d.comb += [
+            self.ready.eq(1),
+            wanted.valid.eq(request.valid),
+            wanted.block.eq(self.base + request.block_row * self.pitch + request.block_column),
+        ]
+        # Each diagonal's address: that of the vector, or of the block that has come so far.
+        wave: list[Any] = [wanted]
+        for _ in range(2 * side - 2):
+            wave.append(delayed(m, wave[-1], 1))
+        addresses = [Signal.like(wanted, name=f"address_{k}") for k in range(2 * side - 1)]
+        m.d.comb += [
+            address.eq(Mux(self.as_blocks, step, wanted))
+            for address, step in zip(addresses, wave, strict=True)
+        ]
+        write_blocks = [Signal(INDEX_BITS, name=f"write_block_{j}") for j in range(side)]
+        m.d.comb += [block.eq(self.write_block + self.write_next[j]) for j, block in enumerate(write_blocks)]
+        banks = [[Ram(width=self.width, depth=self.blocks) for _ in range(side)] for _ in range(side)]
+        for i, row in enumerate(banks):
+            for j, bank in enumerate(row):
+                m.submodules[f"bank_{i}_{j}"] = bank
+                m.d.comb += [
+                    bank.read_enable.eq(addresses[i + j].valid),
+                    bank.read_address.eq(addresses[i + j].block),
+                    bank.write_enable.eq(self.write_enable & (self.write_row == i) & self.write_mask[j]),
+                    bank.write_address.eq(write_blocks[j]),
+                    bank.write_data.eq(self.write_data[j]),
+                    self.weights[i * side + j].eq(Mux(self.flipped, banks[j][i].read_data, bank.read_data)),
+                ]
+        select_vector(m, request, [[bank.read_data for bank in row] for row in banks], self.data)
+        return m

@@ -1,0 +1,255 @@
+"""The layout transformation module: addresses of a tensor in the order of its Toeplitz matrix (im2col; PPO 3.2.1).
+
+The tensor lies row by row with a pixel's channels side by side, as the core's products leave it. The matrix has a row
+for each window of the convolution and a column for each place in the kernel and channel. So a kernel's row in a window
+is one run of words in memory and in the matrix: the module goes through it P words at a time, a move a cycle.
+
+Golden model: `moves_golden`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.gemm.plan import blocks
+
+SIZE_BITS = 12  # of a side, a stride, a count of images
+WORD_BITS = 16  # of a run, a row or a column of the matrix
+ADDRESS_BITS = 28
+_address = signed(ADDRESS_BITS)
+_side = signed(SIZE_BITS + 2)
+
+# What a band of a convolution is to the module; lengths in words. Fields are those of `Convolution.command`.
+WindowCommand = data.StructLayout(
+    {
+        "images": SIZE_BITS,
+        "out_rows": SIZE_BITS,
+        "out_columns": SIZE_BITS,
+        "kernel_rows": SIZE_BITS,
+        "height": SIZE_BITS,  # rows of the tensor
+        "stride": SIZE_BITS,
+        "top": _side,  # the tensor's row at which the first window begins; below 0 in the padding
+        "left": _address,  # the word of its row at which it begins
+        "source": _address,  # the address there
+        "run": WORD_BITS,  # words of a window's row
+        "row_words": ADDRESS_BITS,  # from row to row of the tensor
+        "column_step": ADDRESS_BITS,  # from window to window
+        "band_step": ADDRESS_BITS,  # from a row of windows to the next
+        "image_step": ADDRESS_BITS,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Images of (height, width, channels) and a kernel that is moved over them in steps of `stride`.
+
+    Attributes:
+        kernel: (rows, columns). padding: pixels of zeros on each of the four sides. images: how many.
+    """
+
+    channels: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    stride: int = 1
+    padding: int = 0
+    images: int = 1
+
+    def __post_init__(self) -> None:
+        limit = 1 << SIZE_BITS
+        values = (self.channels, self.height, self.width, *self.kernel, self.stride, self.images)
+        if not all(1 <= value < limit for value in values) or not 0 <= self.padding < limit:
+            raise ValueError(f"convolution: found {self}; allowed: sizes from 1 to {limit - 1}")
+        if min(self.out_size) < 1:
+            raise ValueError(f"kernel: found {self.kernel}; allowed: one that fits the padded image")
+        if self.matrix_size[1] >= 1 << WORD_BITS or self.words >= 1 << (ADDRESS_BITS - 1):
+            raise ValueError(f"convolution: found {self}; allowed: windows below {1 << WORD_BITS} words")
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        rows, columns = self.height + 2 * self.padding, self.width + 2 * self.padding
+        return (rows - self.kernel[0]) // self.stride + 1, (columns - self.kernel[1]) // self.stride + 1
+
+    @property
+    def matrix_size(self) -> tuple[int, int]:
+        """Rows (windows) and columns of the Toeplitz matrix."""
+        windows = self.images * self.out_size[0] * self.out_size[1]
+        return windows, self.kernel[0] * self.run
+
+    @property
+    def run(self) -> int:
+        """Words of a window's row."""
+        return self.kernel[1] * self.channels
+
+    @property
+    def words(self) -> int:
+        """Words of the tensor."""
+        return self.images * self.height * self.width * self.channels
+
+    def command(
+        self, *, first_image: int = 0, first_row: int = 0, rows: int = 0, images: int = 0
+    ) -> dict[str, int]:
+        """The fields of a `WindowCommand` for a band: rows of windows of some images.
+
+        Args:
+            first_image, first_row: where it begins. rows, images: how many; 0: all from there on.
+        """
+        row_words, top = self.width * self.channels, first_row * self.stride - self.padding
+        left = -self.padding * self.channels
+        image_step = self.height * row_words
+        return {
+            "images": images or self.images - first_image,
+            "out_rows": rows or self.out_size[0] - first_row,
+            "out_columns": self.out_size[1],
+            "kernel_rows": self.kernel[0],
+            "height": self.height,
+            "stride": self.stride,
+            "top": top,
+            "left": left,
+            "source": first_image * image_step + top * row_words + left,
+            "run": self.run,
+            "row_words": row_words,
+            "column_step": self.stride * self.channels,
+            "band_step": self.stride * row_words,
+            "image_step": image_step,
+        }
+
+
+def move_cycles(convolution: Convolution, *, lanes: int) -> int:
+    """Moves of the whole tensor, a cycle each: every run starts a move of its own."""
+    return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
+
+
+def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
+    """(row, column, addresses) of every move: words from `column` on; None in the padding."""
+    c, window = convolution, -1
+    for image, out_row, out_column in (
+        (n, r, q) for n in range(c.images) for r in range(c.out_size[0]) for q in range(c.out_size[1])
+    ):
+        window += 1
+        for i in range(c.kernel[0]):
+            row = out_row * c.stride + i - c.padding
+            addresses: list[int | None] = []
+            for place in range(c.run):
+                column = out_column * c.stride - c.padding + place // c.channels
+                inside = 0 <= row < c.height and 0 <= column < c.width
+                pixel = (image * c.height + row) * c.width + column
+                addresses.append(pixel * c.channels + place % c.channels if inside else None)
+            for place in range(0, c.run, lanes):
+                yield window, i * c.run + place, addresses[place : place + lanes]
+
+
+class LayoutTransform(wiring.Component):
+    """Generates the moves of one band after the other.
+
+    The first move is there in the cycle after the command was taken, then one a cycle while `moves` is ready; the next
+    command is taken a cycle after the last move.
+
+    Args:
+        lanes: P, the words that a move may have.
+
+    Ports:
+        commands: In(stream of WindowCommand).
+        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column` on. Of
+            these, lanes from `low` to below `high` are the tensor's, the others zeros. `last` of the band.
+    """
+
+    def __init__(self, *, lanes: int = 16):
+        if lanes < 1:
+            raise ValueError(f"lanes: found {lanes}; allowed: 1 or more")
+        self.lanes = lanes
+        lane = range(lanes + 1)
+        move = {"source": _address, "count": lane, "low": lane, "high": lane, "row": WORD_BITS}
+        super().__init__(
+            {
+                "commands": In(stream.Signature(WindowCommand)),
+                "moves": Out(stream.Signature(data.StructLayout({**move, "column": WORD_BITS, "last": 1}))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        c = Signal(WindowCommand)
+        running = Signal()
+        place, row, column = (Signal(WORD_BITS, name=name) for name in ("place", "row", "column"))
+        # Counters, innermost first, behind the place in the run: the kernel's row, the window's column, row and image.
+        counters = [Signal(SIZE_BITS, name=f"{n}_index") for n in ("kernel_row", "column", "row", "image")]
+        limits = [c.kernel_rows, c.out_columns, c.out_rows, c.images]
+        # The address at which each counter's current turn began: of the run, window, row of windows and image.
+        bases = [Signal(_address, name=f"{n}_base") for n in ("run", "window", "band", "image")]
+        steps = [c.row_words, c.column_step, c.band_step, c.image_step]
+        top, left = (
+            Signal(_side),
+            Signal(_address),
+        )  # of the window in the tensor: its row, its word of that row
+
+        run_left = Signal(WORD_BITS)
+        m.d.comb += run_left.eq(c.run - place)
+        run_ends = run_left <= self.lanes
+        carry: Any = run_ends
+        wraps = []
+        for counter, limit in zip(counters, limits, strict=True):
+            carry = carry & (counter == limit - 1)
+            wraps.append(carry)
+        self._offer(m, c, running, place, counters[0], top, left, bases[0], run_left)
+        payload = self.moves.payload
+        m.d.comb += [payload.row.eq(row), payload.column.eq(column), payload.last.eq(wraps[-1])]
+        m.d.comb += self.commands.ready.eq(~running)
+
+        with m.If(running & self.moves.ready):
+            m.d.sync += [place.eq(Mux(run_ends, 0, place + self.lanes)), column.eq(column + payload.count)]
+            for turn, counter, wrap in zip([run_ends, *wraps[:-1]], counters, wraps, strict=True):
+                with m.If(turn):
+                    m.d.sync += counter.eq(Mux(wrap, 0, counter + 1))
+            with m.If(wraps[0]):
+                m.d.sync += [column.eq(0), row.eq(row + 1), left.eq(left + c.column_step)]
+            with m.If(wraps[1]):
+                m.d.sync += [left.eq(c.left), top.eq(top + c.stride)]
+            with m.If(wraps[2]):
+                m.d.sync += top.eq(c.top)
+            with m.If(wraps[3]):
+                m.d.sync += running.eq(0)
+            # The outermost counter that moves on takes the bases of those inside it along.
+            for depth, turn in enumerate([run_ends, *wraps[:-1]]):
+                with m.If(turn):
+                    m.d.sync += [base.eq(bases[depth] + steps[depth]) for base in bases[: depth + 1]]
+
+        incoming = self.commands.payload
+        with m.If(self.commands.valid & self.commands.ready):
+            m.d.sync += [c.eq(incoming), running.eq(1), top.eq(incoming.top), left.eq(incoming.left)]
+            m.d.sync += [signal.eq(0) for signal in (place, row, column, *counters)]
+            m.d.sync += [base.eq(incoming.source) for base in bases]
+        return m
+
+    def _offer(
+        self,
+        m: Module,
+        c: Any,
+        running: Signal,
+        place: Signal,
+        kernel_row: Signal,
+        top: Signal,
+        left: Signal,
+        base: Signal,
+        run_left: Signal,
+    ) -> None:
+        """The move of this cycle: its address, its words, and which of them lie in the tensor."""
+        payload, lanes = self.moves.payload, self.lanes
+        tensor_row, word = Signal(_side), Signal(_address)
+        m.d.comb += [tensor_row.eq(top + kernel_row), word.eq(left + place)]
+        inside = (tensor_row >= 0) & (tensor_row < c.height)
+        behind = Signal(_address)  # words from the first lane to the end of the tensor's row
+        m.d.comb += behind.eq(c.row_words - word)
+        high = Mux(behind < 0, 0, Mux(behind > lanes, lanes, behind))
+        m.d.comb += [
+            self.moves.valid.eq(running),
+            payload.source.eq(base + place),
+            payload.count.eq(Mux(run_left > lanes, lanes, run_left)),
+            payload.low.eq(Mux(word >= 0, 0, Mux(word < -lanes, lanes, -word))),
+            payload.high.eq(Mux(inside, high, 0)),
+        ]

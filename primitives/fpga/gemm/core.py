@@ -1,0 +1,148 @@
+"""The systolic GEMM core: controller, array and accumulators (PPO 3.2.2).
+
+The golden model of what it computes is `a @ b` in integers; of when, `cycles.gemm.core_cycles`.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.export.platform import shared
+from primitives.fpga.gemm.column_accumulator import ColumnAccumulator
+from primitives.fpga.gemm.control import Dataflow, GemmCommand, GemmController, VectorRequest
+from primitives.fpga.gemm.processing_element import Control
+from primitives.fpga.gemm.systolic_array import SystolicArray
+
+
+class GemmCore(wiring.Component):
+    """C = A B in signed integers, modulo 2**accumulator_width, for any sizes: blocks beyond an edge are zeros.
+
+    The memories of A and B are outside. They take a request when they answer `ready`, and put the P words on `a_data`
+    or `b_data` in the next cycle; words beyond the matrix are 0. `ready` may depend on the requests at once.
+
+    Latency: the first vectors are on `a_data` and `b_data` one cycle after the command is taken plus one cycle of the
+    memory. What follows is `cycles.gemm.core_cycles`.
+
+    Args:
+        side: P, 2 or more.
+        width: bits of an operand.
+        accumulator_width: bits of a sum.
+        accumulator_depth: the most vectors that a stationary command may stream (c of WS, a of IS).
+        configurable: elements with FIX's configurable datapath: two sums each.
+        block_load: every element has a memory of its own for the stationary operand (P x P banks, PPO Fig. 6), read
+            along with the vectors; otherwise blocks come in from above, a row a cycle.
+
+    Ports:
+        command: In(stream of GemmCommand).
+        a, b: Out(VectorRequest), ready: In(1).
+        a_data, b_data: In(P x signed(width)).
+        entering: Out(1), an operand or a weight enters the array in this cycle.
+        idle: Out(1), no operand is in the array, and none is asked for.
+        tile_sums: Out(lanes x signed(accumulator_width)), P x P of them: element (i, j) of a block of C at i * P + j.
+        tile_done: Out(P * P), which of these are finished in this cycle (NS). Blocks come in the order of the passes.
+        column_sums: Out(P x lanes x signed(accumulator_width)).
+        column_done: Out(P), which of these are finished in this cycle. WS: column i gives row i of a block row of C,
+            left to right. IS: column j gives column j of a block column of C, top to bottom.
+        weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block asked
+            for in cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
+    """
+
+    def __init__(
+        self,
+        *,
+        side: int,
+        width: int = 32,
+        accumulator_width: int = 64,
+        accumulator_depth: int = 1024,
+        configurable: bool = False,
+        block_load: bool = False,
+    ):
+        self.side, self.width, self.accumulator_width = side, width, accumulator_width
+        self.accumulator_depth, self.configurable = accumulator_depth, configurable
+        self.block_load = block_load
+        self.lanes = 2 if configurable else 1
+        vector = data.ArrayLayout(signed(width), side)
+        sums = data.ArrayLayout(signed(accumulator_width), self.lanes)
+        super().__init__(
+            {
+                "command": In(stream.Signature(GemmCommand)),
+                "a": Out(VectorRequest),
+                "b": Out(VectorRequest),
+                "ready": In(1),
+                "a_data": In(vector),
+                "b_data": In(vector),
+                "entering": Out(1),
+                "idle": Out(1),
+                "tile_sums": Out(sums).array(side * side),
+                "tile_done": Out(side * side),
+                "column_sums": Out(data.ArrayLayout(sums, side)),
+                "column_done": Out(side),
+                **({"weights": In(signed(width)).array(side * side)} if block_load else {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side = self.side
+        m.submodules.controller = controller = GemmController(side=side, block_load=self.block_load)
+        m.submodules.array = array = SystolicArray(
+            side=side,
+            width=self.width,
+            accumulator_width=self.accumulator_width,
+            configurable=self.configurable,
+            block_load=self.block_load,
+        )
+        if self.block_load:
+            m.d.comb += [theirs.eq(ours) for theirs, ours in zip(array.weights, self.weights, strict=True)]
+        wiring.connect(m, wiring.flipped(self.command), controller.command)
+        m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
+
+        # The memory answers a cycle after the request: what belongs to the vectors waits as long.
+        control = Signal(Control)
+        load, load_row = Signal(), Signal(range(side))
+        m.d.sync += [
+            control.eq(controller.control),
+            load.eq(controller.load),
+            load_row.eq(controller.load_row),
+        ]
+        swapped = controller.dataflow == Dataflow.WS  # A's vectors enter the columns
+        m.d.comb += [
+            array.stationary.eq(controller.dataflow != Dataflow.NS),
+            array.halves.eq(controller.halves),
+            array.control.eq(control),
+            array.load.eq(load),
+            array.load_row.eq(load_row),
+            array.left.eq(Mux(swapped, self.b_data, self.a_data)),
+            array.top.eq(Mux(swapped, self.a_data, self.b_data)),
+            self.entering.eq(control.valid | load),
+        ]
+        # What entered last leaves the far corner after 2 P - 1 cycles.
+        remaining = Signal(range(2 * side))
+        with m.If(self.entering):
+            m.d.sync += remaining.eq(2 * side - 1)
+        with m.Elif(remaining != 0):
+            m.d.sync += remaining.eq(remaining - 1)
+        asking = controller.a.valid | controller.b.valid
+        m.d.comb += [
+            self.idle.eq(~asking & ~self.entering & (remaining == 0)),
+            controller.drained.eq(self.idle),
+        ]
+
+        m.d.comb += [ours.eq(theirs) for ours, theirs in zip(self.tile_sums, array.sums, strict=True)]
+        m.d.comb += self.tile_done.eq(array.done)
+        valid = []
+        for j in range(side):
+            accumulator, m.submodules[f"accumulator_{j}"] = shared(
+                platform,
+                ColumnAccumulator,
+                width=self.accumulator_width,
+                depth=self.accumulator_depth,
+                lanes=self.lanes,
+            )
+            with m.If(array.stationary):
+                m.d.comb += accumulator.control.eq(array.column_control[j])
+            m.d.comb += accumulator.sums.eq(array.sums[(side - 1) * side + j])
+            m.d.comb += self.column_sums[j].eq(accumulator.totals)
+            valid.append(accumulator.valid)
+        m.d.comb += self.column_done.eq(Cat(valid))
+        return m

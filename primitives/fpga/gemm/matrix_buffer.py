@@ -1,0 +1,154 @@
+"""On-chip matrix memories that answer a `VectorRequest`: the blocked layout and the plain one (PPO 3.2.2.2, Fig. 6, 7).
+
+Both hold a matrix in words of one element and give P of them a cycle along a row. Along a column:
+
+- **Blocked**: P x P banks; element (r, c) lies in bank (r mod P, c mod P), so rows and columns of a block come from
+  P different banks each: no stall in either direction.
+- **Plain**: P banks, row-major; element (r, c) lies in bank c mod P. A column of a block lies in one bank, so its
+  P rows are first read into P x P registers: a stall of P + 1 cycles for each block that is not the one there.
+
+Several matrices share the banks, each from its own `base` (Fig. 7).
+
+The golden model is NumPy's indexing: a row or a column of the block.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.gemm.control import INDEX_BITS, Axis, VectorRequest
+
+
+class _MatrixBuffer(wiring.Component):
+    """What both layouts share.
+
+    Args:
+        side: P, 2 or more. width: bits of an element. blocks: how many blocks of P x P fit.
+
+    Ports:
+        request: In(VectorRequest), ready: Out(1), in the same cycle: the request is taken.
+        data: Out(P x width), the vector, in the cycle after its request was taken.
+        base: In(INDEX_BITS), the first block of the matrix asked for; pitch: In(INDEX_BITS), its blocks in a row.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): that row
+            of a block is written at the cycle's end. A reader sees it from the next request on.
+    """
+
+    def __init__(self, *, side: int, width: int, blocks: int):
+        if side < 2 or width < 1 or blocks < 1:
+            raise ValueError(
+                f"side, width, blocks: found {side}, {width}, {blocks}; allowed: side 2 or more, others 1 or more"
+            )
+        self.side, self.width, self.blocks = side, width, blocks
+        vector = data.ArrayLayout(width, side)
+        super().__init__(
+            {
+                "request": In(VectorRequest),
+                "ready": Out(1),
+                "data": Out(vector),
+                "base": In(INDEX_BITS),
+                "pitch": In(INDEX_BITS),
+                "write_enable": In(1),
+                "write_block": In(INDEX_BITS),
+                "write_row": In(range(side)),
+                "write_data": In(vector),
+            }
+        )
+
+    def _block(self, m: Module) -> Signal:
+        """The block that the request names."""
+        block = Signal(INDEX_BITS)
+        m.d.comb += block.eq(self.base + self.request.block_row * self.pitch + self.request.block_column)
+        return block
+
+
+def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vector: Any) -> None:
+    """Puts the row or column of the banks' `words` that `request` named a cycle ago on `vector`."""
+    offset, axis = Signal(range(len(words))), Signal()
+    with m.If(request.valid):
+        m.d.sync += [offset.eq(request.offset), axis.eq(request.axis)]
+    for k in range(len(words)):
+        row_word = Array(row[k] for row in words)[offset]
+        m.d.comb += vector[k].eq(Mux(axis == Axis.ROW, row_word, Array(words[k])[offset]))
+
+
+class BlockedBuffer(_MatrixBuffer):
+    """The blocked layout: `ready` is always 1.
+
+    Banks of one row are written together, and all are read at one address: a row of them is one memory, P words wide.
+    """
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.ready.eq(1)
+        block, words = self._block(m), []
+        for i in range(self.side):
+            m.submodules[f"banks_{i}"] = banks = Ram(width=self.width * self.side, depth=self.blocks)
+            m.d.comb += [
+                banks.read_enable.eq(self.request.valid),
+                banks.read_address.eq(block),
+                banks.write_enable.eq(self.write_enable & (self.write_row == i)),
+                banks.write_address.eq(self.write_block),
+                banks.write_data.eq(self.write_data),
+            ]
+            words.append([banks.read_data.word_select(j, self.width) for j in range(self.side)])
+        select_vector(m, self.request, words, self.data)
+        return m
+
+
+class PlainBuffer(_MatrixBuffer):
+    """The plain layout: `ready` is 0 while the block of a column is gathered."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side = self.side
+        block, request = self._block(m), self.request
+        gathered = Signal(data.ArrayLayout(self.width * side, side))  # rows of the block there
+        there, is_there = Signal(INDEX_BITS), Signal()
+        gathering, row = Signal(), Signal(range(side + 1))
+        hit = is_there & (there == block)
+        column = request.axis == Axis.COLUMN
+        m.d.comb += self.ready.eq(~column | (hit & ~gathering))
+
+        words = Ram(width=self.width * side, depth=self.blocks * side)  # P banks of one address
+        m.submodules.words = words
+        arriving, arriving_row = Signal(), Signal(range(side))
+        start = request.valid & column & ~gathering & ~hit
+        m.d.sync += [arriving.eq(0), arriving_row.eq(row)]
+        with m.If(start):
+            m.d.sync += [
+                gathering.eq(1),
+                is_there.eq(0),
+                there.eq(block),
+                row.eq(1),
+                arriving.eq(1),
+                arriving_row.eq(0),
+            ]
+        with m.If(gathering):
+            m.d.sync += [row.eq(row + 1), arriving.eq(row < side)]
+            with m.If(row == side):
+                m.d.sync += [gathering.eq(0), is_there.eq(1)]
+        with m.If(arriving):
+            m.d.sync += gathered[arriving_row].eq(words.read_data)
+        with m.If(self.write_enable & (self.write_block == there)):
+            m.d.sync += is_there.eq(0)
+
+        read_row = Mux(gathering, row, Mux(column, 0, request.offset))
+        m.d.comb += [
+            words.read_enable.eq(start | (gathering & (row < side)) | (request.valid & ~column)),
+            words.read_address.eq(Mux(gathering, there, block) * side + read_row),
+            words.write_enable.eq(self.write_enable),
+            words.write_address.eq(self.write_block * side + self.write_row),
+            words.write_data.eq(self.write_data),
+        ]
+        offset, from_registers = Signal(range(side)), Signal()
+        with m.If(request.valid & self.ready):
+            m.d.sync += [offset.eq(request.offset), from_registers.eq(column)]
+        held = Array(Cat(gathered[i].word_select(j, self.width) for i in range(side)) for j in range(side))[
+            offset
+        ]
+        m.d.comb += self.data.eq(Mux(from_registers, held, words.read_data))
+        return m

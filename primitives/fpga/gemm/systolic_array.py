@@ -1,0 +1,110 @@
+"""The P x P systolic array: processing elements, and the registers that skew what enters it (PPO 3.2.2, Fig. 5)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, ValueLike, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.export.platform import shared
+from primitives.fpga.gemm.processing_element import Control, ProcessingElement
+
+
+def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
+    """`value` after that many clock cycles (0: itself)."""
+    for _ in range(cycles):
+        later = Signal.like(value)
+        m.d.sync += later.eq(value)
+        value = later
+    return value
+
+
+class SystolicArray(wiring.Component):
+    """A grid of P x P processing elements with skewed edges: what enters in one cycle meets where it should.
+
+    Element (i, j) sees what entered in cycle t in cycle t + i + j; its sum is there a cycle later.
+
+    Ports:
+        stationary, halves: In(1), as in `ProcessingElement`.
+        control: In(Control), of the vector on `left`; its `load` is not used.
+        left: In(P x signed(width)), one operand a row.
+        top: In(P x signed(width)), one operand a column, or row `load_row` of a block of weights.
+        load, load_row: In(1), In(range(P)), whether `top` carries weights, and for which row.
+        sums: Out(lanes x signed(accumulator_width)), P x P of them: every element's sum, row by row.
+        done: Out(P * P), which of them are finished dot products (non-stationary).
+        column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the
+            last row of `sums`, are there one cycle later (stationary).
+        weights: In(signed(width)), P x P of them, row by row (`block_load` only): word (i, j) of the pass whose first
+            vector entered in cycle t is there in cycle t + i + j.
+
+    What every element has is a port for each: one port of all of them is thousands of bits wide, which simulators put
+    together and take apart in every cycle.
+    """
+
+    def __init__(
+        self,
+        *,
+        side: int,
+        width: int,
+        accumulator_width: int,
+        configurable: bool = False,
+        block_load: bool = False,
+    ):
+        if side < 2:
+            raise ValueError(f"side: found {side}; allowed: 2 or more")
+        self.side, self.width, self.accumulator_width = side, width, accumulator_width
+        self.configurable, self.block_load = configurable, block_load
+        lanes = data.ArrayLayout(signed(accumulator_width), 2 if configurable else 1)
+        super().__init__(
+            {
+                "stationary": In(1),
+                "halves": In(1),
+                "control": In(Control),
+                "left": In(data.ArrayLayout(signed(width), side)),
+                "top": In(data.ArrayLayout(signed(width), side)),
+                "load": In(1),
+                "load_row": In(range(side)),
+                "sums": Out(lanes).array(side * side),
+                "done": Out(side * side),
+                "column_control": Out(data.ArrayLayout(Control, side)),
+                **({"weights": In(signed(width)).array(side * side)} if block_load else {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        side = self.side
+        options = {
+            "width": self.width,
+            "accumulator_width": self.accumulator_width,
+            "configurable": self.configurable,
+            "block_load": self.block_load,
+        }
+        elements: list[list[Any]] = [[] for _ in range(side)]
+        for i, row in enumerate(elements):
+            for j in range(side):
+                element, m.submodules[f"element_{i}_{j}"] = shared(platform, ProcessingElement, **options)
+                row.append(element)
+        for i, row in enumerate(elements):
+            for j, element in enumerate(row):
+                m.d.comb += [element.stationary.eq(self.stationary), element.halves.eq(self.halves)]
+                m.d.comb += self.sums[i * side + j].eq(element.sum)
+                if self.block_load:
+                    m.d.comb += element.weight_in.eq(self.weights[i * side + j])
+                if j:
+                    m.d.comb += element.left_in.eq(row[j - 1].left_out)
+                    m.d.comb += element.control_in.eq(row[j - 1].control_out)
+                if i:
+                    above = elements[i - 1][j]
+                    m.d.comb += [element.top_in.eq(above.top_out), element.sum_in.eq(above.sum)]
+            entering = Signal(Control)
+            m.d.comb += entering.eq(self.control)
+            m.d.comb += entering.load.eq(self.load & (self.load_row == i))
+            m.d.comb += [
+                row[0].left_in.eq(delayed(m, self.left[i], i)),
+                row[0].control_in.eq(delayed(m, entering, i)),
+                elements[0][i].top_in.eq(delayed(m, self.top[i], i)),
+                self.column_control[i].eq(elements[side - 1][i].control_in),
+            ]
+        m.d.comb += self.done.eq(Cat(element.done for row in elements for element in row))
+        return m

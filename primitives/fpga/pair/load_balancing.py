@@ -1,0 +1,142 @@
+"""Two compute units that train two networks, or share one: the load balancing module (PPO 3.3, Fig. 8, 9).
+
+Each unit works through its own products. Behind a product that is a gradient of weights its rows go to the weights, one
+a cycle through `weight_update.WeightUpdate`. Where the units share a network, both gradients' rows go together: the
+unit that is there first waits for the other.
+
+`UnitPair` is of `gemm_timer.GemmTimer`s, without data; `training_pair.TrainingPair` is the same with data, in the same
+cycles. Golden model of when: `cycles.balance.pair_update_cycles`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Const, Module, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.gemm.timer import COUNT_BITS, GemmTimer
+
+
+class State(enum.Enum):
+    """What a unit does."""
+
+    IDLE = 0
+    PRODUCT = 1
+    UPDATE = 2
+
+
+@dataclass(frozen=True)
+class Updating:
+    """A unit's way through its commands.
+
+    Attributes:
+        command: the one at work. starting: it is taken in this cycle. meets: its rows go together with the other's.
+        moves: a row of its gradient goes to the weights in this cycle.
+    """
+
+    command: Any
+    starting: Signal
+    meets: Signal
+    moves: Signal
+
+
+class Pair(wiring.Component):
+    """Two units with the ports `commands` and `finished`, and their order.
+
+    Args:
+        units: not yet elaborated; `finished` is held until it is taken.
+        side: of the units.
+        fields: of a command beside `product`, `updates` and `shared`.
+        ports: beside `commands_k` and `finished_k`.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Any],
+        *,
+        side: int,
+        fields: Mapping[str, Any] | None = None,
+        ports: Mapping[str, Any] | None = None,
+    ):
+        self.side, self.units = side, tuple(units)
+        product = units[0].commands.payload.shape()
+        command = data.StructLayout({"product": product, "updates": 1, "shared": 1, **(fields or {})})
+        finished = units[0].finished.payload.shape()
+        super().__init__(
+            {
+                **{f"commands_{k}": In(stream.Signature(command)) for k in range(2)},
+                **{f"finished_{k}": Out(stream.Signature(finished)) for k in range(2)},
+                **(ports or {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        updating = []
+        for k, unit in enumerate(self.units):
+            m.submodules[f"unit_{k}"] = unit
+            signals = (Signal(name=f"{name}_{k}") for name in ("starting", "meets", "moves"))
+            updating.append(Updating(Signal.like(getattr(self, f"commands_{k}").payload), *signals))
+        may_move = self._rows(m, updating)
+        together = updating[0].meets & updating[1].meets & may_move[0] & may_move[1]
+        for k, unit in enumerate(self.units):
+            self._order(m, k, unit, updating[k], may_move[k], together)
+        return m
+
+    def _rows(self, m: Module, updating: Sequence[Updating]) -> Sequence[Any]:
+        """Carries the rows that move; returns for each unit whether one may."""
+        return [Const(1), Const(1)]
+
+    def _order(self, m: Module, k: int, unit: Any, updating: Updating, may_move: Any, together: Any) -> None:
+        commands, finished = getattr(self, f"commands_{k}"), getattr(self, f"finished_{k}")
+        state = Signal(State, name=f"state_{k}")
+        command = updating.command
+        rows, row = Signal(COUNT_BITS, name=f"rows_{k}"), Signal(COUNT_BITS, name=f"row_{k}")
+        gemm = command.product.gemm
+        m.d.comb += [
+            rows.eq(gemm.a_blocks * gemm.c_blocks * self.side),
+            unit.commands.payload.eq(commands.payload.product),
+            unit.commands.valid.eq(commands.valid & (state == State.IDLE)),
+            commands.ready.eq(unit.commands.ready & (state == State.IDLE)),
+            updating.starting.eq(commands.valid & commands.ready),
+            finished.payload.eq(unit.finished.payload),
+            updating.meets.eq((state == State.UPDATE) & command.shared),
+        ]
+        with m.Switch(state):
+            with m.Case(State.IDLE), m.If(updating.starting):
+                m.d.sync += [state.eq(State.PRODUCT), command.eq(commands.payload), row.eq(0)]
+            with m.Case(State.PRODUCT), m.If(unit.finished.valid):
+                m.d.comb += finished.valid.eq(~command.updates)
+                with m.If(command.updates):
+                    m.d.sync += state.eq(State.UPDATE)
+                with m.Elif(finished.ready):
+                    m.d.comb += unit.finished.ready.eq(1)
+                    m.d.sync += state.eq(State.IDLE)
+            with m.Case(State.UPDATE):
+                with m.If(row != rows):
+                    m.d.comb += updating.moves.eq((~command.shared & may_move) | together)
+                    m.d.sync += row.eq(row + updating.moves)
+                with m.Else():  # the adders' register
+                    m.d.comb += finished.valid.eq(1)
+                    with m.If(finished.ready):
+                        m.d.comb += unit.finished.ready.eq(1)
+                        m.d.sync += state.eq(State.IDLE)
+
+
+class UnitPair(Pair):
+    """Two timers of compute units and the weight update between them.
+
+    Args:
+        side, block_load, layout: of the units, as `GemmTimer`.
+
+    Ports, for unit k of 0 and 1:
+        commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: it is a gradient of weights; `shared`:
+            of a network that the other unit trains, too, with the same command in its turn.
+        finished_k: Out(stream): `cycles` and `stalls` of the product, once its rows are in the weights.
+    """
+
+    def __init__(self, *, side: int, block_load: bool = True, layout: str = "blocked"):
+        timers = [GemmTimer(side=side, block_load=block_load, layout=layout) for _ in range(2)]
+        super().__init__(timers, side=side)

@@ -1,0 +1,132 @@
+"""Two compute units with their memories, and the weight update between them: balanced load with data (PPO 3.3, Fig. 9).
+
+The weights of a network lie in the memory of A, as PPO's do, in both units' where they share it. A gradient's rows come
+out of the memory of C, are added to the weights' rows, and go back to where they were: a row a cycle. The memory of A
+has one read port, the array's, so that its rows are kept a second time for the adders.
+
+Golden model: `unit_simulation`'s products and `weight_update.update_golden`. Cycles: those of `unit_pair.UnitPair`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+
+from primitives.fpga.compute_unit.unit import ComputeUnit
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.gemm.control import INDEX_BITS
+from primitives.fpga.gemm.systolic_array import delayed
+from primitives.fpga.pair.load_balancing import Pair, Updating
+from primitives.fpga.pair.weight_update import WeightUpdate
+
+
+class TrainingPair(Pair):
+    """The ports of `UnitPair`, and the operands and results of both units.
+
+    Args:
+        units: two alike, not yet elaborated, of one activation a word.
+        shift: the learning rate is 2 ** -shift: so far a gradient is shifted down before its lowest bits are added.
+
+    Ports, for unit k of 0 and 1:
+        commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`, `shared`: as in `UnitPair`; `weights`:
+            the first block in A of what the gradient belongs to, whose blocks lie as the gradient's.
+        finished_k: Out(stream): as in `UnitPair`; the next product meets the new weights.
+        writes_k, reads_k, rows_k: of the unit. Rows of A are written whole; none is written or read while rows move.
+    """
+
+    def __init__(self, units: Sequence[ComputeUnit], *, shift: int = 0):
+        core = units[0].core
+        if core.configurable:
+            raise ValueError("units: found configurable ones; allowed: of one activation a word")
+        if shift < 0 or shift + core.width > core.accumulator_width:
+            allowed = f"0 to {core.accumulator_width - core.width}"
+            raise ValueError(f"shift: found {shift}; allowed: {allowed}")
+        self.shift = shift
+        streams = {
+            f"{name}_{k}": (Out if name == "rows" else In)(
+                stream.Signature(getattr(unit, name).payload.shape())
+            )
+            for k, unit in enumerate(units)
+            for name in ("writes", "reads", "rows")
+        }
+        super().__init__(units, side=core.side, fields={"weights": INDEX_BITS}, ports=streams)
+
+    def _rows(self, m: Module, updating: Sequence[Updating]) -> Sequence[Any]:
+        core = self.units[0].core
+        m.submodules.adders = adders = WeightUpdate(side=self.side, width=core.width)
+        rows, updated = adders.rows, adders.updated
+        # A row is read in one cycle, added in the next, and written in the one after.
+        together = updating[0].meets & updating[1].meets
+        m.d.comb += [adders.shared.eq(delayed(m, together, 1)), updated.ready.eq(1)]
+        arrived = [delayed(m, each.moves, 1) for each in updating]
+        m.d.comb += rows.valid.eq(arrived[0] | arrived[1])
+        may_move = []
+        for k, (unit, now) in enumerate(zip(self.units, updating, strict=True)):
+            block, offset = (
+                Signal(INDEX_BITS, name=f"block_{k}"),
+                Signal(range(self.side), name=f"offset_{k}"),
+            )
+            with m.If(now.starting):
+                m.d.sync += [block.eq(0), offset.eq(0)]
+            with m.Elif(now.moves):
+                last = offset == self.side - 1
+                m.d.sync += [block.eq(block + last), offset.eq(Mux(last, 0, offset + 1))]
+            weights_block = (now.command.weights + block)[:INDEX_BITS]
+
+            may_move.append(self._read_gradient(m, k, now.moves, arrived[k], block, offset, now.command))
+            depth = unit.operand_blocks * self.side
+            m.submodules[f"weights_{k}"] = weights = Ram(width=self.side * core.width, depth=depth)
+            m.d.comb += [
+                weights.read_enable.eq(now.moves),
+                weights.read_address.eq(weights_block * self.side + offset),
+                rows.payload.weights[k].as_value().eq(weights.read_data),
+            ]
+            for j in range(self.side):
+                gradient = unit.rows.payload[j][0]
+                m.d.comb += rows.payload.gradients[k][j].eq(gradient[self.shift :])
+
+            returns, to_block, to_row = (delayed(m, value, 2) for value in (now.moves, weights_block, offset))
+            back = Mux(delayed(m, together, 2), updated.payload[0].as_value(), updated.payload[k].as_value())
+            writes, outside = unit.writes, getattr(self, f"writes_{k}")
+            m.d.comb += [
+                writes.valid.eq(outside.valid | returns),
+                outside.ready.eq(~returns),
+                writes.payload.eq(outside.payload),
+            ]
+            with m.If(returns):
+                m.d.comb += [
+                    writes.payload.to_b.eq(0),
+                    writes.payload.block.eq(to_block),
+                    writes.payload.row.eq(to_row),
+                    writes.payload.words.as_value().eq(back),
+                ]
+                if core.block_load:
+                    m.d.comb += [writes.payload.mask.eq(-1), writes.payload.next.eq(0)]
+            m.d.comb += [
+                weights.write_enable.eq(writes.valid & ~writes.payload.to_b),
+                weights.write_address.eq(writes.payload.block * self.side + writes.payload.row),
+                weights.write_data.eq(writes.payload.words.as_value()),
+            ]
+        return may_move
+
+    def _read_gradient(
+        self, m: Module, k: int, moves: Any, arrived: Any, block: Signal, offset: Signal, command: Any
+    ) -> Any:
+        """Asks the memory of C for a row when one moves, for the outside's rows otherwise; returns whether it can."""
+        unit, reads, rows = self.units[k], getattr(self, f"reads_{k}"), getattr(self, f"rows_{k}")
+        m.d.comb += [
+            unit.reads.valid.eq(reads.valid | moves),
+            unit.reads.payload.eq(reads.payload),
+            reads.ready.eq(unit.reads.ready & ~moves),
+            rows.payload.eq(unit.rows.payload),
+            rows.valid.eq(unit.rows.valid & ~arrived),
+            unit.rows.ready.eq(rows.ready | arrived),
+        ]
+        with m.If(moves):
+            m.d.comb += [
+                unit.reads.payload.block.eq(command.product.base_c + block),
+                unit.reads.payload.row.eq(offset),
+            ]
+        return unit.reads.ready

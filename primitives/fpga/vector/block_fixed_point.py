@@ -1,0 +1,57 @@
+"""Matrices of float32 numbers as integers with one exponent each: what the systolic core multiplies.
+
+A block is raw * 2^exponent. Its exponent comes from its largest magnitude, as FIX takes the range of activations from
+what it has seen (Algorithm 1), here a power of two, so that scaling is exact. The width leaves the core's accumulator
+room for every sum of the product: 28 bits for 256 terms, 25 for 16,384; within 2^4 (2^1) of the largest magnitude a
+float32 number is converted without loss. So nothing saturates; numbers that are not finite become 0 and are counted.
+
+Hardware: `Scale` and `ToFixed` before the core, `FromFixed` and `Scale` behind it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from primitives.fpga.floating_point import golden
+from primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
+from primitives.fpga.floating_point.golden import Array
+from primitives.fpga.vector.reduce_unit import block_exponent
+
+WIDTH = 32  # of the core's operands
+ACCUMULATOR_BITS = 64
+CONVERSION_LATENCY = Scale.latency + ToFixed.latency + FromFixed.latency + Scale.latency
+
+
+class Block(NamedTuple):
+    """Integers with one exponent.
+
+    Attributes:
+        raw: int64, each in the block's bits.
+        exponent: the numbers are raw * 2^exponent.
+        not_finite: how many were not finite, and are 0.
+    """
+
+    raw: Array
+    exponent: int
+    not_finite: int
+
+
+def operand_bits(terms: int) -> int:
+    """Bits of an operand, its sign included, so that sums of `terms` products fit the accumulator."""
+    return min(WIDTH, 1 + (ACCUMULATOR_BITS - 2 - (terms - 1).bit_length()) // 2)
+
+
+def to_block(values: Array, bits: int) -> Block:
+    """float32 numbers of any shape as a block of `bits` bits, rounded to the nearest, ties upwards."""
+    finite = np.isfinite(values)
+    not_finite = int(values.size - np.count_nonzero(finite))
+    if not_finite:
+        values = np.where(finite, values, np.float32(0))
+    places = bits - 2 - block_exponent(values)
+    raw = np.floor(np.ldexp(golden.flushed(values).astype(np.float64), places) + 0.5)
+    return Block(np.minimum(raw, (1 << bits - 1) - 1).astype(np.int64), -places, not_finite)
+
+
+def to_float(sums: Array, exponent: int) -> Array:
+    """Exact int64 sums times 2^exponent, as float32."""
+    return golden.scaled(golden.from_fixed(sums, 0), exponent)

@@ -1,0 +1,133 @@
+"""What a graph backend offers: step graphs made ready to run on one state."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from primitives.graph.graph import (
+    Buffer,
+    Graph,
+    Instruction,
+    Node,
+    UnsupportedOperationError,
+    View,
+    contiguous_strides,
+)
+
+Array = NDArray[Any]
+
+
+class Executable(ABC):
+    """The step graphs of a learner's variants, sharing one state.
+
+    Attributes:
+        graphs: each variant's graph; their `state` buffers agree in name, shape and dtype.
+    """
+
+    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+        """Check that the graphs belong together.
+
+        Raises:
+            ValueError: no graph, or graphs of different states.
+        """
+        if not graphs:
+            raise ValueError("graphs: found none; allowed: at least one")
+        self.graphs = dict(graphs)
+        states = [tuple(buffer for _, buffer in graph.of_kind("state")) for graph in graphs.values()]
+        for variant, state in zip(graphs, states, strict=True):
+            if state != states[0]:
+                raise ValueError(f"graphs: the state of variant {variant!r} differs from the first one's")
+        self.state_buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in states[0]}
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """Each state leaf by its buffer's name; valid until the next step, not for writing."""
+
+    @abstractmethod
+    def write_state(self, name: str, value: Array) -> None:
+        """Set a state leaf; `value` has its shape."""
+
+    @abstractmethod
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One gradient step.
+
+        Args:
+            variant: a key of `graphs`.
+            inputs: each input buffer by its name (`batch/reward`), of its shape and dtype; others are ignored.
+
+        Returns:
+            Each output by its name, as a copy.
+
+        Raises:
+            ValueError: an input is missing or of another shape or dtype; the state is unchanged.
+        """
+
+    def checked_inputs(self, variant: str, inputs: Mapping[str, Array]) -> list[tuple[int, Array]]:
+        """The inputs that the variant's graph has, by the positions of their buffers.
+
+        Raises:
+            ValueError: as `step`.
+        """
+        checked = []
+        for position, buffer in self.graphs[variant].of_kind("input"):
+            array = inputs.get(buffer.name)
+            if array is None:
+                raise ValueError(f"{buffer.name}: missing; allowed: {buffer.shape} {buffer.dtype}")
+            if array.shape != buffer.shape or array.dtype != np.dtype(buffer.dtype):
+                raise ValueError(
+                    f"{buffer.name}: found {array.shape} {array.dtype}; the graph was traced for "
+                    f"{buffer.shape} {buffer.dtype}"
+                )
+            checked.append((position, array))
+        return checked
+
+
+def require_supported(
+    graph: Graph, backend: str, *, kinds: Sequence[str], operations: Sequence[str], dtypes: Sequence[str]
+) -> None:
+    """Check that a backend has all that the graph uses.
+
+    Raises:
+        UnsupportedOperationError: names the operation, the user's line and the backend.
+    """
+    for node in graph.nodes:
+        where = f"at {node.source or 'unknown line'}: backend {backend!r} has no"
+        if node.kind not in kinds:
+            raise UnsupportedOperationError(f"{node.kind} {where} {node.kind}")
+        for instruction in node.program:
+            if instruction.op not in operations:
+                raise UnsupportedOperationError(f"{instruction.op} {where} {instruction.op}")
+        used = [graph.buffers[view.buffer].dtype for view in (*node.inputs, *node.outputs)]
+        for dtype in (*used, *(instruction.dtype for instruction in node.program)):
+            if dtype not in dtypes:
+                raise UnsupportedOperationError(f"{node.kind} of {dtype} {where} {dtype}")
+
+
+def copy_node(source: View, target: View, dtype: str) -> Node:
+    """A node that copies one view to another."""
+    program = (Instruction("copy", (0,), dtype),)
+    return Node("elementwise", (source.squeezed(),), (target.squeezed(),), program, (1,))
+
+
+def with_dense_outputs(graph: Graph) -> Graph:
+    """The graph with every output dense in a buffer of its own, so that it can be copied as bytes."""
+    buffers, nodes, outputs = list(graph.buffers), list(graph.nodes), {}
+    for name, view in graph.outputs.items():
+        buffer = buffers[view.buffer]
+        if (
+            view.is_contiguous
+            and view.offset == 0
+            and view.size == buffer.size
+            and buffer.kind == "temporary"
+        ):
+            outputs[name] = view
+            continue
+        buffers.append(Buffer(f"output {name}", view.shape, buffer.dtype, "temporary"))
+        copy = View(len(buffers) - 1, view.shape, contiguous_strides(view.shape))
+        nodes.append(copy_node(view, copy, buffer.dtype))
+        outputs[name] = copy
+    return replace(graph, buffers=tuple(buffers), nodes=tuple(nodes), outputs=outputs)

@@ -1,0 +1,284 @@
+"""Makes the nodes of a step graph, in single assignment."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from primitives.graph.graph import (
+    COMPARISONS,
+    ITEM_BYTES,
+    Buffer,
+    Instruction,
+    Node,
+    UnsupportedOperationError,
+    View,
+    contiguous_strides,
+)
+from primitives.learner.reference_backend import apply_instruction
+
+Number = float | int | bool
+
+
+@dataclass(frozen=True)
+class Splat:
+    """One number in a whole tensor; it becomes a constant of the programs that use it."""
+
+    value: Number
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+Value = View | Splat
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The graph's name of a PyTorch dtype.
+
+    Raises:
+        UnsupportedOperationError: the graph has no such dtype.
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name not in ITEM_BYTES:
+        raise UnsupportedOperationError(f"dtype {name}: the step graph has {', '.join(ITEM_BYTES)}")
+    return name
+
+
+class Builder:
+    """Appends nodes in single assignment: every buffer is written before it is read, and never again.
+
+    Equal nodes are made once (common-subexpression elimination by hash-consing).
+    """
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.nodes: list[Node] = []
+        self.source = ""
+        self._made: dict[Any, tuple[View, ...]] = {}
+
+    def dtype_of(self, value: Value) -> str:
+        """The value's dtype."""
+        return value.dtype if isinstance(value, Splat) else self.buffers[value.buffer].dtype
+
+    def add_buffer(self, buffer: Buffer) -> View:
+        """A new buffer, as a view of the whole of it."""
+        self.buffers.append(buffer)
+        return View(len(self.buffers) - 1, buffer.shape, contiguous_strides(buffer.shape))
+
+    def temporary(self, shape: Sequence[int], dtype: str) -> View:
+        """A new temporary."""
+        return self.add_buffer(Buffer(f"t{len(self.buffers)}", tuple(shape), dtype, "temporary"))
+
+    def constant(self, values: np.ndarray[Any, Any]) -> View:
+        """A fixed tensor."""
+        flat = tuple(values.ravel().tolist())
+        name = f"constant{len(self.buffers)}"
+        return self.add_buffer(Buffer(name, values.shape, str(values.dtype), "constant", flat))
+
+    def emit(
+        self, kind: str, inputs: Sequence[Value], shape: Sequence[int], dtype: str, **attributes: Any
+    ) -> View:
+        """A node with one new output of `shape`."""
+        views = tuple(self.materialised(value) for value in inputs)
+        key = (kind, views, tuple(shape), dtype, tuple(sorted(attributes.items())))
+        if key not in self._made:
+            output = self.temporary(shape, dtype)
+            self.nodes.append(Node(kind, views, (output,), attributes=attributes, source=self.source))
+            self._made[key] = (output,)
+        return self._made[key][0]
+
+    def materialised(self, value: Value) -> View:
+        """The value as a view of a buffer."""
+        if isinstance(value, View):
+            return value
+        return self._elementwise(
+            (Instruction("constant", (), value.dtype, value.value),), (), value.shape, value.dtype
+        )
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """The value converted to `dtype`."""
+        return value if self.dtype_of(value) == dtype else self.apply("copy", [value], dtype)
+
+    def apply(self, op: str, operands: Sequence[Value | Number], dtype: str) -> Value:
+        """One scalar operation on operands that broadcast; `dtype` is that of the result."""
+        shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
+        operand_dtype = self._operand_dtype(op, operands, dtype)
+        values: list[Value] = []
+        for i, operand in enumerate(operands):
+            wanted = "bool" if op == "where" and i == 0 else operand_dtype
+            value = operand if isinstance(operand, View | Splat) else Splat(operand, (), wanted or "float32")
+            values.append(value if wanted is None else self.cast(value, wanted))
+        if all(isinstance(value, Splat) for value in values):
+            splats = [np.asarray(v.value, v.dtype) for v in values if isinstance(v, Splat)]
+            folded = apply_instruction(Instruction(op, tuple(range(len(values))), dtype), splats)
+            return Splat(folded.item(), shape, dtype)
+        if (same := self._identity(op, values, shape, dtype)) is not None:
+            return same
+        views = [value for value in values if isinstance(value, View)]
+        program: list[Instruction] = []
+        registers: list[int] = []
+        position = 0
+        for value in values:
+            if isinstance(value, View):
+                registers.append(position)
+                position += 1
+            else:
+                registers.append(len(views) + len(program))
+                program.append(Instruction("constant", (), value.dtype, value.value))
+        program.append(Instruction(op, tuple(registers), dtype))
+        return self._elementwise(tuple(program), tuple(views), shape, dtype)
+
+    def _operand_dtype(self, op: str, operands: Sequence[Value | Number], dtype: str) -> str | None:
+        """What the operands are converted to first; None leaves them as they are."""
+        if op == "copy":
+            return None
+        if op.startswith("logical"):
+            return "bool"
+        if op not in COMPARISONS:
+            return dtype
+        tensors = [o for o in operands if isinstance(o, View | Splat)]
+        ranked = [o for o in tensors if len(o.shape) > 0] or tensors
+        common = np.result_type(*(self.dtype_of(o) for o in ranked))
+        has_float_number = any(isinstance(o, float) for o in operands)
+        return "float32" if has_float_number and common.kind in "iub" else str(common)
+
+    def _identity(self, op: str, values: list[Value], shape: tuple[int, ...], dtype: str) -> Value | None:
+        """The operand itself where the operation changes nothing (x * 1, x + 0, ...), else None."""
+        if op == "copy" and self.dtype_of(values[0]) == dtype:
+            return values[0]
+        neutral = {"mul": 1, "div": 1, "add": 0, "sub": 0, "pow": 1}.get(op)
+        if neutral is None:
+            return None
+        pairs = [(values[0], values[1])]
+        if op in ("mul", "add"):
+            pairs.append((values[1], values[0]))
+        for kept, other in pairs:
+            if isinstance(other, Splat) and other.value == neutral and kept.shape == shape:
+                return kept
+        return None
+
+    def _elementwise(
+        self, program: tuple[Instruction, ...], views: tuple[View, ...], shape: tuple[int, ...], dtype: str
+    ) -> View:
+        """A node over `shape`, without its dimensions of size 1, in the memory order of its first full operand."""
+        kept = [i for i, size in enumerate(shape) if size != 1]
+        inner_shape = tuple(shape[i] for i in kept)
+        inputs = [view.broadcast(shape).permute(kept) for view in views]
+        order = list(range(len(kept)))
+        for view in inputs:
+            if 0 not in view.strides:
+                order = sorted(order, key=lambda i, v=view: -v.strides[i])  # type: ignore[misc]
+                break
+        inputs = [view.permute(order) for view in inputs]
+        ordered_shape = tuple(inner_shape[i] for i in order)
+        key = (program, tuple(inputs), ordered_shape)
+        if key not in self._made:
+            output = self.temporary(ordered_shape, dtype)
+            result = len(inputs) + len(program) - 1
+            self.nodes.append(
+                Node("elementwise", tuple(inputs), (output,), program, (result,), source=self.source)
+            )
+            self._made[key] = (output,)
+        output = self._made[key][0]
+        inverse = [order.index(i) for i in range(len(order))]
+        plain = output.permute(inverse)
+        strides = [1] * len(shape)
+        for position, axis in enumerate(kept):
+            strides[axis] = plain.strides[position]
+        return View(plain.buffer, tuple(shape), tuple(strides), plain.offset)
+
+    def copied_into(self, value: Value, target: View) -> None:
+        """A node that copies the value to a part of an unfinished buffer."""
+        kept = [i for i, size in enumerate(target.shape) if size != 1]
+        destination, dtype = target.permute(kept), self.dtype_of(target)
+        inputs = () if isinstance(value, Splat) else (value.permute(kept),)
+        program = (
+            Instruction("constant", (), dtype, value.value)
+            if isinstance(value, Splat)
+            else Instruction("copy", (0,), dtype),
+        )
+        result = (len(inputs) + len(program) - 1,)
+        self.nodes.append(Node("elementwise", inputs, (destination,), program, result, source=self.source))
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The value in another shape of the same size; -1 stands for what remains."""
+        sizes = list(shape)
+        if -1 in sizes:
+            known = math.prod(size for size in sizes if size != -1)
+            sizes[sizes.index(-1)] = value.size // known if known else 0
+        if isinstance(value, Splat):
+            return Splat(value.value, tuple(sizes), value.dtype)
+        if (view := value.reshaped(sizes)) is not None:
+            return view
+        packed = self.temporary(value.shape, self.dtype_of(value))
+        self.copied_into(value, packed)
+        return cast(View, packed.reshaped(sizes))
+
+    def expand(self, value: Value, shape: Sequence[int]) -> Value:
+        """The value broadcast to `shape`; -1 keeps a dimension."""
+        missing = len(shape) - len(value.shape)
+        sizes = tuple(value.shape[i - missing] if size == -1 else size for i, size in enumerate(shape))
+        return Splat(value.value, sizes, value.dtype) if isinstance(value, Splat) else value.broadcast(sizes)
+
+    def permute(self, value: Value, order: Sequence[int]) -> Value:
+        """The value with its dimensions in another order."""
+        order = [i % len(value.shape) for i in order]
+        if isinstance(value, Splat):
+            return Splat(value.value, tuple(value.shape[i] for i in order), value.dtype)
+        return value.permute(order)
+
+    def concatenate(self, values: Sequence[Value], axis: int) -> View:
+        """The values side by side along `axis`."""
+        values = [value for value in values if value.shape != (0,)]
+        axis %= len(values[0].shape)
+        shape = list(values[0].shape)
+        shape[axis] = sum(value.shape[axis] for value in values)
+        key = ("concatenate", tuple(values), axis)
+        if key not in self._made:
+            whole = self.temporary(shape, self.dtype_of(values[0]))
+            start = 0
+            for value in values:
+                self.copied_into(value, whole.sliced(axis, start, start + value.shape[axis]))
+                start += value.shape[axis]
+            self._made[key] = (whole,)
+        return self._made[key][0]
+
+    def reduce(self, op: str, value: Value, axes: Iterable[int], keepdim: bool, dtype: str) -> Value:
+        """Sum, maximum or minimum over `axes` (none: over all)."""
+        axes = sorted({axis % max(1, len(value.shape)) for axis in axes}) or list(range(len(value.shape)))
+        shape = tuple(
+            1 if i in axes else size for i, size in enumerate(value.shape) if keepdim or i not in axes
+        )
+        value = self.cast(value, dtype)
+        if isinstance(value, Splat):
+            count = math.prod(value.shape[i] for i in axes) if op == "sum" else 1
+            return Splat(value.value * count, shape, dtype)
+        real_axes = [i for i in axes if value.shape[i] != 1]
+        if not real_axes:
+            return self.reshape(value, shape)
+        kept = [i for i, size in enumerate(value.shape) if size != 1]
+        squeezed = value.permute(kept)
+        positions = tuple(kept.index(i) for i in real_axes)
+        inner = tuple(size for i, size in enumerate(squeezed.shape) if i not in positions)
+        return self.reshape(self.emit("reduce", [squeezed], inner, dtype, op=op, axes=positions), shape)
+
+    def matmul(self, a: Value, b: Value) -> View:
+        """The matrix product, of two or, with a leading batch, three dimensions."""
+        operands = []
+        for value in (self.materialised(a), self.materialised(b)):
+            strides = [s for s, size in zip(value.strides[-2:], value.shape[-2:], strict=True) if size != 1]
+            if 0 in strides or (strides and 1 not in strides):
+                packed = self.temporary(value.shape, self.dtype_of(value))
+                self.copied_into(value, packed)
+                value = packed
+            operands.append(value)
+        shape = (*operands[0].shape[:-1], operands[1].shape[-1])
+        return self.emit("matmul", operands, shape, self.dtype_of(operands[0]))

@@ -1,0 +1,42 @@
+"""Rules of tensors made of numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from primitives.graph.graph import View
+from primitives.graph.lowering.builder import Builder, Number, Splat, Value
+from primitives.graph.lowering.rules import RULES, rule
+
+
+@rule("full")
+def _full(b: Builder, dtype: str, shape: Sequence[int], value: Number, **_: Any) -> Splat:
+    return Splat(value, tuple(shape), dtype)
+
+
+@rule("full_like")
+def _full_like(b: Builder, dtype: str, x: Value, value: Number, **_: Any) -> Splat:
+    return Splat(value, x.shape, dtype)
+
+
+@rule("scalar_tensor")
+def _scalar_tensor(b: Builder, dtype: str, value: Number, **_: Any) -> Splat:
+    return Splat(value, (), dtype)
+
+
+def _fill_rules(name: str, value: Number) -> None:
+    RULES[name] = lambda b, dtype, shape, **_: Splat(value, tuple(shape), dtype)
+    RULES[name + "_like"] = lambda b, dtype, x, **_: Splat(value, x.shape, dtype)
+    RULES["new_" + name] = lambda b, dtype, x, shape, **_: Splat(value, tuple(shape), dtype)
+
+
+for _name, _fill in (("zeros", 0), ("ones", 1), ("empty", 0)):
+    _fill_rules(_name, _fill)
+RULES["empty_permuted"] = lambda b, dtype, shape, _order, **_: Splat(0, tuple(shape), dtype)
+RULES["new_full"] = lambda b, dtype, x, shape, value, **_: Splat(value, tuple(shape), dtype)
+
+
+@rule("arange")
+def _arange(b: Builder, dtype: str, *bounds: Number, **_: Any) -> View:
+    return b.constant(np.arange(*bounds, dtype=dtype))

@@ -1,0 +1,46 @@
+"""The rules by the names of ATen operations; each module beside this one adds its own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from primitives.graph.graph import UnsupportedOperationError
+from primitives.graph.lowering.builder import Builder
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}
+_STORAGE_ARGUMENTS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"})
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Make the function the rule of these operations."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def supported_operations() -> list[str]:
+    """ATen operations that the step graph can express, by name."""
+    return sorted(RULES)
+
+
+def lower(builder: Builder, name: str, dtype: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Add one ATen operation.
+
+    Args:
+        builder: gets the nodes.
+        name: the operation without namespace and overload, as `addmm`.
+        dtype: of its (first) result.
+        args, kwargs: as in the call, with tensors as `Value`.
+
+    Raises:
+        UnsupportedOperationError: the graph cannot express it.
+    """
+    if name not in RULES:
+        raise UnsupportedOperationError("no graph backend has it")
+    # The result's dtype is known; where and how PyTorch would store it does not matter here.
+    own = {key: value for key, value in kwargs.items() if key not in _STORAGE_ARGUMENTS}
+    return RULES[name](builder, dtype, *args, **own)

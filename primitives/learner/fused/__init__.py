@@ -1,0 +1,127 @@
+"""Fused gradient steps: replay and learner on one processor, n steps in one native call without Python.
+
+Each step samples, gathers, trains and updates the priorities, in this order, as the same parts do when they
+are called one after the other: the training is the same, bit for bit.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.learner import Learner
+from primitives.learner.base import refuse_discounts
+from primitives.replay import ConcurrentReplay
+
+_COLUMN, _WEIGHT, _DRAW = range(3)
+
+
+class FusedSteps:
+    """The gradient steps of a native learner on a native replay.
+
+    The parts stay usable beside it: the same state, the same counts of steps and samples.
+
+    Args:
+        replay: where batches come from and priorities go.
+        learner: of backend "native".
+
+    Raises:
+        TypeError: a learner of another backend.
+        ValueError: the replay lacks a column that the learner reads, holds it in another shape or dtype, or holds
+            n-step transitions that its algorithm does not read.
+    """
+
+    def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
+        from primitives._native import fused
+        from primitives.learner.graph_learner import GraphLearner
+        from primitives.learner.native.native_backend import NativeExecutable
+
+        if not isinstance(learner, GraphLearner) or not isinstance(learner.executable, NativeExecutable):
+            raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")
+        refuse_discounts(replay.storage.columns, learner.algorithm)
+        self._replay, self._learner, self._executable = replay, learner, learner.executable
+        self._draws: list[str] = []
+        graphs = self._executable.graphs
+        # By program: which outputs are losses. A variant that updates less has fewer of them.
+        self._losses = {
+            self._executable._programs[variant]: [
+                (name.removeprefix("losses/"), position)
+                for position, name in enumerate(graphs[variant].outputs)
+                if name.startswith("losses/")
+            ]
+            for variant in learner.algorithm.variants
+        }
+        td_outputs = [0] * len(self._executable._programs)
+        for variant in learner.algorithm.variants:
+            program, graph = self._executable._programs[variant], graphs[variant]
+            td_outputs[program] = list(graph.outputs).index("td_error")
+            inputs = [buffer for _, buffer in graph.of_kind("input")]
+            if inputs != self._executable._inputs:
+                raise TypeError(
+                    f"learner: variant {variant!r} reads {inputs}; allowed: the same as the first"
+                )
+        self._programs = self._executable._programs
+        self._last = self._programs[learner.algorithm.variants[0]]
+        self._fused: Any = fused.Fused(
+            replay._native,
+            self._executable._executor,
+            learner.batch_size,
+            [(*self._source(buffer), buffer.name) for buffer in self._executable._inputs],
+            td_outputs,
+        )
+
+    def _source(self, buffer: Any) -> tuple[int, int]:
+        kind, name = buffer.name.split("/", 1)
+        if kind == "draws":
+            self._draws.append(name)
+            return _DRAW, len(self._draws) - 1
+        if name == "weight":
+            return _WEIGHT, 0
+        columns = self._replay.storage.columns
+        if name not in columns:
+            raise ValueError(f"replay: found columns {sorted(columns)}; allowed: those with {name!r}")
+        column = columns[name]
+        as_it_is = str(column.dtype) == buffer.dtype
+        as_float = column.dtype == np.bool_ and buffer.dtype == "float32"
+        if column.shape[1:] != buffer.shape[1:] or not (as_it_is or as_float):
+            raise ValueError(
+                f"replay: found column {name!r} of {column.shape[1:]} {column.dtype}; "
+                f"allowed: {buffer.shape[1:]} {buffer.dtype}"
+            )
+        return _COLUMN, list(columns).index(name)
+
+    def run(self, steps: int, rng: np.random.Generator) -> None:
+        """Take gradient steps.
+
+        Args:
+            steps: how many, at least 1.
+            rng: source of the random numbers of sampling.
+
+        Raises:
+            ValueError: nothing to sample, or a number that is not finite, in a batch (the steps before it have
+                been taken) or in a TD error (the step too).
+        """
+        if steps < 1:
+            raise ValueError(f"steps: found {steps}; allowed: at least 1")
+        learner, taken_before = self._learner, self._fused.taken
+        first, variant = learner.gradient_steps, learner.algorithm.variant
+        programs = [self._programs[variant(step)] for step in range(first, first + steps)]
+        try:
+            self._fused.run(programs, rng, self._replay.betas(steps), self._drawn(steps))
+        finally:
+            learner.gradient_steps += self._fused.taken - taken_before
+        self._last = programs[-1]
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Each loss of the last step, by name; empty before the first."""
+        scalars = self._fused.scalars
+        return {name: scalars[position] for name, position in self._losses[self._last] if scalars}
+
+    def _drawn(self, steps: int) -> list[npt.NDArray]:
+        """The random numbers of the algorithm itself, (steps, ...) each."""
+        if not self._draws:
+            return []
+        learner = self._learner
+        drawn = [learner.algorithm.draw(learner.batch_size, learner._generator) for _ in range(steps)]
+        return [np.stack([one[name].numpy() for one in drawn]) for name in self._draws]

@@ -1,0 +1,251 @@
+"""Element-wise groups for the native executor: blocks, registers in the first-level cache, what lies ready."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from primitives.graph.graph import (
+    Graph,
+    Instruction,
+    Node,
+    UnsupportedOperationError,
+    View,
+    contiguous_strides,
+)
+
+LANES = 16  # floats that kernels may read and write at once, whatever the instruction set
+BLOCK = 512  # elements of a block
+
+
+class Places(Protocol):
+    """Where things lie in the executor's arena, in bytes.
+
+    Attributes:
+        scratch: where the registers of the first thread begin; those of the others follow.
+        scratch_bytes: of each thread, a multiple of a vector.
+    """
+
+    scratch: int
+    scratch_bytes: int
+
+    def at(self, view: View) -> int:
+        """The view's first element."""
+        ...
+
+    def constant(self, value: float) -> int:
+        """A whole vector of the number."""
+        ...
+
+
+def require_float_arithmetic(graph: Graph) -> None:
+    """Check that element-wise programs compute in float32: integers are only converted and compared.
+
+    Raises:
+        UnsupportedOperationError: names the operation and the user's line.
+    """
+    for node in graph.nodes_of("elementwise"):
+        dtypes = [graph.buffers[view.buffer].dtype for view in node.inputs]
+        for instruction in node.program:
+            dtypes.append(instruction.dtype)
+            from_float = any(dtypes[i] == "float32" for i in instruction.arguments)
+            is_conversion = instruction.op in ("constant", "copy") and not from_float
+            if instruction.dtype not in ("float32", "bool") and not is_conversion:
+                raise UnsupportedOperationError(
+                    f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
+                    "backend 'native' computes in float32"
+                )
+
+
+def merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """The index space with neighbouring dimensions merged where every view allows it; strides of each view."""
+    sizes: list[int] = []
+    results: list[list[int]] = [[] for _ in strides]
+    for i, size in enumerate(shape):
+        if size == 1:
+            continue
+        if sizes and all(r[-1] == size * s[i] for r, s in zip(results, strides, strict=True)):
+            sizes[-1] *= size
+            for r, s in zip(results, strides, strict=True):
+                r[-1] = s[i]
+        else:
+            sizes.append(size)
+            for r, s in zip(results, strides, strict=True):
+                r.append(s[i])
+    return sizes, results
+
+
+def with_own_results(node: Node) -> Node:
+    """The node with every result an instruction of its own: inputs, constants and second uses are copied."""
+    inputs, program, results = len(node.inputs), list(node.program), []
+    for number in node.results:
+        if number < inputs or program[number - inputs].op == "constant" or number in results:
+            dtype = program[number - inputs].dtype if number >= inputs else "float32"
+            program.append(Instruction("copy", (number,), dtype))
+            number = inputs + len(program) - 1
+        results.append(number)
+    return replace(node, program=tuple(program), results=tuple(results))
+
+
+def with_fused_multiply_adds(node: Node) -> Node:
+    """The node with each product that only one sum reads taken into that sum.
+
+    Registers keep their numbers: a product that is taken becomes a `nothing`, which nobody reads.
+    """
+    inputs = len(node.inputs)
+    uses: dict[int, int] = defaultdict(int)
+    for number in [*node.results, *(n for i in node.program for n in i.arguments)]:
+        uses[number] += 1
+    fused = list(node.program)
+    for k, instruction in enumerate(node.program):
+        if instruction.op not in ("add", "sub") or not instruction.dtype.startswith("float"):
+            continue
+        # a - b c is fused; b c - a is not.
+        for position in (1, 0) if instruction.op == "add" else (1,):
+            product = instruction.arguments[position] - inputs
+            if product < 0 or fused[product].op != "mul" or uses[instruction.arguments[position]] != 1:
+                continue
+            op = "multiply_add" if instruction.op == "add" else "multiply_subtract"
+            other = instruction.arguments[1 - position]
+            fused[k] = replace(instruction, op=op, arguments=(*fused[product].arguments, other))
+            fused[product] = replace(fused[product], op="nothing", arguments=())
+            break
+    return replace(node, program=tuple(fused))
+
+
+class Group:
+    """An element-wise node, made ready for the executor."""
+
+    def __init__(self, graph: Graph, node: Node, places: Places) -> None:
+        self._graph = graph
+        self._places = places
+        self._node = node = with_fused_multiply_adds(with_own_results(node))
+        self._views = [*node.inputs, *node.outputs]
+        shape = node.outputs[0].shape
+        # In the memory order of the outputs, so that dimensions merge.
+        order = sorted(range(len(shape)), key=lambda i: -max(v.strides[i] for v in node.outputs))
+        ordered = [[view.strides[i] for i in order] for view in self._views]
+        self.shape, self._strides = merged([shape[i] for i in order], ordered)
+        self._count = int(np.prod(self.shape, dtype=np.int64))
+        self._block = self._block_size()
+        self._direct: dict[int, int] = {}  # register -> position of the view whose memory it is
+        self._slot: dict[int, int] = {}  # register -> block of the scratch memory
+        self._assign()
+        self.scratch_bytes = 4 * self._block * (1 + max(self._slot.values(), default=-1))
+
+    def _block_size(self) -> int:
+        """Elements of a block: a multiple of the vector, and of the last dimension where that is short."""
+        if self._count <= BLOCK:
+            return -(-self._count // LANES) * LANES
+        inner = int(np.lcm(self.shape[-1], LANES))
+        return BLOCK // inner * inner if inner <= BLOCK else BLOCK
+
+    def _is_direct(self, position: int) -> bool:
+        """Whether instructions can use the memory of a view itself: dense floats, with room to the next vector."""
+        view = self._views[position]
+        buffer = self._graph.buffers[view.buffer]
+        dense = self._strides[position] == list(contiguous_strides(self.shape)) and buffer.dtype == "float32"
+        # What lies behind the last element of an output may be overwritten only if it is padding.
+        is_input = position < len(self._node.inputs)
+        ends = view.offset + self._count == buffer.size and view.offset % LANES == 0
+        return dense and (is_input or self._count % LANES == 0 or ends)
+
+    def _is_number(self, register: int) -> bool:
+        """Whether a register holds one number for all elements, which lies ready."""
+        inputs = len(self._node.inputs)
+        if register >= inputs:
+            return self._node.program[register - inputs].op == "constant"
+        dtype = self._graph.buffers[self._views[register].buffer].dtype
+        return dtype == "float32" and not any(self._strides[register])
+
+    def _assign(self) -> None:
+        """Give every register a place: a view's own memory, or a block of the scratch memory."""
+        node, inputs = self._node, len(self._node.inputs)
+        last_use = {number: k for k, i in enumerate(node.program) for number in i.arguments}
+        last_use |= dict.fromkeys(node.results, len(node.program))
+        free: list[int] = []
+
+        def take(register: int) -> None:
+            self._slot[register] = free.pop() if free else 1 + max(self._slot.values(), default=-1)
+
+        for i in range(inputs):
+            if self._is_direct(i) or self._is_number(i):
+                self._direct[i] = i
+            else:
+                take(i)
+        target_of = {number: inputs + position for position, number in enumerate(node.results)}
+        # A result may go where it belongs at once only if nobody reads the old value there later.
+        read_until = {node.inputs[i].buffer: last_use.get(i, -1) for i in range(inputs) if i in self._direct}
+        for k, instruction in enumerate(node.program):
+            register = inputs + k
+            if instruction.op in ("nothing", "constant"):
+                continue
+            if register in target_of and self._is_direct(target_of[register]):
+                buffer = self._views[target_of[register]].buffer
+                if read_until.get(buffer, -1) <= k:
+                    self._direct[register] = target_of[register]
+            for argument in set(instruction.arguments):
+                reloaded = argument >= inputs or not self._loads_once(argument)
+                if argument in self._slot and last_use[argument] == k and reloaded:
+                    free.append(self._slot[argument])
+            if register not in self._direct:
+                take(register)
+
+    def _loads_once(self, position: int) -> bool:
+        """Whether an input is the same in every block: only dimensions inside a block have strides."""
+        if self._count <= self._block:
+            return True
+        inside = 1
+        for size, stride in zip(reversed(self.shape), reversed(self._strides[position]), strict=True):
+            if self._block % (inside * size) == 0:
+                inside *= size
+            elif stride != 0:
+                return False
+        return True
+
+    def _place(self, register: int) -> tuple[int, int]:
+        """(offset of the first block, elements from block to block for each element) of a register."""
+        inputs = len(self._node.inputs)
+        if register in self._direct:
+            return self._places.at(self._views[self._direct[register]]), int(not self._is_number(register))
+        if self._is_number(register):
+            return self._places.constant(float(self._node.program[register - inputs].value or 0)), 0
+        return self._places.scratch + 4 * self._block * self._slot[register], 0
+
+    def emit(self, executor: Any, program: int) -> None:
+        """Add the group to a program of the executor."""
+        from primitives import _native
+
+        numbers = {name: i for i, name in enumerate(_native.learner.OP_NAMES.split())}
+        inputs = len(self._node.inputs)
+
+        def transfer(position: int, register: int, once: bool) -> tuple[Any, int, bool]:
+            view = self._views[position]
+            dtype = self._graph.buffers[view.buffer].dtype
+            return (self._places.at(view), dtype, self._strides[position]), self._place(register)[0], once
+
+        instructions = []
+        for k, instruction in enumerate(self._node.program):
+            if instruction.op in ("nothing", "constant"):
+                continue
+            # In a group of one element every argument is a whole vector in memory.
+            scalars = sum(self._is_number(n) << i for i, n in enumerate(instruction.arguments) if self.shape)
+            target, *sources = [self._place(n) for n in (inputs + k, *instruction.arguments)]
+            if len(sources) > 1 and scalars == (1 << len(sources)) - 1:
+                instructions.append((numbers["copy"], 1, [target, sources[0]]))
+                scalars, sources[0] = scalars - 1, target
+            instructions.append((numbers[instruction.op], scalars, [target, *sources]))
+        loads = [transfer(i, i, self._loads_once(i)) for i in range(inputs) if i in self._slot]
+        stores = [
+            transfer(inputs + position, register, False)
+            for position, register in enumerate(self._node.results)
+            if register in self._slot
+        ]
+        registers = (self._places.scratch, self._places.scratch_bytes)
+        executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores, registers)
+
+    def constants(self) -> list[float]:
+        """The constants that the group needs in memory."""
+        return [float(i.value or 0) for i in self._node.program if i.op == "constant"]

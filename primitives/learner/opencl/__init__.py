@@ -1,0 +1,1 @@
+"""The learner as OpenCL kernels, generated from the step graph."""

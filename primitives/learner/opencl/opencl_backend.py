@@ -1,0 +1,166 @@
+"""The learner on any OpenCL device: a step graph as a sequence of kernels on one arena in the device's memory."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from primitives import opencl_runtime
+from primitives.algorithms import Algorithm
+from primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
+from primitives.graph.graph import ITEM_BYTES, Graph, plan
+from primitives.learner.base import Learner
+from primitives.learner.opencl import source
+
+
+def unavailable_reason() -> str:
+    """Why this backend cannot be used here; empty when it can."""
+    return opencl_runtime.unavailable_reason()
+
+
+class OpenclExecutable(Executable):
+    """The variants' kernels on one arena, whose first part is the state that they share."""
+
+    def __init__(self, graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> None:
+        """Place the buffers, and build the kernels.
+
+        Args:
+            graphs: by variant.
+            device: a position in the list of devices, a part of a name, or "cpu" for the first of that type.
+
+        Raises:
+            UnsupportedOperationError: an operation or a dtype that the device lacks; names the user's line.
+            ValueError: there is no such device.
+        """
+        super().__init__(graphs)
+        self.device = opencl_runtime.choose_for_learner(device)
+        self._opencl = opencl_runtime.load()
+        has_double = bool(self.device.double_fp_config)
+        dtypes = tuple(dtype for dtype in source.TYPES if has_double or dtype != "float64")
+        for graph in graphs.values():
+            require_supported(
+                graph, "opencl", kinds=source.KINDS, operations=source.OPERATIONS, dtypes=dtypes
+            )
+        self._graphs = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
+        self._place()
+        context = self._opencl.Context([self.device])
+        self._queue = self._opencl.CommandQueue(context)
+        self._arena = self._opencl.Buffer(context, self._opencl.mem_flags.READ_WRITE, self._arena_bytes)
+        self._fill(0, self._arena_bytes)
+        for variant, graph in self._graphs.items():
+            for i, buffer in graph.of_kind("constant"):
+                self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
+        self._launches = self._built(context)
+
+    def _place(self) -> None:
+        """Offsets of each variant's buffers; the state has one place for all."""
+        self._offsets: dict[str, list[int]] = {}
+        self._arena_bytes = 0
+        self._state_offsets: dict[str, int] = {}
+        for variant, graph in self._graphs.items():
+            placed = plan(graph)
+            offsets = [self._arena_bytes + offset for offset in placed.offsets_bytes]
+            for i, buffer in graph.of_kind("state"):
+                offsets[i] = self._state_offsets.setdefault(buffer.name, offsets[i])
+            self._offsets[variant] = offsets
+            self._arena_bytes += placed.arena_bytes
+
+    def _built(self, context: Any) -> dict[str, list[tuple[Any, tuple[int, ...], tuple[int, ...]]]]:
+        """Each variant's kernels with their arguments set, in order; equal kernels are built once."""
+        names: dict[str, str] = {}
+        sources: list[str] = []
+        planned: dict[str, list[tuple[str, source.Kernel]]] = {}
+        for variant, graph in self._graphs.items():
+            planned[variant] = []
+            for node in graph.nodes:
+                for kernel in source.kernels(node, graph.buffers):
+                    key = kernel.source("kernel")
+                    if key not in names:
+                        names[key] = f"{node.kind}_{len(names)}"
+                        sources.append(kernel.source(names[key]))
+                    planned[variant].append((names[key], kernel))
+        with warnings.catch_warnings():
+            # A compiler that says it has succeeded.
+            warnings.simplefilter("ignore", self._opencl.CompilerWarning)
+            text = source.PRELUDE + "\n".join(sources)
+            program = self._opencl.Program(context, text).build()
+        launches: dict[str, list[tuple[Any, tuple[int, ...], tuple[int, ...]]]] = {}
+        for variant, kernels in planned.items():
+            buffers, offsets = self._graphs[variant].buffers, self._offsets[variant]
+            launches[variant] = []
+            for name, kernel in kernels:
+                made = self._opencl.Kernel(program, name)
+                places = (source.byte_offset(view, buffers, offsets) for view in kernel.views)
+                made.set_args(self._arena, *map(np.int64, places))
+                launches[variant].append((made, kernel.work_items, kernel.work_group))
+        return launches
+
+    def _fill(self, offset: int, size_bytes: int) -> None:
+        self._opencl.enqueue_fill_buffer(self._queue, self._arena, np.uint8(0), offset, size_bytes)
+
+    def _upload(self, offset: int, value: Array) -> None:
+        if value.size:
+            self._opencl.enqueue_copy(
+                self._queue, self._arena, np.ascontiguousarray(value), dst_offset=offset, is_blocking=False
+            )
+
+    def _download(self, offset: int, shape: tuple[int, ...], dtype: str) -> Array:
+        value = np.empty(shape, dtype)
+        self._opencl.enqueue_copy(self._queue, value, self._arena, src_offset=offset)
+        return value
+
+    def state(self) -> dict[str, Array]:
+        """Copies of each state leaf."""
+        return {
+            name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
+            for name, buffer in self.state_buffers.items()
+        }
+
+    def write_state(self, name: str, value: Array) -> None:
+        """Set a state leaf."""
+        buffer = self.state_buffers[name]
+        self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
+        self._queue.finish()
+
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One gradient step."""
+        graph, offsets = self._graphs[variant], self._offsets[variant]
+        checked = self.checked_inputs(variant, inputs)
+        for position, value in checked:
+            self._upload(offsets[position], value)
+        for kernel, work_items, work_group in self._launches[variant]:
+            self._opencl.enqueue_nd_range_kernel(self._queue, kernel, work_items, work_group)
+        outputs = {}
+        for name, view in graph.outputs.items():
+            buffer = graph.buffers[view.buffer]
+            place = offsets[view.buffer] + view.offset * ITEM_BYTES[buffer.dtype]
+            outputs[name] = self._download(place, view.shape, buffer.dtype)
+        return outputs
+
+
+def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
+    """An executable on the first CPU, or the first device where there is none."""
+    return OpenclExecutable(graphs)
+
+
+def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, seed: int = 0) -> Learner:
+    """A learner on an OpenCL device; see `primitives.learner.create`.
+
+    Args:
+        device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu".
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    from primitives.learner.graph_learner import GraphLearner
+
+    opencl_runtime.choose_for_learner(device)  # before the step is traced
+    return GraphLearner(
+        algorithm,
+        lambda graphs: OpenclExecutable(graphs, device=device),
+        backend="opencl",
+        device=str(device),
+        batch_size=batch_size,
+        seed=seed,
+    )

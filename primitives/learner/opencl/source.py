@@ -1,0 +1,365 @@
+"""OpenCL C for the nodes of a step graph: one kernel a node, with shapes and strides as literals.
+
+A kernel's arguments are the arena and the byte offset of each view in it, so that nodes that differ only in
+where their views lie share one kernel.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from primitives.graph.graph import COMPARISONS, ITEM_BYTES, Buffer, Instruction, Node, View
+
+TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long",
+    "bool": "uchar",
+    "uint8": "uchar",
+}
+PRELUDE = """
+#define LARGER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (b) : (a))
+#define SMALLER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (b) : (a))
+"""
+TILE = 64  # rows and columns of C that a work-group of 16 x 16 computes
+TILE_DEPTH = 16
+SMALL_PRODUCT = 4096  # elements of C below which each work-item computes one
+WORK_GROUP = 64
+
+_FORMULAS: dict[str, str] = {
+    "neg": "-{0}",
+    "abs": "fabs({0})",
+    "sign": "({0} > 0 ? 1 : {0} < 0 ? -1 : {0})",
+    "rsqrt": "(1 / sqrt({0}))",
+    "reciprocal": "(1 / {0})",
+    "sigmoid": "(1 / (1 + exp(-{0})))",
+    "round": "rint({0})",
+    "logical_not": "!{0}",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "maximum": "LARGER({0}, {1})",
+    "minimum": "SMALLER({0}, {1})",
+    "remainder": "{0} - {1} * floor({0} / {1})",
+    "logical_and": "({0} && {1})",
+    "logical_or": "({0} || {1})",
+    "where": "({0} ? {1} : {2})",
+    **{name: f"({{0}} {sign} {{1}})" for name, sign in
+       zip(("lt", "le", "gt", "ge", "eq", "ne"), ("<", "<=", ">", ">=", "==", "!="), strict=True)},
+    **{name: f"{name}({{0}})" for name in
+       ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")},
+    "pow": "pow({0}, {1})",
+}  # fmt: skip
+OPERATIONS = ("constant", "copy", *_FORMULAS)
+_FLOAT_ONLY = frozenset(_FORMULAS) - COMPARISONS - {
+    *("neg", "add", "sub", "mul", "maximum", "minimum", "where", "logical_not", "logical_and", "logical_or"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch.
+
+    Attributes:
+        body: the function's body; `arena` and `o0`, `o1`, ... are its arguments.
+        views: the view behind each offset.
+        work_items, work_group: sizes of the launch.
+    """
+
+    body: str
+    views: tuple[View, ...]
+    work_items: tuple[int, ...]
+    work_group: tuple[int, ...]
+
+    def source(self, name: str) -> str:
+        """The kernel as OpenCL C."""
+        offsets = "".join(f", const long o{i}" for i in range(len(self.views)))
+        group = ", ".join(map(str, (*self.work_group, *[1] * (3 - len(self.work_group)))))
+        attribute = f"__attribute__((reqd_work_group_size({group})))"
+        return f"__kernel {attribute} void {name}(__global char *arena{offsets}) {{\n{self.body}\n}}\n"
+
+
+def _launch(body: str, views: Sequence[View], items: int) -> Kernel:
+    """One work-item for each of `items`, numbered `item`."""
+    guard = f"const long item = get_global_id(0);\nif (item >= {items}) return;\n"
+    return Kernel(guard + body, tuple(views), (-(-items // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,))
+
+
+def _pointer(position: int, buffer: Buffer, name: str) -> str:
+    kind = TYPES[buffer.dtype]
+    return f"__global {kind} *{name} = (__global {kind} *)(arena + o{position});\n"
+
+
+def _coordinates(shape: Sequence[int], item: str, prefix: str = "c") -> str:
+    """Declares the coordinates of a row-major item number."""
+    lines = []
+    inner = 1
+    for axis in reversed(range(len(shape))):
+        quotient = f"{item} / {inner}" if inner > 1 else item
+        lines.append(f"const long {prefix}{axis} = ({quotient}) % {shape[axis]};\n")
+        inner *= shape[axis]
+    return "".join(lines)
+
+
+def _offset(strides: Sequence[int], prefix: str = "c") -> str:
+    terms = [f"{prefix}{axis} * {stride}" for axis, stride in enumerate(strides) if stride]
+    return " + ".join(terms) or "0"
+
+
+def kernels(node: Node, buffers: Sequence[Buffer]) -> list[Kernel]:
+    """The launches that execute a node, in order."""
+    return _MAKERS[node.kind](node, [buffers[v.buffer] for v in (*node.inputs, *node.outputs)])
+
+
+def _literal(instruction: Instruction) -> str:
+    value, kind = instruction.value, instruction.dtype
+    if kind in ("float32", "float64"):
+        number = float(value or 0)
+        if number != number:
+            return "NAN"
+        if number in (float("inf"), float("-inf")):
+            return "INFINITY" if number > 0 else "-INFINITY"
+        return number.hex() + ("f" if kind == "float32" else "")
+    return str(int(value or 0))
+
+
+def _elementwise(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    views = (*node.inputs, *node.outputs)
+    shape = node.outputs[0].shape
+    body = "".join(_pointer(i, b, f"p{i}") for i, b in enumerate(buffers)) + _coordinates(shape, "item")
+    kinds = [TYPES[b.dtype] for b in buffers[: len(node.inputs)]]
+    for i, view in enumerate(node.inputs):
+        body += f"const {kinds[i]} r{i} = p{i}[{_offset(view.strides)}];\n"
+    for instruction in node.program:
+        kind = TYPES[instruction.dtype]
+        names = [f"r{number}" for number in instruction.arguments]
+        match instruction.op:
+            case "constant":
+                formula = _literal(instruction)
+            case "copy":
+                formula = f"({names[0]} != 0)" if instruction.dtype == "bool" else f"({kind}){names[0]}"
+            case op:
+                formula = _FORMULAS[op].format(*names)
+        body += f"const {kind} r{len(kinds)} = {formula};\n"
+        kinds.append(kind)
+    for i, (view, register) in enumerate(zip(node.outputs, node.results, strict=True), len(node.inputs)):
+        body += f"p{i}[{_offset(view.strides)}] = r{register};\n"
+    return [_launch(body, views, prod(shape))]
+
+
+def _matmul(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    a, b, c = (*node.inputs, node.outputs[0])
+    batch = c.shape[0] if len(c.shape) == 3 else 1
+    lead = [v.strides[0] if len(v.shape) == 3 else 0 for v in (a, b, c)]
+    (rows, depth), columns = a.shape[-2:], b.shape[-1]
+    (a0, a1), (b0, b1), (c0, c1) = (v.strides[-2:] for v in (a, b, c))
+    kind = TYPES[buffers[2].dtype]
+    pointers = "".join(
+        _pointer(i, buffer, name) for i, (buffer, name) in enumerate(zip(buffers, "abc", strict=True))
+    )
+    if rows * columns < SMALL_PRODUCT:
+        body = (
+            pointers
+            + _coordinates((batch, rows, columns), "item")
+            + f"""
+{kind} total = 0;
+for (int k = 0; k < {depth}; ++k)
+    total += a[c0 * {lead[0]} + c1 * {a0} + k * {a1}] * b[c0 * {lead[1]} + k * {b0} + c2 * {b1}];
+c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
+        )
+        return [_launch(body, (a, b, c), batch * rows * columns)]
+    # Consecutive work-items read consecutive elements: along whichever dimension is dense.
+    a_index = ("row + y", "k + x") if a1 == 1 else ("row + x", "k + y")
+    b_index = ("k + y", "column + x") if b1 == 1 else ("k + x", "column + y")
+    body = (
+        pointers
+        + f"""
+__local {kind} left[{TILE_DEPTH}][{TILE} + 1], right[{TILE_DEPTH}][{TILE} + 1];
+const int lx = get_local_id(0), ly = get_local_id(1), local_item = ly * 16 + lx;
+const long column = get_group_id(0) * {TILE}, row = get_group_id(1) * {TILE}, matrix = get_global_id(2);
+a += matrix * {lead[0]}; b += matrix * {lead[1]}; c += matrix * {lead[2]};
+{kind} total[4][4];
+for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) total[i][j] = 0;
+for (long k = 0; k < {depth}; k += {TILE_DEPTH}) {{
+    for (int n = local_item; n < {TILE * TILE_DEPTH}; n += 256) {{
+        {{
+            const long x = n % {TILE_DEPTH if a1 == 1 else TILE}, y = n / {TILE_DEPTH if a1 == 1 else TILE};
+            const long i = {a_index[0]}, d = {a_index[1]};
+            left[d - k][i - row] = i < {rows} && d < {depth} ? a[i * {a0} + d * {a1}] : 0;
+        }}
+        {{
+            const long x = n % {TILE if b1 == 1 else TILE_DEPTH}, y = n / {TILE if b1 == 1 else TILE_DEPTH};
+            const long d = {b_index[0]}, j = {b_index[1]};
+            right[d - k][j - column] = j < {columns} && d < {depth} ? b[d * {b0} + j * {b1}] : 0;
+        }}
+    }}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int d = 0; d < {TILE_DEPTH}; ++d)
+        for (int i = 0; i < 4; ++i)
+            for (int j = 0; j < 4; ++j)
+                total[i][j] += left[d][ly + 16 * i] * right[d][lx + 16 * j];
+    barrier(CLK_LOCAL_MEM_FENCE);
+}}
+for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) {{
+        const long to_row = row + ly + 16 * i, to_column = column + lx + 16 * j;
+        if (to_row < {rows} && to_column < {columns}) c[to_row * {c0} + to_column * {c1}] = total[i][j];
+    }}"""
+    )
+    items = (-(-columns // TILE) * 16, -(-rows // TILE) * 16, batch)
+    return [Kernel(body, (a, b, c), items, (16, 16, 1))]
+
+
+def _reduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    x, y = node.inputs[0], node.outputs[0]
+    axes = node.attributes["axes"]
+    kept = [i for i in range(len(x.shape)) if i not in axes]
+    over = [x.shape[i] for i in axes]
+    kind = TYPES[buffers[0].dtype]
+    start = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}[node.attributes["op"]]
+    combine = {"sum": "{0} + {1}", "max": "LARGER({0}, {1})", "min": "SMALLER({0}, {1})"}[
+        node.attributes["op"]
+    ]
+    at = _offset([x.strides[i] for i in kept])
+    value = f"x[{at} + {_offset([x.strides[i] for i in axes], 'd')}]"
+    body = _pointer(0, buffers[0], "x") + _pointer(1, buffers[1], "y")
+    if prod(over) < 8 * WORK_GROUP:
+        body += _coordinates([x.shape[i] for i in kept], "item")
+        body += f"{kind} total = {start};\nfor (long n = 0; n < {prod(over)}; ++n) {{\n"
+        body += _coordinates(over, "n", "d") + f"total = {combine.format('total', value)};\n}}\n"
+        body += f"y[{_offset(y.strides)}] = total;"
+        return [_launch(body, (x, y), prod(y.shape))]
+    body += _coordinates([x.shape[i] for i in kept], "get_group_id(0)")
+    body += f"""
+__local {kind} part[{WORK_GROUP}];
+const int local_item = get_local_id(0);
+{kind} total = {start};
+for (long n = local_item; n < {prod(over)}; n += {WORK_GROUP}) {{
+{_coordinates(over, "n", "d")}total = {combine.format("total", value)};
+}}
+part[local_item] = total;
+for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (local_item < width)
+        part[local_item] = {combine.format("part[local_item]", "part[local_item + width]")};
+}}
+if (local_item == 0) y[{_offset(y.strides)}] = part[0];"""
+    return [Kernel(body, (x, y), (prod(y.shape) * WORK_GROUP,), (WORK_GROUP,))]
+
+
+def _argreduce(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    x, y, axis = node.inputs[0], node.outputs[0], node.attributes["axis"]
+    kept = [i for i in range(len(x.shape)) if i != axis]
+    better = ">" if node.attributes["op"] == "max" else "<"
+    kind = TYPES[buffers[0].dtype]
+    body = (
+        _pointer(0, buffers[0], "x")
+        + _pointer(1, buffers[1], "y")
+        + _coordinates(y.shape, "item")
+        + f"""
+const long from = {_offset([x.strides[i] for i in kept])};
+long best = 0;
+for (long n = 1; n < {x.shape[axis]}; ++n) {{
+    const {kind} value = x[from + n * {x.strides[axis]}], record = x[from + best * {x.strides[axis]}];
+    if (record == record && (value != value || value {better} record)) best = n;
+}}
+y[{_offset(y.strides)}] = best;"""
+    )
+    return [_launch(body, (x, y), prod(y.shape))]
+
+
+def _looked_up(view: View, axis: int, index: str) -> str:
+    """The offset of a view's element whose coordinate along the axis is `index`, the others being c0, c1, ..."""
+    strides = [0 if i == axis else stride for i, stride in enumerate(view.strides)]
+    return f"{_offset(strides)} + {index} * {view.strides[axis]}"
+
+
+def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Kernel]:
+    (x, i), y = node.inputs, node.outputs[0]
+    body = "".join(
+        _pointer(k, buffer, name) for k, (buffer, name) in enumerate(zip(buffers, "xiy", strict=True))
+    )
+    body += _coordinates(y.shape, "item")
+    body += f"y[{_offset(y.strides)}] = x[{_looked_up(x, node.attributes['axis'], f'i[{index}]')}];"
+    return [_launch(body, (x, i, y), prod(y.shape))]
+
+
+def _gather(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    return _pick(node, buffers, _offset(node.inputs[1].strides))
+
+
+def _take(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    return _pick(node, buffers, f"c{node.attributes['axis']} * {node.inputs[1].strides[0]}")
+
+
+def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    (x, i, s), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
+    copy = _pointer(0, buffers[0], "x") + _pointer(1, buffers[3], "y") + _coordinates(y.shape, "item")
+    copy += f"y[{_offset(y.strides)}] = x[{_offset(x.strides)}];"
+    # One work-item for all that may meet in one element: no two add to the same place.
+    shape = [1 if k == axis else size for k, size in enumerate(i.shape)]
+    add = "".join(_pointer(k, b, name) for k, (b, name) in enumerate(zip(buffers[1:], "isy", strict=True)))
+    add += _coordinates(shape, "item") + f"for (long n = 0; n < {i.shape[axis]}; ++n)\n"
+    target = _looked_up(y, axis, f"i[{_looked_up(i, axis, 'n')}]")
+    add += f"y[{target}] += s[{_looked_up(s, axis, 'n')}];"
+    return [_launch(copy, (x, y), prod(y.shape)), _launch(add, (i, s, y), prod(shape))]
+
+
+def _im2col(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    x, y = node.inputs[0], node.outputs[0]
+    (stride_h, stride_w), (padding_h, padding_w) = node.attributes["stride"], node.attributes["padding"]
+    body = (
+        _pointer(0, buffers[0], "x")
+        + _pointer(1, buffers[1], "y")
+        + _coordinates(y.shape, "item")
+        + f"""
+const long h = c1 * {stride_h} + c4 - {padding_h}, w = c2 * {stride_w} + c5 - {padding_w};
+const int inside = h >= 0 && h < {x.shape[2]} && w >= 0 && w < {x.shape[3]};
+y[{_offset(y.strides)}] = inside ? x[c0 * {x.strides[0]} + c3 * {x.strides[1]}
+                                     + h * {x.strides[2]} + w * {x.strides[3]}] : 0;"""
+    )
+    return [_launch(body, (x, y), prod(y.shape))]
+
+
+def _col2im(node: Node, buffers: list[Buffer]) -> list[Kernel]:
+    x, y = node.inputs[0], node.outputs[0]
+    (stride_h, stride_w), (padding_h, padding_w) = node.attributes["stride"], node.attributes["padding"]
+    _, out_height, out_width, _, kernel_h, kernel_w = x.shape
+    s = x.strides
+    body = (
+        _pointer(0, buffers[0], "x")
+        + _pointer(1, buffers[1], "y")
+        + _coordinates(y.shape, "item")
+        + f"""
+{TYPES[buffers[1].dtype]} total = 0;
+for (long k = 0; k < {kernel_h}; ++k)
+    for (long l = 0; l < {kernel_w}; ++l) {{
+        const long h = c2 + {padding_h} - k, w = c3 + {padding_w} - l;
+        const long i = h / {stride_h}, j = w / {stride_w};
+        if (h < 0 || w < 0 || h % {stride_h} || w % {stride_w} || i >= {out_height} || j >= {out_width}) continue;
+        total += x[c0 * {s[0]} + i * {s[1]} + j * {s[2]} + c1 * {s[3]} + k * {s[4]} + l * {s[5]}];
+    }}
+y[{_offset(y.strides)}] = total;"""
+    )
+    return [_launch(body, (x, y), prod(y.shape))]
+
+
+_MAKERS: dict[str, Callable[[Node, list[Buffer]], list[Kernel]]] = {
+    "elementwise": _elementwise,
+    "matmul": _matmul,
+    "reduce": _reduce,
+    "argreduce": _argreduce,
+    "gather": _gather,
+    "take": _take,
+    "scatter_add": _scatter_add,
+    "im2col": _im2col,
+    "col2im": _col2im,
+}
+KINDS = tuple(_MAKERS)
+
+
+def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[int]) -> int:
+    """Where a view's first element lies in the arena."""
+    return offsets_bytes[view.buffer] + view.offset * ITEM_BYTES[buffers[view.buffer].dtype]

@@ -1,0 +1,1 @@
+"""The learner on PyTorch: eager, compiled, or as a CUDA graph."""

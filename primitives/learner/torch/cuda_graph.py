@@ -1,0 +1,104 @@
+"""A whole gradient step as one CUDA graph: one launch, nothing but inputs and results between host and device."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from primitives.algorithms import Algorithm, StepResult, tree
+from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+
+WARM_UP_STEPS = 3
+
+
+class CapturedStep:
+    """Captures each variant of an algorithm's step at its first use, and replays it from then on.
+
+    Columns go through page-locked buffers that the graph itself copies from, each stream the part of the batch
+    that it works on, so that copies and kernels of different streams overlap (PRL 4.2.1).
+    """
+
+    def __init__(
+        self, algorithm: Algorithm, state: Any, *, batch_size: int, device: torch.device, streams: int
+    ) -> None:
+        """Allocate the buffers of a step.
+
+        Args:
+            algorithm: what to run.
+            state: its state on `device`; overwritten by every step.
+            batch_size: samples of a step.
+            device: a CUDA device.
+            streams: into how many equal parts, each with its stream, a batch is split; 1: not at all.
+        """
+        self._device = device
+        self._state = state
+        self._streams = [torch.cuda.Stream(device) for _ in range(streams)]
+        self._updates = SplitUpdates(streams, self._streams) if streams > 1 else InPlaceUpdates()
+        self._algorithm = replace(algorithm, updates=self._updates)
+        columns = algorithm.columns(batch_size)
+        draws = algorithm.draw(batch_size, torch.Generator().manual_seed(0))
+        self._draw_names = tuple(draws)
+        shapes = {name: (tuple(column.shape), column.dtype) for name, column in columns.items()}
+        shapes |= {name: (tuple(value.shape), value.dtype) for name, value in draws.items()}
+        self._host = {name: torch.empty(s, dtype=d).pin_memory() for name, (s, d) in shapes.items()}
+        self._inputs = {name: torch.empty(s, dtype=d, device=device) for name, (s, d) in shapes.items()}
+        self._graphs: dict[str, tuple[torch.cuda.CUDAGraph, StepResult]] = {}
+
+    def __call__(self, batch: Mapping[str, Tensor], draws: Mapping[str, Tensor], variant: str) -> StepResult:
+        """One step; the result's tensors are overwritten by the next one."""
+        with torch.cuda.device(self._device):
+            for name, column in {**batch, **draws}.items():
+                self._host[name].copy_(column)
+            if variant not in self._graphs:
+                self._graphs[variant] = self._capture(variant)
+            graph, result = self._graphs[variant]
+            graph.replay()
+            torch.cuda.synchronize(self._device)  # the host buffers are free again, the results are there
+        return result
+
+    def _capture(self, variant: str) -> tuple[torch.cuda.CUDAGraph, StepResult]:
+        # Libraries set themselves up at their first calls, which must not be captured; what those did to the state
+        # is undone.
+        before = tree.map_tensors(torch.clone, self._state)
+        stream = torch.cuda.Stream(self._device)
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_STEPS):
+                self._step(variant)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = self._step(variant)
+        self._require_in_place(result.state)
+        for old, new in zip(tree.flatten(before).values(), tree.flatten(self._state).values(), strict=True):
+            new.copy_(old)
+        return graph, result
+
+    def _step(self, variant: str) -> StepResult:
+        self._copy_inputs()
+        inputs = dict(self._inputs)
+        draws = {name: inputs.pop(name) for name in self._draw_names}
+        return self._algorithm.gradient_step(self._state, inputs, draws, variant)
+
+    def _copy_inputs(self) -> None:
+        if not isinstance(self._updates, SplitUpdates):
+            for name, host in self._host.items():
+                self._inputs[name].copy_(host, non_blocking=True)
+            return
+        parts = zip(
+            self._streams, self._updates.split(self._host), self._updates.split(self._inputs), strict=True
+        )
+        for stream, host_part, part in parts:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for name, host in host_part.items():
+                    part[name].copy_(host, non_blocking=True)
+
+    def _require_in_place(self, new: Any) -> None:
+        """A replayed step writes where the captured one did: that has to be the state itself."""
+        old = tree.flatten(self._state)
+        for name, leaf in tree.flatten(new).items():
+            if leaf.data_ptr() != old[name].data_ptr():
+                raise RuntimeError(f"{self._algorithm.name}: {name} of the new state is another tensor")

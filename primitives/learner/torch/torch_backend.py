@@ -1,0 +1,167 @@
+"""The learner on PyTorch.
+
+| mode | what it does |
+|---|---|
+| `eager` | the algorithm's pure step as it is written |
+| `tuned` | the same step with autograd's plain engine, fused Adam and foreach averaging, in place |
+| `compiled` | the pure step through `torch.compile`, one graph a variant |
+| `graph` | on CUDA: the tuned step as one CUDA graph, with streams over sub-batches (PRL 4.2.1) |
+
+Random draws come from a CPU generator on every device, so that a seed means the same everywhere.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from primitives.algorithms import Algorithm, StepResult, checks, tree
+from primitives.learner.base import Learner, StepOutcome
+from primitives.learner.torch.cuda_graph import CapturedStep
+from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+
+MODES = ("eager", "tuned", "compiled", "graph")
+
+
+def unavailable_reason() -> str:
+    """Why this backend cannot be used here; it always can."""
+    return ""
+
+
+class TorchLearner(Learner):
+    """See the module's text."""
+
+    backend = "torch"
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        *,
+        device: str = "cpu",
+        batch_size: int,
+        seed: int = 0,
+        mode: str | None = None,
+        streams: int = 1,
+    ) -> None:
+        """Make the initial state.
+
+        Args:
+            algorithm: what to learn.
+            device: "cpu", "cuda" or "cuda:<number>".
+            batch_size: transitions of a step, at least 1.
+            seed: of the initial parameters and of the draws.
+            mode: one of `MODES`; by default "tuned" on the CPU and "graph" on CUDA.
+            streams: in modes "tuned" and "graph", into how many equal parts a batch is split; in mode "graph"
+                each has a CUDA stream of its own. It must divide the batch size.
+
+        Raises:
+            ValueError: an argument out of range, or a device that PyTorch does not have here.
+        """
+        super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
+        self._device = _device(device)
+        self.mode = mode or ("graph" if self._device.type == "cuda" else "tuned")
+        self._check_options(streams)
+        self._streams = streams
+        self._generator = torch.Generator().manual_seed(seed)
+        self._move(algorithm.initialise(self._generator))
+
+    def _check_options(self, streams: int) -> None:
+        checks.one_of("mode", self.mode, MODES)
+        checks.whole("streams", streams, 1)
+        if self.mode == "graph" and self._device.type != "cuda":
+            raise ValueError(f"mode: found 'graph' on device {self.device!r}; allowed: on CUDA devices")
+        if self.batch_size % streams:
+            raise ValueError(
+                f"streams: found {streams}; allowed: divisors of the batch size, {self.batch_size}"
+            )
+        if streams > 1 and self.mode not in ("tuned", "graph"):
+            raise ValueError(f"streams: found {streams}; allowed in mode {self.mode!r}: 1")
+
+    def _make_step(self) -> Callable[..., StepResult]:
+        if self.mode == "graph":
+            return CapturedStep(
+                self.algorithm,
+                self._state,
+                batch_size=self.batch_size,
+                device=self._device,
+                streams=self._streams,
+            )
+        if self.mode == "tuned":
+            updates = SplitUpdates(self._streams) if self._streams > 1 else InPlaceUpdates()
+            return replace(self.algorithm, updates=updates).gradient_step
+        if self.mode == "compiled":
+            compiled: Callable[..., StepResult] = torch.compile(
+                self.algorithm.gradient_step, fullgraph=True, dynamic=False
+            )
+            return compiled
+        return self.algorithm.gradient_step
+
+    def _move(self, state: Any) -> None:
+        self._state = tree.map_tensors(lambda leaf: leaf.to(self._device).contiguous(), state)
+        self._acting: dict[str, np.ndarray] | None = None
+        self._gradient_step = self._make_step()
+
+    def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
+        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+        draws = self.algorithm.draw(self.batch_size, self._generator)
+        if self.mode != "graph":  # a captured step copies them itself
+            tensors = {name: value.to(self._device) for name, value in tensors.items()}
+            draws = {name: value.to(self._device) for name, value in draws.items()}
+        with torch.no_grad():
+            result = self._gradient_step(self._state, tensors, draws, variant)
+        self._state = result.state
+        if self.mode != "tuned" or self._device.type != "cpu":
+            self._acting = None  # tuned steps on the CPU write into the arrays that `_acting` looks at
+        losses = {name: value.item() for name, value in result.losses.items()}
+        return StepOutcome(result.td_error.cpu().numpy(), losses)
+
+    def _acting_arrays(self) -> dict[str, np.ndarray]:
+        if self._acting is None:
+            acting = self.algorithm.acting_parameters(self._state)
+            self._acting = {name: value.cpu().numpy() for name, value in acting.items()}
+        return self._acting
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The acting parameters, as copies."""
+        return {name: value.copy() for name, value in self._acting_arrays().items()}
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """The whole state, the number of steps and the generator, as copies."""
+        leaves = {name: leaf.cpu().numpy().copy() for name, leaf in tree.flatten(self._state).items()}
+        leaves["gradient_steps"] = np.asarray(self.gradient_steps)
+        leaves["generator"] = self._generator.get_state().numpy().copy()
+        return leaves
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state_dict`; see `Learner.load_state_dict`."""
+        own = tree.flatten(self._state)
+        expected = {name: tuple(leaf.shape) for name, leaf in own.items()} | {"gradient_steps": ()}
+        for name in state.keys() - expected.keys() - {"generator"}:
+            raise ValueError(f"state: found {name!r}; allowed: the names of this algorithm's state_dict")
+        for name, shape in expected.items():
+            found = np.asarray(state[name]).shape if name in state else "nothing"
+            if found != shape:
+                raise ValueError(f"state[{name!r}]: found {found}; allowed: an array of shape {shape}")
+        leaves = {name: torch.from_numpy(np.array(state[name])).to(leaf) for name, leaf in own.items()}
+        self._move(tree.unflatten(self._state, leaves))
+        self.gradient_steps = int(state["gradient_steps"])
+        if "generator" in state:
+            self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        here = f"one of this machine's CUDA devices, {torch.cuda.device_count()}"
+        raise ValueError(f"device: found {name!r}; allowed: {here}")
+    return device
+
+
+create = TorchLearner

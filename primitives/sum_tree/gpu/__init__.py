@@ -1,0 +1,1 @@
+"""What the sum trees on OpenCL and CUDA share."""

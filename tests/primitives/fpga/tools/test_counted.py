@@ -1,0 +1,52 @@
+"""What is committed of cells: complete, readable, and of the blocks as they are."""
+
+import pytest
+
+from primitives.fpga.tools import counted, resources
+from primitives.fpga.tools.blocks import BLOCKS
+from primitives.fpga.tools.counted import Counted
+from primitives.fpga.tools.resources import Part, Synthesis
+
+COMBINATIONAL = ("lane-route", "bank-arbiter")
+
+
+def test_every_subject_is_committed_with_cells_that_are_known() -> None:
+    assert set(counted.committed()) == set(counted.SUBJECTS), "make fpga-resources COUNT=1"
+    for found in counted.committed().values():
+        assert found.resources.luts > 0
+        assert (found.resources.flip_flops == 0) == (found.subject.block in COMBINATIONAL), found.subject.name
+
+
+def test_parts_are_of_their_block_and_never_more_than_it() -> None:
+    for name, found in counted.committed().items():
+        assert bool(found.synthesis.parts) <= found.subject.by_module, name
+        if found.synthesis.parts:
+            assert found.resources_of("").flip_flops <= found.resources.flip_flops
+            assert found.resources_of("").dsps <= found.resources.dsps
+
+
+def test_parts_are_added_up_by_the_beginning_of_their_name() -> None:
+    parts = {
+        "level_0": Part(1, {"FDRE": 2}),
+        "level_1": Part(3, {"FDRE": 5, "LUT2": 1}),
+        "other": Part(1, {}),
+    }
+    found = Counted(next(iter(counted.SUBJECTS.values())), "", "", Synthesis({"FDRE": 20}, None, parts))
+    assert found.resources_of("level_").flip_flops == 17
+    assert found.resources_of("level_1").luts == 3
+    with pytest.raises(KeyError, match="lane"):
+        found.resources_of("lane")
+
+
+def test_subjects_are_blocks_with_their_parameters() -> None:
+    for subject in counted.SUBJECTS.values():
+        BLOCKS[subject.block].parameters(dict(subject.given))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # Yosys' first call compiles it
+@pytest.mark.parametrize("name", ["processing-element width=32", "layout-transform"])
+def test_the_committed_cells_are_those_of_the_blocks_as_they_are(name: str) -> None:
+    if reason := resources.unavailable_reason():
+        pytest.skip(reason)
+    assert counted.is_current(counted.committed()[name]), "make fpga-resources COUNT=1"

@@ -1,0 +1,111 @@
+"""Verilator's lint: what it must find, and that every exported block is clean."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from primitives.fpga.export import toolchain, verilog
+from primitives.fpga.tools import lint
+from primitives.fpga.tools.blocks import BLOCKS
+
+pytestmark = pytest.mark.skipif(
+    bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"
+)
+
+DEFECTS = {
+    "WIDTHTRUNC": ("input [7:0] a, output [3:0] b", "assign b = a + 8'd1;"),
+    "UNUSEDSIGNAL": ("input a, input c, output b", "assign b = a;"),
+    "UNDRIVEN": ("input a, output b", "wire never; assign b = a & never;"),
+    "MULTIDRIVEN": (
+        "input clk, input a, output reg b",
+        "always @(posedge clk) b <= a; always @(negedge clk) b <= !a;",
+    ),
+    "LATCH": ("input a, input c, output reg b", "always @* if (c) b = a;"),
+    "ALWNEVER": ("output reg b", "always @* b = 1'b0;"),
+    "ASCRANGE": ("input [-1:0] a, output [1:0] b", "assign b = a;"),
+    "PINMISSING": ("input a, output b", "inner inner (.a(a)); assign b = a;"),
+}
+INNER = "module inner (input a, output b);\n  assign b = a;\nendmodule\n"
+
+
+@pytest.mark.parametrize("code", DEFECTS)
+def test_a_defect_is_found(code: str) -> None:
+    ports, body = DEFECTS[code]
+    declared = ";\n  ".join(ports.split(", "))
+    names = ", ".join(port.split()[-1] for port in ports.split(", "))
+    text = f"module top({names});\n  {declared};\n  {body}\nendmodule\n" + (INNER if "inner" in body else "")
+    found = lint.warnings(text)
+    assert any(f"-{code}:" in line for line in found), found
+
+
+def test_an_unused_register_is_found_and_an_unused_name_is_not() -> None:
+    text = """module top(clk, a, b);
+  input clk;
+  input a;
+  output b;
+  reg held;
+  wire other;
+  assign other = a;
+  assign b = a;
+  always @(posedge clk) held <= a;
+endmodule
+"""
+    (line,) = lint.warnings(text)
+    assert "'held'" in line
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_copy_of_a_register_may_be_unused_where_another_is_used(kept: bool) -> None:
+    text = f"""module top(clk, a, b);
+  input clk;
+  input a;
+  output b;
+  reg held;
+  reg \\held$1 ;
+  assign b = {"held" if kept else "a"};
+  always @(posedge clk) held <= a;
+  always @(posedge clk) \\held$1 <= a;
+endmodule
+"""
+    assert len(lint.warnings(text)) == (0 if kept else 2)
+
+
+def test_what_is_no_verilog_is_an_error() -> None:
+    assert any(line.startswith("%Error") for line in lint.warnings("module top; nonsense"))
+
+
+def test_every_waiver_has_a_reason() -> None:
+    """A rule stands behind a comment of its own."""
+    paragraphs = Path(lint.WAIVERS).read_text().split("\n\n")[1:]
+    for paragraph in paragraphs:
+        *reason, rule = paragraph.strip().splitlines()
+        assert re.match(r"lint_off -rule [A-Z]+", rule)
+        assert reason
+        assert all(line.startswith("// ") for line in reason)
+
+
+# As small as a block comes: a larger one has more of the same modules. What is not named has its defaults.
+SMALL = {
+    "gemm-core": [{"side": "2"}, {"side": "2", "configurable": "true"}],
+    "adaptive-array": [{"side": "2"}],
+    "weight-update": [{"side": "2"}],
+    "reduce-unit": [{"lanes": "2"}],
+    "replay-pipeline": [{"fanout": "4", "levels": "2"}, {"fanout": "3", "levels": "2", "form": "narrow"}],
+    "banked-replay-pipeline": [{"banks": "2", "levels": "1"}],
+    "lane-route": [{"banks": "2", "levels": "1"}],
+    "bank-arbiter": [{"banks": "2", "levels": "1"}],
+    "processing-element": [{}, {"configurable": "true"}],
+    "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
+}
+QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-arbiter")
+
+
+@pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in BLOCKS]
+)
+def test_exports_are_clean(name: str) -> None:
+    block, top = BLOCKS[name], name.replace("-", "_")
+    for given in SMALL.get(name, [{}]):
+        assert lint.warnings(verilog.export(block.make(**block.parameters(given)), top), top) == []

@@ -1,0 +1,21 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from primitives.fpga import simulation
+from primitives.fpga.vector.stream_sequencer import StreamSequencer, sequence_cycles
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=4))
+def test_cycles_are_the_golden_models(commands: list[tuple[int, int]]) -> None:
+    words, latency = np.array(commands).T
+    run = simulation.interpreted(StreamSequencer()).run(
+        {"commands": {"words": words, "latency": latency}}, {"done": len(commands)}
+    )
+    np.testing.assert_array_equal(run.outputs["done"], words)
+    taken = run.output_cycles["done"] - run.input_cycles["commands"]
+    assert taken.tolist() == [sequence_cycles(*command) for command in commands]

@@ -1,0 +1,97 @@
+"""MAP's learner pipeline for a gradient step: its design, its passes, and their cycles beside the formula."""
+
+from typing import Any
+
+import pytest
+
+from primitives.algorithms import Algorithm, create
+from primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
+from primitives.fpga.devices import catalogue
+from primitives.learner.fpga import pipeline
+from primitives.learner.fpga.pipeline import balanced, best_design, refusal
+
+U200 = catalogue.device("u200")
+
+
+def ddpg(hidden: tuple[int, ...] = (256, 256)) -> Algorithm:
+    return create("ddpg", observation_shape=(11,), action_size=3, network={"hidden": hidden})
+
+
+def dqn(**options: Any) -> Algorithm:
+    return create("dqn", observation_shape=(4,), action_size=2, network={"hidden": (64, 64)}, **options)
+
+
+def test_the_passes_of_ddpg_are_those_of_its_equations() -> None:
+    design = best_design(ddpg(), 256, U200)
+    critic, actor = design.passes["critic"], design.passes["actor"]
+    assert [layer.inputs for layer in critic.layers] == [14, 256, 256]
+    assert len(critic.target) == 6  # target actor and target critic
+    assert stage_count(critic) == 6 + 3 * 3
+    assert [layer.outputs for layer in actor.trained_layers] == [256, 256, 3]
+    assert len(actor.layers) == 6  # its errors come through the critic
+    assert stage_count(actor) == 6 + 1 + 5 + 3
+
+
+@pytest.mark.parametrize("batch_size", [32, 256, 2048])
+@pytest.mark.parametrize("algorithm", [ddpg(), ddpg((8, 8)), dqn()], ids=["large", "small", "dqn"])
+def test_a_design_stays_within_what_the_replay_leaves(algorithm: Algorithm, batch_size: int) -> None:
+    design = best_design(algorithm, batch_size, U200)
+    assert design.dsps <= U200.dsps * 2 // 3
+    assert design.pipelines * design.samples == batch_size
+    larger = best_design(algorithm, batch_size, catalogue.device("agf014"))
+    assert larger.formula_cycles <= design.formula_cycles or larger.dsps <= catalogue.device("agf014").dsps
+
+
+def test_more_dsps_are_never_slower() -> None:
+    cycles = [
+        pipeline._best((("q", (4, 64, 64, 2)),), False, 256, dsps).formula_cycles  # type: ignore[union-attr]
+        for dsps in (600, 1200, 2400, 4800)
+    ]
+    assert cycles == sorted(cycles, reverse=True)
+    with pytest.raises(ValueError, match="allowed: one with more DSPs for ddpg"):
+        best_design(ddpg(), 256, catalogue.Device("small", 1, 1, 30, 1, 1, 0, 1, ""))
+
+
+def test_balanced_layers_take_no_longer_than_asked() -> None:
+    for slowest in (257, 300, 1000, 65_792, 10**6):
+        layers = balanced((11, 256, 256, 3), slowest)
+        assert max(layer.words for layer in layers) <= slowest
+        for layer in layers:
+            assert layer.lanes == 1 or -(-layer.outputs // (layer.lanes - 1)) * (layer.inputs + 1) > slowest
+
+
+def test_double_dqn_takes_units_but_no_cycles_more() -> None:
+    plain, double = (
+        pipeline.PipelineDesign({"q": balanced((4, 8, 2), 20)}, double, 1, 32) for double in (False, True)
+    )
+    assert double.multipliers > plain.multipliers
+    assert double.formula_cycles == plain.formula_cycles
+
+
+def test_what_map_has_no_pipeline_for_is_refused() -> None:
+    assert refusal(ddpg()) == refusal(dqn()) == ""
+    sac = create("sac", observation_shape=(3,), action_size=1)
+    assert "dqn, ddpg" in refusal(sac)
+    with pytest.raises(ValueError, match="algorithm: found sac; needs a learner pipeline for sac"):
+        best_design(sac, 32, U200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
+def test_a_step_is_simulated_and_explained_to_the_cycle() -> None:
+    pytest.importorskip("amaranth")
+    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+
+    step = pipeline.gradient_step(ddpg((8, 8)), 32, U200)
+    for name, work in step.design.passes.items():
+        update = update_cycles(work, adam_latency=adam_latency(32))
+        assert step.pass_cycles[name] == pipeline_cycles(work, samples=step.design.samples) + update
+    assert sum(step.reasons.values()) == step.difference_cycles
+    assert step.cycles == step.design.formula_cycles + step.difference_cycles
+
+
+def test_a_multipliers_dsps_are_those_that_yosys_counted() -> None:
+    from primitives.fpga.tools import counted
+
+    rows = counted.committed()
+    assert rows["processing-element width=32"].resources.dsps == pipeline.MULTIPLIER_DSPS

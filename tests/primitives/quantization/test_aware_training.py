@@ -1,0 +1,158 @@
+"""Algorithm 1: when the precision changes, what is captured, what is counted, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from primitives import learner
+from primitives.learner.graph_learner import step_graph
+from primitives.quantization import aware_training, roles
+from primitives.quantization.aware_training import FixedPointLearner
+from primitives.quantization.fixed_point import Q
+from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
+from primitives.quantization.roles import Plain, Role
+from tests.primitives.quantization import cases
+
+
+def trained(precision: Precision, steps: int, scale: float = 1.0) -> FixedPointLearner:
+    algorithm = cases.algorithm("ddpg")
+    made = aware_training.create(algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE)
+    rng = np.random.default_rng(2)
+    for _ in range(steps):
+        batch = cases.batch(algorithm, rng)
+        batch["reward"] *= np.float32(scale)
+        made.step(batch)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [({"activation_bits": 16}, "delay"), ({"activation_bits": 16, "delay": -1}, "delay"),
+     ({"delay": 5}, "delay"), ({"activation_bits": 1, "delay": 5}, "activation_bits"),
+     ({"weight_bits": 17, "delay": 5}, "weight_bits"), ({"error_bits": -8, "delay": 5}, "error_bits")],
+)  # fmt: skip
+def test_a_precision_that_is_none_names_its_field(arguments: dict[str, int], field: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{field}: found .*; allowed: "):
+        Precision(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_delay_beyond_the_run_names_its_field() -> None:
+    dynamic(99).check_run(100)
+    with pytest.raises(ValueError, match=r"^delay: found 100; allowed: less than the run's 100"):
+        dynamic(100).check_run(100)
+
+
+def test_a_device_or_backend_that_is_none_is_named() -> None:
+    algorithm = cases.algorithm("ddpg")
+    with pytest.raises(ValueError, match=r"^device: found 'tpu'"):
+        aware_training.create(algorithm, fixed_32(), device="tpu", batch_size=4)
+    with pytest.raises(ValueError, match="backend"):
+        aware_training.create(algorithm, fixed_32(), backend="abacus", batch_size=4)
+
+
+def test_activations_are_quantised_from_step_d_on_over_the_extremes_seen_before() -> None:
+    before, after = trained(dynamic(3), 3), trained(dynamic(3), 4)
+    assert not before.quantised
+    assert after.quantised
+    assert after.fixed.extremes == before.fixed.extremes
+    affine = after.fixed.affine
+    assert affine.keys() == {key for key in before.fixed.extremes if key.startswith("activation/")}
+    low, high = before.fixed.extremes["activation/critic/1.weight"]
+    hidden = affine["activation/critic/1.weight"]
+    assert (low, hidden.zero, hidden.bits) == (0, 0, 16)  # what ReLU gives is not negative
+    assert hidden.delta == after.precision.activations.to_float(high) / 2**16
+
+
+def test_weights_and_gradients_keep_their_32_bits() -> None:
+    made = trained(dynamic(1), 4)
+    weights = made.fixed.raw("state/critic/1.weight")
+    assert np.abs(weights).max() > 2**16
+    assert np.unique(weights & 0xFF).size > 100  # the low bits are in use
+
+
+def test_8_bit_weights_are_those_that_products_read() -> None:
+    made = trained(quarl(1), 3)
+    codes = made.fixed.affine["weight/critic/1.weight"].codes(
+        made.fixed.raw("state/critic/1.weight"), made.precision.weights
+    )
+    assert (codes.min() >= 0) & (codes.max() < 2**8)
+
+
+def test_32_bits_train_as_floats_do() -> None:
+    algorithm = cases.algorithm("ddpg")
+    fixed = aware_training.create(algorithm, fixed_32(), backend="reference", batch_size=cases.BATCH_SIZE)
+    floats = learner.create(algorithm, backend="reference", batch_size=cases.BATCH_SIZE)
+    floats.load_state_dict(fixed.state_dict())
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        batch = cases.batch(algorithm, rng)
+        ours, theirs = fixed.step(batch), floats.step(batch)
+        # Activations have 16 fraction bits, and a value sums 40 and 33 of them.
+        np.testing.assert_allclose(ours.td_errors, theirs.td_errors, atol=2e-3)
+    assert fixed.saturated == {}
+
+
+def test_what_overflows_a_format_saturates_and_is_counted() -> None:
+    made = trained(Precision(activations=Q(16, 12)), 1, scale=1e3)  # 8 at most, rewards of thousands
+    assert made.saturated["inputs"] > 0
+    assert trained(Precision(activations=Q(16, 12)), 1, scale=0.0).saturated.get("inputs", 0) == 0
+
+
+def test_16_bits_everywhere_cannot_move_a_weight_by_a_small_step() -> None:
+    # A step of Adam is at most about its rate, 1e-4 for the actor: less than half of 2^-13 rounds away.
+    made = trained(fixed_16(), 1)
+    start = aware_training.create(
+        cases.algorithm("ddpg"), fixed_16(), backend="reference", batch_size=cases.BATCH_SIZE
+    )
+    leaf = "state/target_critic/1.weight"
+    assert (made.fixed.raw(leaf) == start.fixed.raw(leaf)).all()
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "td3", "dqn"])
+def test_exploring_without_noise_is_acting_in_fixed_point(kind: str) -> None:
+    """On observations that do not fit the format: who acts on floats counts none, and takes other actions."""
+    algorithm = cases.algorithm(kind)
+    silent = {"epsilon_initial": 0.0, "epsilon_final": 0.0} if kind == "dqn" else {"exploration_noise": 0.0}
+    algorithm = replace(algorithm, hyperparameters=replace(algorithm.hyperparameters, **silent))
+    rng = np.random.default_rng(5)
+    observation = 50 * rng.standard_normal((64, 5)).astype(np.float32)
+    found = []
+    for explores in (False, True):
+        made = aware_training.create(
+            algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
+        )  # 8 at most
+        assert made.saturated.get("inputs", 0) == 0
+        action = made.explore(observation, 0, rng) if explores else made.act(observation)
+        assert made.saturated["inputs"] > 0
+        found.append((action, made.saturated))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_random_actions_of_dqn_are_no_work_for_the_device() -> None:
+    algorithm = cases.algorithm("dqn")
+    made = aware_training.create(
+        algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
+    )
+    observation = np.full((8, 5), 1e3, np.float32)  # would saturate
+    assert made.explore(observation, 0, np.random.default_rng(0)).shape == (8,)  # epsilon is 1 at first
+    assert made.saturated.get("inputs", 0) == 0
+
+
+@pytest.mark.parametrize("kind", cases.KINDS)
+def test_every_matrix_product_of_every_algorithm_has_a_role(kind: str) -> None:
+    algorithm = cases.algorithm(kind)
+    for variant in algorithm.variants:
+        graph = step_graph(algorithm, cases.BATCH_SIZE, variant)
+        assigned = roles.assign(graph, fixed_32())
+        for position, node in enumerate(graph.nodes):
+            if node.kind == "matmul":
+                pair = {operand.role for operand in assigned.operands[position]}
+                assert len(pair) == 2
+                assert all(operand.layer for operand in assigned.operands[position])
+                gradient = Role.ERROR in pair
+                assert (assigned.labels[node.outputs[0].buffer] == "gradients") == gradient
+        squares = [i for i, buffer in graph.of_kind("state") if "/square/" in buffer.name and buffer.shape]
+        assert squares
+        assert all(assigned.storage[i] is Plain.BINARY32 for i in squares)

@@ -1,0 +1,108 @@
+"""Every backend of fixed-point training against the definition in NumPy, to the last bit."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from primitives.algorithms import Algorithm
+from primitives.learner.graph_learner import step_graph
+from primitives.quantization import aware_training
+from primitives.quantization.aware_training import FixedPointLearner
+from primitives.quantization.executable import FixedPointExecutable
+from primitives.quantization.native_backend import NativeExecutable
+from primitives.quantization.precision import Precision
+from primitives.quantization.torch_backend import TorchExecutable
+from tests.primitives.quantization import cases
+
+OTHERS = ("torch", "native avx512vnni", "native avx512", "native avx2", "native portable")
+STEPS = 5
+
+
+def learner(algorithm: Algorithm, precision: Precision) -> FixedPointLearner:
+    return aware_training.create(
+        algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE, seed=3
+    )
+
+
+def other(name: str, algorithm: Algorithm, precision: Precision) -> FixedPointExecutable:
+    graphs = {variant: step_graph(algorithm, cases.BATCH_SIZE, variant) for variant in algorithm.variants}
+    if name == "torch":
+        return TorchExecutable(graphs, precision)
+    try:
+        return NativeExecutable(graphs, precision, simd=name.split()[1])
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+def raw_state(executable: FixedPointExecutable) -> Iterator[tuple[str, np.ndarray]]:
+    for name in executable.state_buffers:
+        yield name, executable.raw(name)
+
+
+@pytest.mark.parametrize("kind", cases.KINDS)
+@pytest.mark.parametrize(
+    "name", [*OTHERS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS[2:])]
+)
+def test_every_algorithm_takes_the_same_steps_to_the_last_bit(name: str, kind: str) -> None:
+    algorithm, precision = cases.algorithm(kind), cases.PRECISIONS["narrow everywhere"]
+    agree(name, algorithm, precision)
+
+
+@pytest.mark.parametrize("precision", cases.PRECISIONS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_precision_takes_the_same_steps_to_the_last_bit(name: str, precision: str) -> None:
+    agree(name, cases.algorithm("ddpg"), cases.PRECISIONS[precision])
+
+
+def agree(name: str, algorithm: Algorithm, precision: Precision) -> None:
+    """Steps on both; state, outputs, extremes and counts are the same."""
+    definition = learner(algorithm, precision)
+    executable = other(name, algorithm, precision)
+    for leaf, value in definition.fixed.state().items():
+        executable.write_state(leaf, value)
+    rng = np.random.default_rng(5)
+    for step in range(STEPS):
+        inputs = inputs_of(definition, rng)
+        variant = algorithm.variant(step)
+        if precision.narrows and step == precision.delay:
+            definition.fixed.quantise()
+            executable.quantise()
+        expected, found = (made.step(variant, inputs) for made in (definition.fixed, executable))
+        for output, value in expected.items():
+            np.testing.assert_array_equal(found[output], value, err_msg=f"{output}, step {step}")
+        for (leaf, one), (_, two) in zip(raw_state(definition.fixed), raw_state(executable), strict=True):
+            np.testing.assert_array_equal(two, one, err_msg=f"{leaf}, step {step}")
+    assert executable.extremes == definition.fixed.extremes
+    assert executable.affine == definition.fixed.affine
+    # The definition saw nothing but the same steps, and rounded the initial state as well, in range.
+    assert executable.saturated == definition.fixed.saturated
+    if isinstance(executable, NativeExecutable):
+        assert executable.narrow_products > 0
+
+
+def inputs_of(made: FixedPointLearner, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    algorithm = made.algorithm
+    inputs = {f"batch/{name}": column for name, column in cases.batch(algorithm, rng).items()}
+    inputs["batch/weight"] = np.ones(cases.BATCH_SIZE, np.float32)
+    draws = algorithm.draw(cases.BATCH_SIZE, made._generator)
+    return inputs | {f"draws/{name}": value.numpy() for name, value in draws.items()}
+
+
+def test_native_training_and_acting_go_on_from_a_checkpoint_to_the_last_bit() -> None:
+    algorithm, precision = cases.algorithm("ddpg"), cases.PRECISIONS["dynamic"]
+    rng = np.random.default_rng(8)
+    batches = [cases.batch(algorithm, rng) for _ in range(6)]
+    observation = np.float32([0.3, -1.0, 0.1, 2.0, 0.5])
+    first = aware_training.create(algorithm, precision, batch_size=cases.BATCH_SIZE)
+    for one in batches[:4]:
+        first.step(one)
+    second = aware_training.create(
+        algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE, seed=9
+    )
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(second.act(observation), first.act(observation))
+    for one in batches[4:]:
+        np.testing.assert_array_equal(second.step(one).td_errors, first.step(one).td_errors)
+    for (name, one), (_, two) in zip(raw_state(first.fixed), raw_state(second.fixed), strict=True):
+        np.testing.assert_array_equal(two, one, err_msg=name)
