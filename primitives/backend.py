@@ -1,15 +1,19 @@
-"""Backends of a primitive: one module each, found by its name, which says itself whether it is available.
+"""Backends of a primitive: one module each, found by its file's name, which says itself whether it is available.
 
-A primitive's package (`primitives.sum_tree`, `primitives.learner`) names its backends. The module
-`<package>.<name>_backend` defines `unavailable_reason() -> str`, empty when the backend can be used here, and
+The module `<name>_backend.py` lies in the primitive's folder (`primitives/sum_tree`) or in a folder of that one
+(`primitives/learner/native`). It defines `unavailable_reason() -> str`, empty when the backend can be used here, and
 `SIMULATED = True` where it simulates hardware, and `MODELLED = True` where a formula gives some of those cycles.
 It must import on every machine: what may be missing is imported inside functions. (The suffix keeps a
 `torch.py` or `cuda.py` from shadowing the library of that name when its folder lands on `sys.path`.)
 """
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+
+_SUFFIX = "_backend"
 
 
 class BackendUnavailableError(RuntimeError):
@@ -35,13 +39,26 @@ class BackendStatus:
     modelled: bool = False
 
 
-def _module(package: str, name: str) -> ModuleType:
-    return import_module(f"{package}.{name}_backend")
+@cache
+def _modules(package: str) -> dict[str, str]:
+    """Names of the modules of a package's backends, by backend: the plain reference first, then by name."""
+    (folder,) = map(Path, import_module(package).__path__)
+    found: dict[str, str] = {}
+    for path in (*folder.glob(f"*{_SUFFIX}.py"), *folder.glob(f"*/*{_SUFFIX}.py")):
+        name = path.stem.removesuffix(_SUFFIX)
+        module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
+        if found.setdefault(name, module) != module:
+            raise RuntimeError(f"{package}: two backends are called {name}: {found[name]} and {module}")
+    return dict(sorted(found.items(), key=lambda item: (item[0] != "reference", item[0])))
 
 
-def statuses(package: str, names: tuple[str, ...]) -> list[BackendStatus]:
-    """The status of each named backend module of `package`, in the order given."""
-    modules = {name: _module(package, name) for name in names}
+def names(package: str) -> tuple[str, ...]:
+    """Return the names of the backends of `package`: the plain reference first, then in alphabetical order."""
+    return tuple(_modules(package))
+
+
+def statuses(package: str) -> list[BackendStatus]:
+    """Return the status of each backend of `package`, in the order of `names`."""
     return [
         BackendStatus(
             name,
@@ -50,20 +67,21 @@ def statuses(package: str, names: tuple[str, ...]) -> list[BackendStatus]:
             simulated=getattr(module, "SIMULATED", False),
             modelled=getattr(module, "MODELLED", False),
         )
-        for name, module in modules.items()
+        for name, module in ((name, import_module(path)) for name, path in _modules(package).items())
     ]
 
 
-def load(package: str, names: tuple[str, ...], name: str) -> ModuleType:
-    """The module of backend `name`.
+def load(package: str, name: str) -> ModuleType:
+    """Return the module of backend `name`.
 
     Raises:
-        ValueError: `name` is none of `names`.
+        ValueError: `package` has no such backend.
         BackendUnavailableError: the backend cannot be used on this machine.
     """
-    if name not in names:
-        raise ValueError(f"backend: unknown {name!r}; allowed: {', '.join(names)}")
-    module = _module(package, name)
+    modules = _modules(package)
+    if name not in modules:
+        raise ValueError(f"backend: unknown {name!r}; allowed: {', '.join(modules)}")
+    module = import_module(modules[name])
     if reason := module.unavailable_reason():
         raise BackendUnavailableError(f"backend {name!r} of {package} is not available: {reason}")
     return module

@@ -9,8 +9,6 @@ from primitives.graph.graph import Graph, UnsupportedOperationError
 from primitives.graph.trace import trace
 from primitives.learner.base import Learner, StepOutcome
 
-BACKENDS = ("torch", "native", "opencl", "fpga", "reference")
-
 __all__ = [
     "BackendStatus",
     "BackendUnavailableError",
@@ -26,7 +24,7 @@ __all__ = [
 
 def backends() -> list[BackendStatus]:
     """Each backend: its name, whether it can be used here, and why not."""
-    return backends_of.statuses(__name__, BACKENDS)
+    return backends_of.statuses(__name__)
 
 
 def create(
@@ -52,6 +50,6 @@ def create(
         ValueError: an argument out of range; it is named.
         BackendUnavailableError: the backend cannot be used here; the message says why.
     """
-    module = backends_of.load(__name__, BACKENDS, backend)
+    module = backends_of.load(__name__, backend)
     learner: Learner = module.create(algorithm, device=device, batch_size=batch_size, seed=seed, **options)
     return learner

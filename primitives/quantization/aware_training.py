@@ -24,14 +24,13 @@ from primitives.learner.native.learner import acting_by, acting_graph
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.precision import Precision
 
-BACKENDS = ("reference", "torch", "native")
 _ACT = "act"
 _EXTREMES = "extremes/"
 
 
 def backends() -> list[BackendStatus]:
     """Each backend of fixed-point training: its name, whether it can be used here, and why not."""
-    return backends_of.statuses("primitives.quantization", BACKENDS)
+    return backends_of.statuses("primitives.quantization")
 
 
 class _Leaves(Mapping[str, Array]):
@@ -71,7 +70,7 @@ class FixedPointLearner(GraphLearner):
         seed: int,
     ) -> None:
         """Trace, assign roles, and make the initial state, rounded to its formats."""
-        module = backends_of.load("primitives.quantization", BACKENDS, backend)
+        module = backends_of.load("primitives.quantization", backend)
         self.precision = precision
 
         def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
@@ -159,7 +158,7 @@ def create(
     Args:
         algorithm: from `primitives.algorithms.create`; its initial state is rounded to the formats.
         precision: the formats, and the delay.
-        backend: one of `BACKENDS`: they agree to the last bit.
+        backend: one of `backends()`: they agree to the last bit.
         device: "cpu"; "cuda" too with PyTorch.
         batch_size, seed: as `primitives.learner.create`.
 

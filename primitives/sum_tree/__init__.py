@@ -16,12 +16,10 @@ from primitives import backend as _backend
 from primitives.backend import BackendStatus
 from primitives.sum_tree.base import SumTree
 
-BACKENDS = ("reference", "native", "binary", "flat", "opencl", "cuda", "fpga")
-
 
 def backends() -> list[BackendStatus]:
     """Each backend's name, whether it can be used on this machine, and why not."""
-    return _backend.statuses(__name__, BACKENDS)
+    return _backend.statuses(__name__)
 
 
 def create(capacity: int, *, backend: str = "native", fanout: int = 16, **options: object) -> SumTree:
@@ -38,9 +36,9 @@ def create(capacity: int, *, backend: str = "native", fanout: int = 16, **option
         TypeError: an argument's type is wrong, or the backend has no such option.
         BackendUnavailableError: the backend cannot be used on this machine.
     """
-    module = _backend.load(__name__, BACKENDS, backend)
+    module = _backend.load(__name__, backend)
     tree: SumTree = module.create(capacity, fanout, **options)
     return tree
 
 
-__all__ = ["BACKENDS", "BackendStatus", "SumTree", "backends", "create"]
+__all__ = ["BackendStatus", "SumTree", "backends", "create"]

@@ -48,7 +48,7 @@ SUBJECTS = {
     )
 }
 """Small blocks, whose placement is committed (`placed.json`); `python -m primitives.fpga.tools.placement` makes it
-again. (A replay pipeline of 256 leaves had not been placed and routed after a minute of a processor, and was stopped.)"""
+again. (A replay pipeline of 256 leaves was not placed and routed after a minute of a processor, and was stopped.)"""
 
 
 @dataclass(frozen=True)

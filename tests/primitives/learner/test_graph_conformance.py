@@ -52,7 +52,7 @@ def compile_graphs(request: pytest.FixtureRequest) -> Callable[..., Executable]:
         pytest.skip(f"this processor has no {simd}")
     if simd:
         return partial(NativeExecutable, simd=simd)
-    module = load("primitives.learner", learner.BACKENDS, name)
+    module = load("primitives.learner", name)
     return module.compile_graphs  # type: ignore[no-any-return]
 
 
