@@ -74,7 +74,7 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
 def profiled(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
     """The primitive table of a workload, measured now unless the run holds it."""
     cell = plan.profile_cell(item, batch_size, tier)
-    if not plan.finished(run, cell):
+    if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
     return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
@@ -83,7 +83,7 @@ def profiled(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) ->
 def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
     """The rows of a simulated device, simulated now unless the run holds them."""
     cell = plan.simulated_cell(item, batch_size, device)
-    if not plan.finished(run, cell):
+    if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
     rows = run.measurements(suite=simulated_profile.SUITE, workload=item.name, batch_size=batch_size)
@@ -97,7 +97,7 @@ def predicted_with(
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
     cell = plan.simulated_prediction_cell(item, batch_size, device)
-    if not plan.finished(run, cell):
+    if not cell.finished(run):
         plan.measure_now(run, cell, silent)
     rows = run.measurements(suite=simulated_profile.PREDICTIONS, workload=item.name, batch_size=batch_size)
     return [row for row in rows if row.details["device"] == device]
@@ -107,7 +107,7 @@ def predicted(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -
     """Every strategy's predictions for a workload, from the run's primitive table."""
     profiled(run, item, batch_size, tier)
     cell = plan.prediction_cell(item, batch_size)
-    if not plan.finished(run, cell):
+    if not cell.finished(run):
         plan.measure_now(run, cell, silent)
     return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
 

@@ -26,10 +26,10 @@ from harness.core.progress import bar
 from harness.core.revision import revision
 from harness.papers import Claim
 from harness.plan import plan, tiers
-from harness.plan.plan import Cell
 from harness.plan.tiers import Tier
 from harness.platforms import this_machine
 from harness.platforms.this_machine import Machine
+from harness.store.cell import Cell
 from harness.store.peak_memory import recorded
 from harness.store.store import Run, Store
 
@@ -121,7 +121,7 @@ def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set
     if not runs:
         return set()
     opened = Run(store, runs[-1])
-    return {cell.key for cell in cells if plan.finished(opened, cell)}
+    return {cell.key for cell in cells if cell.finished(opened)}
 
 
 def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
@@ -134,11 +134,11 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measures on this machine; the keys of the cells that failed."""
     opened = begin(results, tier, fresh)
-    done = {cell.key for cell in cells if plan.finished(opened, cell)}
+    done = {cell.key for cell in cells if cell.finished(opened)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
         plan.execute(opened, cells, report)
-    return [cell.key for cell in cells if not plan.finished(opened, cell)]
+    return [cell.key for cell in cells if not cell.finished(opened)]
 
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:

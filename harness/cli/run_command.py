@@ -26,10 +26,10 @@ from harness.core.row import Interrupted, Measurement
 from harness.mapping import Mapping, predict
 from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
-from harness.plan.plan import Cell
 from harness.runtime.compose import Fusion
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import Options
+from harness.store.cell import Cell
 from harness.store.peak_memory import recorded
 
 if TYPE_CHECKING:

@@ -46,12 +46,12 @@ def validate_command(
     opened = begin(results, tier, fresh)
     with bar("validate") as report, recorded(opened):
         plan.execute(opened, chosen, report)
-    rows = [row for cell in chosen for row in plan.rows_of(opened, cell)]
+    rows = [row for cell in chosen for row in cell.rows(opened)]
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
         for cell in chosen:
-            show_cell(plan.rows_of(opened, cell))
+            show_cell(cell.rows(opened))
         out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
         out.print("~: predicted from a time that is too noisy")
         show_strategies(rows)

@@ -23,10 +23,9 @@ from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.revision import revision
 from harness.core.row import Measurement
-from harness.plan import plan
-from harness.plan.plan import Cell
 from harness.plan.tiers import Tier
 from harness.platforms import this_machine
+from harness.store.cell import Cell
 from harness.store.store import Run, Store
 
 _NODE = "ray_node"
@@ -90,7 +89,7 @@ def _measure(
     try:
         rows = cell.measure(_Before(before), silent)
     except Exception as error:  # one broken cell must not cost the others; it is stored and shown
-        rows = [plan.failure(cell, error)]
+        rows = [cell.failure(error)]
     return Measured(node, rows)
 
 
@@ -213,10 +212,10 @@ class Plan:
         """The chain, with the cells that its run does not hold yet waiting, on the node of those that it holds."""
         run = chain.run
         for cell in chain.cells:
-            for row in plan.rows_of(run, cell):
+            for row in cell.rows(run):
                 if (node := row.details.get(_NODE)) in self._nodes:
                     chain.node = node
-        chain.waiting = [c for c in chain.cells if not plan.finished(run, c) or c.stale(run)]
+        chain.waiting = [c for c in chain.cells if not c.finished(run) or c.stale(run)]
         return chain
 
     def _next_task(self, chain: _Chain) -> dict[Any, tuple[_Chain, Cell]]:
@@ -224,8 +223,8 @@ class Plan:
         if not chain.waiting:
             return {}
         cell, run = chain.waiting.pop(0), chain.run
-        mine = [c for c in chain.cells if c is not cell and plan.finished(run, c)]
-        before = [row for c in mine for row in plan.rows_of(run, c)]
+        mine = [c for c in chain.cells if c is not cell and c.finished(run)]
+        before = [row for c in mine for row in c.rows(run)]
         task = _measure
         if chain.node:  # should it be gone, Ray takes another
             task = _measure.options(scheduling_strategy=_on(chain.node, or_another=True))
@@ -236,10 +235,10 @@ class Plan:
         try:
             answer: Elsewhere | OtherCode | Measured = ray.get(ref)
         except RayError as dead:  # its workers or nodes died again and again, or the memory does not suffice
-            answer = Measured("", [plan.failure(cell, RuntimeError(brief(dead)))])
+            answer = Measured("", [cell.failure(RuntimeError(brief(dead)))])
         if isinstance(answer, OtherCode):  # of a machine that has joined since, or was updated meanwhile
             error = RuntimeError(f"{_other_code(*answer)}, not this process's {self._revision}")
-            answer = Measured("", [plan.failure(cell, error)])
+            answer = Measured("", [cell.failure(error)])
         chain.node = answer.node or chain.node  # a worker that died leaves its machine
         if isinstance(answer, Elsewhere):
             chain.run = self._run_of(answer.machine)
@@ -248,7 +247,7 @@ class Plan:
         if all(row.status == "failed" for row in answer.rows):
             self._failed.append(cell.key)
         rows = [replace(row, details={**row.details, _NODE: answer.node}) for row in answer.rows]
-        plan.store_rows(chain.run, cell, rows)
+        cell.store(chain.run, rows)
         return True
 
 

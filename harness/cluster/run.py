@@ -8,9 +8,9 @@ from harness.cluster.training import ClusterTraining, Size, check
 from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.plan.plan import Cell
 from harness.runtime import measured_run
 from harness.runtime.measured_run import Extent
+from harness.store.cell import Cell
 from harness.store.store import Run
 from harness.workloads import Workload
 

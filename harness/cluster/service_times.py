@@ -17,7 +17,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.plan import tiers
-from harness.plan.plan import Cell
+from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from harness.workloads import Workload
 

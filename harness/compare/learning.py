@@ -28,8 +28,8 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.measure import statistics
-from harness.plan.plan import Cell
 from harness.runtime.seed_order import interleaved, last_fifth
+from harness.store.cell import Cell
 from harness.store.store import Run
 from harness.workloads import Workload
 

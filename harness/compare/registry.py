@@ -26,6 +26,8 @@ TORCH = "torch==2.13.0"
 TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
 """Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
 RLLIB = tuple(TRAINED)
+JUDGED_FOR_PORTABILITY = ("sb3", *RLLIB)
+"""Baselines whose portability over device assignments is compared with this project's."""
 _failed: dict[tuple[Path, str], WorkerFailure] = {}
 """Why an environment could not be built in this process: not to wait for it again in every cell that needs it."""
 

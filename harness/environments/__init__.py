@@ -1,21 +1,19 @@
 """Environments: Gymnasium's, and those that this project adds to them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
 from harness.core import simulator_warnings
 from harness.environments import atari_frames, continuous_cartpole
+from harness.environments.schema import Environment, check_environment
 
-if TYPE_CHECKING:
-    from harness.workloads import Environment
-
-__all__ = ["Seeded", "atari_frames", "continuous_cartpole", "make"]
+__all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "continuous_cartpole", "make"]
 
 
-def make(environment: "Environment", seed: int) -> gymnasium.Env[Any, Any]:
-    """An environment that a workload describes (`harness.workloads.schema.check_environment` says whether it exists).
+def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
+    """An environment that a workload describes (`check_environment` says whether it exists).
 
     Args:
         environment: the workload's `[environment]` table.
@@ -38,7 +36,7 @@ class Seeded:
         seed: of the environment.
     """
 
-    environment: "Environment"
+    environment: Environment
     seed: int
 
     def __call__(self) -> gymnasium.Env[Any, Any]:

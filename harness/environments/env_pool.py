@@ -7,23 +7,21 @@ on it.
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
 from harness.core.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.environments import Seeded
-    from harness.workloads import Environment
+from harness.environments import Seeded
+from harness.environments.schema import Environment
 
 Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 """Observations (N, ...), rewards (N,), terminated (N,), truncated (N,)."""
 
 
-def check(environment: "Environment", source: object) -> None:
+def check(environment: Environment, source: object) -> None:
     """See that EnvPool is installed and has an environment.
 
     Args:
@@ -57,7 +55,7 @@ class EnvironmentPool:
         action_space: of each.
     """
 
-    def __init__(self, environment: "Environment", seeds: Sequence[int]) -> None:
+    def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
         import envpool
 
         # One thread: actors side by side are processes, and their number is the user's to choose.
@@ -72,7 +70,7 @@ class EnvironmentPool:
         self.action_space: gymnasium.Space[Any] = self._pool.action_space
 
     @classmethod
-    def of(cls, makers: Sequence["Seeded"]) -> "EnvironmentPool":
+    def of(cls, makers: Sequence[Seeded]) -> "EnvironmentPool":
         """The environments that some makers would make one by one."""
         return cls(makers[0].environment, [maker.seed for maker in makers])
 

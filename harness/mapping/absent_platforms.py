@@ -11,12 +11,13 @@ from harness.core.errors import UserError
 from harness.core.row import Measurement
 from harness.mapping import Mapping, MapTpds23, PerformanceTable, Problem, Target
 from harness.mapping.base import candidates
-from harness.mapping.predict import measurements, problem_of
+from harness.mapping.predict import measurements
+from harness.mapping.problem import problem_of
 from harness.mapping.roofline import Modelled, Work, modelled_times
 from harness.platforms import THIS_MACHINE, Platform, load, names
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload, from_tables, override
 from harness.workloads import load as load_workload
+from harness.workloads.task import algorithm_of
 from primitives.graph.graph import Graph
 from primitives.learner.graph_learner import step_graph
 

@@ -3,10 +3,8 @@
 A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import count, takewhile
 
 from harness import platforms, workloads
 from harness.compare import rounds
@@ -25,13 +23,14 @@ from harness.papers.ppo import accelerator_runs, environment_steps, iterations, 
 from harness.papers.sum_tree import EXPERIMENTS, MODELLED
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import available_memory
-from harness.platforms.available_memory import NotEnoughMemory
 from harness.profile import machine_peaks, measured, simulated
 from harness.runtime import measured_run
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
+from harness.store.cell import Cell
 from harness.store.crash_marker import MOST_DEATHS, in_hand
 from harness.store.store import Measurement, Run
+from harness.validate import plan as validate
 from harness.workloads import Workload
 
 ROOFS_S = 12.0  # set-up of the buffers included
@@ -41,31 +40,6 @@ ALONE = {"cartpole-dqn": "rllib"}
 SIMULATED_S = 2.0  # of one cell whose simulations are built: 0.6 to 3.5 s of a processor in the quick tier
 SIMULATED_REPLAY_S = 1.5
 BUILD_S = 15.0  # what building them adds, once a workload
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One piece of the plan.
-
-    Attributes:
-        key: what identifies it within a run, such as `profile/hopper-ddpg/256`.
-        estimate_s: expected duration in seconds, for the plan and the bar.
-        measure: does the work and returns its rows.
-        chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
-        baselines: whose environments it needs.
-        stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
-        provenance: of what it would have told, for the row of its failure.
-        needs: keys of the cells whose rows it cannot do without, which stand before it in a plan.
-    """
-
-    key: str
-    estimate_s: float
-    measure: Callable[[Run, Report], list[Measurement]]
-    chain: str = ""
-    baselines: tuple[str, ...] = ()
-    stale: Callable[[Run], bool] = lambda run: False
-    provenance: Provenance = Provenance.MEASURED
-    needs: tuple[str, ...] = ()
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
@@ -171,7 +145,7 @@ def run_cell(
     key = f"run/{item.name}/{batch_size}/seed{seed}{under}"
 
     def cut_short(run: Run) -> bool:
-        return any(row.status == "failed" for row in rows_of(run, cell))
+        return any(row.status == "failed" for row in cell.rows(run))
 
     needs = () if mapping else (_prediction_key(item, batch_size),)
     cell = Cell(key, extent.seconds, measure, item.name, stale=cut_short, needs=needs)
@@ -315,8 +289,6 @@ def plan(tier: Tier) -> list[Cell]:
     cells += [claim_cell(key, tier) for key in EXPERIMENTS]
     cells += [simulated_array_cell(), *fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
     if tier.validate_s:
-        from harness.validate import plan as validate  # which makes cells itself
-
         cells += validate.cells(tier.name, tier.validate_s)
     return cells
 
@@ -349,11 +321,6 @@ def _keys(tier_name: str) -> tuple[str, ...]:
     return tuple(cell.key for cell in plan(TIERS[tier_name]))
 
 
-def finished(run: Run, cell: Cell) -> bool:
-    """Whether the run holds the cell; one that raised nothing but errors is due again."""
-    return any(row.status != "failed" for row in rows_of(run, cell))
-
-
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
     """Measure the cells that are not finished yet, storing each as it ends.
 
@@ -365,7 +332,7 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
     for number, cell in enumerate(cells):
         done_s = sum(sizes_s[:number])
         report(done_s, total_s, cell.key)
-        if not finished(run, cell) or cell.stale(run):
+        if not cell.finished(run) or cell.stale(run):
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
             with in_hand(run.path, cell.key) as deaths:
                 try:
@@ -373,8 +340,8 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
                     rows = _measured(run, cell, inner)
                 except Exception as error:  # one broken cell must not cost the others; it is stored and shown
-                    rows = [failure(cell, error)]
-                store_rows(run, cell, rows)
+                    rows = [cell.failure(error)]
+                cell.store(run, rows)
     report(total_s, total_s, "done")
 
 
@@ -385,7 +352,7 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
         Interrupted: what the cell had measured until then is stored.
     """
     rows = _measured(run, cell, report)
-    store_rows(run, cell, rows)
+    cell.store(run, rows)
     return rows
 
 
@@ -395,48 +362,7 @@ def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
         return cell.measure(run, report)
     except Interrupted as stop:
         if stop.rows:
-            store_rows(run, cell, stop.rows)
+            cell.store(run, stop.rows)
         raise
     finally:
         available_memory.release()
-
-
-def store_rows(run: Run, cell: Cell, rows: list[Measurement]) -> None:
-    """Commits the rows of a cell that was just measured, as its next attempt."""
-    run.finish(_next_attempt(run, cell), rows)
-
-
-def rows_of(run: Run, cell: Cell) -> list[Measurement]:
-    """The rows of a cell's last attempt; none where there was none."""
-    name = _last_attempt(run, cell)
-    return [] if name is None else run.measurements(cell=name)
-
-
-def _attempts(cell: Cell) -> Iterator[str]:
-    yield cell.key
-    for number in count(2):
-        yield f"{cell.key}#{number}"
-
-
-def _next_attempt(run: Run, cell: Cell) -> str:
-    return next(name for name in _attempts(cell) if not run.finished(name))
-
-
-def _last_attempt(run: Run, cell: Cell) -> str | None:
-    made = list(takewhile(run.finished, _attempts(cell)))
-    return made[-1] if made else None
-
-
-def failure(cell: Cell, error: Exception) -> Measurement:
-    """The row of a cell that raised: "failed", or "not run" where the memory for it is not there."""
-    suite, _, rest = cell.key.partition("/")
-    return Measurement(
-        suite=suite,
-        workload=rest.partition("/")[0],
-        primitive=cell.key,
-        quantity="failure",
-        unit="1",
-        provenance=cell.provenance,
-        status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
-        reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",
-    )

@@ -5,11 +5,10 @@ of the devices has no counter that can be read, there is no energy, and a reason
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.mapping import Mapping
 from primitives import opencl_runtime
 
 SYS = Path("/sys")
@@ -70,20 +69,19 @@ class EnergyMeter:
             return []
 
 
-def meter_of(mapping: Mapping, *, simulated: bool, root: Path = SYS) -> EnergyMeter:
-    """What counts the energy of a mapping's devices, the processor among them always.
+def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> EnergyMeter:
+    """Return what counts the energy of devices, the processor among them always.
 
     Args:
-        mapping: what runs where.
-        simulated: whether a part of it runs on a simulated device.
+        devices: by the names of mappings, such as `cpu`, `cuda:0` and `opencl`.
+        simulated: whether one of them is simulated.
         root: where the kernel shows its devices.
     """
     if simulated:
         return EnergyMeter(reason="a part of the mapping is simulated")
-    devices = sorted({target.device for target in (mapping.learner, mapping.rmm, mapping.storage)})
     try:
         counters = _packages(root)
-        for device in devices:
+        for device in sorted(set(devices)):
             kind, _, which = device.partition(":")
             if kind == "cuda":
                 counters.append(_gpu(int(which or 0)))

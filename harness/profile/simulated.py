@@ -27,8 +27,8 @@ from harness.profile import machine_peaks
 from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, random_batch
 from harness.profile.cases.trees import tree_cases
 from harness.profile.cases.work import Work, step_work
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue

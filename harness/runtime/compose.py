@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from harness import environments
 from harness.core.errors import UserError
@@ -18,13 +17,13 @@ from harness.core.provenance import Provenance
 from harness.environments import env_pool
 from harness.environments.env_pool import EnvironmentPool
 from harness.mapping import Mapping, Target
-from harness.runtime import custom_task, time_provenance
+from harness.runtime import time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.custom_task import OwnTask
-from harness.workloads import Workload
-from primitives import algorithms, learner, sum_tree
-from primitives.algorithms import Algorithm
+from harness.workloads import custom_task
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.task import Task, algorithm_of, columns_of
+from primitives import learner, sum_tree
 from primitives.backend import BackendUnavailableError
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
@@ -37,10 +36,6 @@ from primitives.replay import (
     UniformReplay,
 )
 from primitives.replay.base import Replay
-from primitives.replay.storage import transition_fields
-
-Task = Workload | OwnTask
-"""What can be trained: out of a workload's file, or a user's own."""
 
 
 class TimedStorage(Storage):
@@ -204,7 +199,7 @@ def is_simulated(mapping: Mapping) -> bool:
 
 def check_envpool(workload: Task) -> None:
     """UserError where EnvPool is not installed or does not have the task's environment."""
-    if isinstance(workload, OwnTask):
+    if isinstance(workload, CustomTask):
         raise UserError(workload.name, "envpool", "an environment of your own", "an environment by its id")
     env_pool.check(workload.environment, workload.name)
 
@@ -226,7 +221,7 @@ def actors_of(
     Raises:
         UserError: EnvPool is asked for, and is not installed or has no such environment.
     """
-    if isinstance(workload, OwnTask):
+    if isinstance(workload, CustomTask):
         make: Callable[[int], Any] = partial(partial, custom_task.seeded, workload.make_environment)
     else:
         make = partial(environments.Seeded, workload.environment)
@@ -302,33 +297,6 @@ def learner_of(
         **own,
     )
     return made
-
-
-def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
-    """The task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
-    if isinstance(workload, OwnTask):
-        return workload.own_algorithm
-    return algorithms.create(
-        workload.algorithm.name,
-        observation_shape=workload.environment.observation_shape,
-        action_size=workload.environment.action_size,
-        network=workload.network.model_dump(),
-        hyperparameters=workload.algorithm.hyperparameters,
-        action_kind=workload.environment.action_kind,
-        dtype=dtype,
-    )
-
-
-def columns_of(workload: Task) -> dict[str, FieldSpec]:
-    """The columns of the task's transitions, as the data storage takes them; frames stay uint8."""
-    if isinstance(workload, OwnTask):
-        return workload.columns()
-    environment = workload.environment
-    pixels = len(environment.observation_shape) > 1
-    observation = FieldSpec(environment.observation_shape, np.uint8 if pixels else np.float32)
-    discrete = environment.action_kind == "discrete"
-    action = FieldSpec((), np.int64) if discrete else FieldSpec((environment.action_size,), np.float32)
-    return transition_fields(observation, action)
 
 
 def _check_storage(mapping: Mapping) -> None:

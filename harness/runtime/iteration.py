@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from harness.core.errors import UserError
-from harness.runtime.compose import Task
 from harness.workloads import Training as Settings
+from harness.workloads.task import Task
 
 
 @dataclass(frozen=True)

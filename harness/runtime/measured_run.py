@@ -181,7 +181,7 @@ def train(
         Interrupted: by Ctrl-C, with the rows of the stretches that had ended, and a row that says so.
     """
     training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
-    meter = meter_of(mapping, simulated=training.provenance is not Provenance.MEASURED)
+    meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
     return measured(training, workload, mapping, batch_size, seed, extent, report, options, meter)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.core.errors import UserError
 from harness.platforms.available_memory import available_bytes
-from harness.runtime.compose import Task, columns_of
+from harness.workloads.task import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20
 """An actor's process with PyTorch and MuJoCo: on Hopper-v5, with two of them, 197 MiB of its own were measured, and

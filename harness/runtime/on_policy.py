@@ -12,10 +12,11 @@ from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.runtime.clock import HOST, LEARNER, time_of, weights_bytes
-from harness.runtime.compose import Fusion, actors_of, check_processes, columns_of, learner_of, start_actors
+from harness.runtime.compose import Fusion, actors_of, check_processes, learner_of, start_actors
 from harness.runtime.options import STRICT, Options, is_on_policy
 from harness.runtime.training import Progress, Training, links_of_map
 from harness.workloads import Workload
+from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import PPO, Rollout
 from primitives.replay import FieldSpec
 

@@ -8,10 +8,11 @@ from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import compose, memory
 from harness.runtime.balance import check_learners
-from harness.runtime.compose import Fusion, Task, check_processes
-from harness.runtime.custom_task import OwnTask
+from harness.runtime.compose import Fusion, check_processes
 from harness.runtime.iteration import check_overlap, collected_rows
 from harness.workloads import Workload, override
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.task import Task
 from primitives.algorithms.ppo import PPO
 
 
@@ -117,4 +118,4 @@ STRICT = Options()
 
 def is_on_policy(task: Task) -> bool:
     """Whether a task's algorithm learns from its own latest samples alone (PPO 2.1)."""
-    return not isinstance(task, OwnTask) and task.algorithm.name == PPO.name
+    return not isinstance(task, CustomTask) and task.algorithm.name == PPO.name

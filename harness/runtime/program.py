@@ -12,12 +12,11 @@ from typing import Any
 import gymnasium
 
 from harness.mapping import Mapping
-from harness.runtime import custom_task
-from harness.runtime.custom_task import MakeEnvironment, OwnTask
 from harness.runtime.training import Training
-from harness.workloads import Replay
+from harness.workloads import Replay, custom_task
 from harness.workloads import Training as TrainingTable
-from primitives.algorithms.own import Act, OwnAlgorithm, Step
+from harness.workloads.custom_task import CustomTask, MakeEnvironment
+from primitives.algorithms.custom import Act, CustomAlgorithm, Step
 
 
 def compose(
@@ -51,7 +50,7 @@ def compose(
         act: `act(state, observation)`, the greedy actions for (n, ...) observations: (n,) int64, or (n, A) in
             [-1, 1], which the actor scales to the environment's bounds.
         mapping: what runs where: LEARNER-RMM-STORAGE.
-        exploration: see `OwnAlgorithm`.
+        exploration: see `CustomAlgorithm`.
         batch_size: B, transitions in a gradient step.
         capacity: transitions stored before the oldest is evicted.
         prioritized: prioritised replay, or uniform.
@@ -68,9 +67,9 @@ def compose(
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
     make, spaces = custom_task.prepared(make, name)
-    algorithm = OwnAlgorithm(**spaces, state=state, step=step, policy=act, exploration=exploration)
+    algorithm = CustomAlgorithm(**spaces, state=state, step=step, policy=act, exploration=exploration)
     algorithm.check()
-    task = OwnTask(
+    task = CustomTask(
         name,
         make,
         algorithm,

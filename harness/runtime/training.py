@@ -34,19 +34,12 @@ from harness.runtime.clock import (
     time_of,
     weights_bytes,
 )
-from harness.runtime.compose import (
-    Fusion,
-    Parts,
-    Task,
-    check_processes,
-    check_replay_beside,
-    compose,
-    start_actors,
-)
+from harness.runtime.compose import Fusion, Parts, check_processes, check_replay_beside, compose, start_actors
 from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.learners.processes import LearnerProcesses
 from harness.runtime.units.replay import TimeBeside
+from harness.workloads.task import Task
 from primitives.learner.fused import FusedSteps
 from primitives.replay.base import Sample
 

@@ -28,9 +28,9 @@ from harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
 from harness.mapping import Mapping as Placement
 from harness.mapping.base import REFERENCE, WORD_BYTES
 from harness.mapping.composed_loop import NAMES
+from harness.mapping.problem import problem_of
 from harness.measure import protocol as measure
 from harness.measure.conditions import default_core
-from harness.plan.plan import Cell
 from harness.platforms import of_this_machine
 from harness.profile import simulated
 from harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
@@ -46,6 +46,7 @@ from harness.profile.cases.validation_rounds import (
 )
 from harness.runtime import compose
 from harness.runtime.compose import Fusion, fusions
+from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
 from harness.validate.regret import regrets
@@ -191,7 +192,7 @@ def validate(
         platform: the machine at hand, as the strategies see it.
         baselines: gradient steps a second of the baselines that were run on this cell's workload and batch size.
     """
-    problem, small = predict.problem_of(item, batch_size), fitted(item)
+    problem, small = problem_of(item, batch_size), fitted(item)
     parts = SharedParts(small, problem)
     pieces = [*primitive_cases(item, batch_size), *piece_cases(item, batch_size, parts)]
     chosen = mappings(item)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.compare.registry import RLLIB, trains
+from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
@@ -25,7 +25,6 @@ from harness.runtime import time_provenance
 from harness.runtime.compose import Fusion
 
 SUITE = "validation"
-BASELINES = ("sb3", *RLLIB)
 OVER_DEVICES = "device assignments"
 """What a portability is over: a choice is a device for the learner and one for the replay management."""
 
@@ -296,7 +295,7 @@ def portabilities(
         lacks = {"lacking": [str(choice) for choice, gps in zip(best, reached, strict=True) if gps is None]}
         provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
         rows.append(_portability(fields, "placerl", details | lacks, provenance, value=portability(eps)))
-        for baseline in BASELINES:
+        for baseline in JUDGED_FOR_PORTABILITY:
             if not trains(baseline, algorithm):
                 continue
             theirs = baselines.get(baseline)

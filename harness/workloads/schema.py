@@ -11,54 +11,23 @@ description = "..."
 """
 
 import math
-import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, model_validator
 
 from harness.core.errors import UserError
 from harness.core.toml_models import Table, check, read_toml, refusal
+from harness.environments.schema import Environment, Size, check_environment
 from primitives.sum_tree.base import FANOUT_MAX, FANOUT_MIN
 
 _FOLDER = Path(str(resources.files("harness") / "workloads"))
 _LARGEST_OBSERVATION = 10**7
 
-Size = Annotated[int, Field(ge=1, le=65_536)]
 BatchSize = Annotated[int, Field(ge=1, le=2**20)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-
-
-def _plain(value: object) -> object:
-    """An argument for an environment. No dots or slashes: no file's path reaches it through a workload."""
-    numbers = isinstance(value, list) and len(value) <= 64 and all(type(v) in (int, float) for v in value)
-    if not (numbers or type(value) in (bool, int, float) or re.fullmatch(r"[\w-]{1,64}", str(value))):
-        raise PydanticCustomError("keyword", "a truth value, number, word or list of numbers")
-    return value
-
-
-Keyword = Annotated[Any, AfterValidator(_plain)]
-
-
-class Environment(Table):
-    """The environment and what an agent sees of it."""
-
-    # No "module:Name-v0": Gymnasium would import that module, and a workload must not run code.
-    id: str = Field(
-        pattern=r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64})?$",
-        description="id of a registered Gymnasium environment",
-    )
-    observation_shape: tuple[Size, ...] = Field(
-        min_length=1, max_length=3, description="shape of one observation; (S,) or (channels, height, width)"
-    )
-    action_kind: Literal["continuous", "discrete"] = Field(
-        description="'continuous' in [-1, 1] or 'discrete'"
-    )
-    action_size: Size = Field(description="components of a continuous action, or number of discrete actions")
-    kwargs: dict[str, Keyword] = Field(default={}, max_length=16, description="arguments of gymnasium.make")
 
 
 class AlgorithmTable(Table):
@@ -293,51 +262,3 @@ def with_batch_size(workload: Workload, batch_size: int, source: object) -> Work
     resized = override(waiting, "training.batch_size", batch_size, source)
     first = max(batch_size, workload.training.learning_starts)
     return override(resized, "training.learning_starts", first, source)
-
-
-def check_environment(environment: Environment, source: object) -> None:
-    """Makes the environment once and compares its spaces with the file.
-
-    Raises:
-        UserError: it is not registered, what it needs is not installed, or its sizes are others.
-    """
-    import gymnasium
-    import numpy as np
-
-    from harness.core import simulator_warnings  # with it the project's own are registered
-
-    try:
-        simulator_warnings.route(environment.id)
-    except gymnasium.error.Error as error:
-        allowed = "an environment that Gymnasium knows here; its package may have to be installed"
-        raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
-    try:
-        made = gymnasium.make(environment.id, disable_env_checker=True, **environment.kwargs)
-    except (gymnasium.error.Error, ImportError) as error:
-        allowed = "an environment whose packages are installed"
-        raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
-    except Exception as error:  # an environment's own code may refuse its arguments with anything
-        allowed = f"arguments that {environment.id} takes"
-        raise UserError(source, "environment.kwargs", f"{environment.kwargs} ({error})", allowed) from error
-    try:
-        observations, actions = made.observation_space, made.action_space
-    finally:
-        made.close()
-    if observations.shape != environment.observation_shape:
-        found, allowed = list(environment.observation_shape), f"{observations.shape} for {environment.id}"
-        raise UserError(source, "environment.observation_shape", found, allowed)
-    if isinstance(actions, gymnasium.spaces.Discrete):
-        kind, size = "discrete", int(actions.n)
-    elif isinstance(actions, gymnasium.spaces.Box):
-        kind, size = "continuous", int(np.prod(actions.shape))
-    else:
-        allowed = "an environment with discrete or continuous actions"
-        raise UserError(source, "environment.id", f"{environment.id!r}, whose actions are {actions}", allowed)
-    if kind != environment.action_kind:
-        raise UserError(
-            source, "environment.action_kind", environment.action_kind, f"{kind} for {environment.id}"
-        )
-    if size != environment.action_size:
-        raise UserError(
-            source, "environment.action_size", environment.action_size, f"{size} for {environment.id}"
-        )

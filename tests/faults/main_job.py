@@ -14,7 +14,7 @@ from harness.compare.protocol import Job, Worker
 from harness.core.progress import silent
 from harness.core.row import Measurement
 from harness.plan import plan
-from harness.plan.plan import Cell
+from harness.store.cell import Cell
 from harness.store.store import Store
 
 MACHINE = {"fingerprint": "faults"}

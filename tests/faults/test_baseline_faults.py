@@ -19,7 +19,7 @@ from harness.core.progress import silent
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.plan import plan
-from harness.plan.plan import Cell
+from harness.store.cell import Cell
 from harness.store.store import Store
 from tests.faults import named_memory
 
@@ -141,9 +141,9 @@ def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monke
         (told,) = [row for row in run.measurements() if row.status == "failed"]
         assert told.details["kind"] == FailureKind.CRASH
         assert "signal 9" in told.reason
-        assert not plan.finished(run, cell), "the next run tries it again"
+        assert not cell.finished(run), "the next run tries it again"
         plan.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)
-        assert plan.finished(run, cell)
+        assert cell.finished(run)
 
 
 def _started(started, name):

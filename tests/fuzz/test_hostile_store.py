@@ -10,8 +10,8 @@ from harness.core.errors import UserError
 from harness.core.progress import silent
 from harness.core.toml_models import LARGEST_FILE_BYTES, read_toml
 from harness.plan import plan
-from harness.plan.plan import Cell
 from harness.report import export, site
+from harness.store.cell import Cell
 from harness.store.file import LARGEST_STORE_BYTES
 from harness.store.store import Measurement, Store
 from tests.harness.report import sample

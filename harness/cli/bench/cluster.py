@@ -29,7 +29,7 @@ from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.plan import plan as reproduce
 from harness.plan import tiers
-from harness.plan.plan import Cell
+from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from primitives import sum_tree
 

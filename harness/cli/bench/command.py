@@ -10,7 +10,8 @@ from harness.cli.common import RESULTS, begin
 from harness.core.errors import UserError
 from harness.core.progress import Report, bar
 from harness.plan import tiers
-from harness.plan.plan import Cell, measure_now
+from harness.plan.plan import measure_now
+from harness.store.cell import Cell
 from harness.store.store import Measurement, Run
 
 Measure = Callable[[Report], list[Measurement]]

@@ -34,8 +34,8 @@ from harness.measure.protocol import Case, Protocol, measure
 from harness.measure.statistics import Comparison
 from harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of
 from primitives import _native
 from primitives.learner import Learner
 from primitives.learner.graph_learner import step_graph

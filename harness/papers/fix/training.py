@@ -21,9 +21,9 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure.conditions import conditions
 from harness.runtime.actors.actor import Actor
-from harness.runtime.compose import algorithm_of, columns_of
 from harness.runtime.seed_order import interleaved, last_fifth
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of, columns_of
 from primitives import learner
 from primitives.learner import Learner
 from primitives.quantization import Q, aware_training, precision

@@ -20,8 +20,8 @@ from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
 from harness.profile.cases.learners import random_batch
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.algorithms.networks import MLP, Network
 from primitives.algorithms.ppo import PPO

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.compare.registry import RLLIB
+from harness.compare.registry import JUDGED_FOR_PORTABILITY, RLLIB
 from harness.core.provenance import Provenance, weakest
 from harness.mapping import Target
 from harness.mapping.assignments import CPU, OPENCL, Assignment, baseline_supports
@@ -17,7 +17,6 @@ from harness.papers.comparisons import gains_on_gpu
 from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
 from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_text, merge_rows, ratio
-from harness.validate.rows import BASELINES
 from primitives.fpga.devices.boards import CLOCKS_HZ
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
@@ -210,7 +209,7 @@ def _libraries(
     made: dict[tuple[str, int], list[Number]] = {}
     for row in records(rows[rows["batch_size"].notna()]):
         place, baseline = (row.workload, int(row.batch_size)), str(detail(row, "baseline"))
-        if detail(row, "part") != "theirs" or baseline not in BASELINES or place not in tried:
+        if detail(row, "part") != "theirs" or baseline not in JUDGED_FOR_PORTABILITY or place not in tried:
             continue
         reached = experiences(row)
         if not all(map(baseline_supports, tried[place])):

@@ -7,7 +7,7 @@ call outside the clock. Sizes come from the workload.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from harness.mapping.predict import problem_of
+from harness.mapping.problem import problem_of
 from harness.profile.cases.base import PrimitiveCase, distinct
 from harness.profile.cases.environment import environment_case
 from harness.profile.cases.learners import learner_cases

@@ -11,8 +11,8 @@ from harness.mapping import Target
 from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, options_of, random_transitions, targets
 from harness.profile.cases.work import Work, infer_work, step_work
-from harness.runtime.compose import algorithm_of, columns_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of, columns_of
 from primitives import learner
 from primitives.algorithms import tree
 from primitives.learner import Learner

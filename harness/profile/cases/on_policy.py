@@ -13,8 +13,8 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
 from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, learner_targets
 from harness.profile.cases.rounds import collect_case
-from harness.runtime.compose import columns_of
 from harness.workloads import Workload
+from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import PPO, Rollout
 from primitives.learner import Learner
 from primitives.replay import FieldSpec

@@ -27,9 +27,10 @@ from harness.profile.cases.runtime_rounds import empty_training
 from harness.profile.cases.shared_parts import SharedParts, managers
 from harness.runtime.actors.actor import Actor
 from harness.runtime.clock import simulated_s
-from harness.runtime.compose import Fusion, TimedStorage, actors_of, columns_of, fusions
+from harness.runtime.compose import Fusion, TimedStorage, actors_of, fusions
 from harness.runtime.training import Training
 from harness.workloads import Workload
+from harness.workloads.task import columns_of
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
 from primitives.replay import FieldSpec

@@ -9,9 +9,9 @@ from harness.measure.protocol import Case
 from harness.platforms import available_memory
 from harness.profile.cases.base import CPU, PrimitiveCase, block_rows, expect_equal, random_transitions
 from harness.profile.cases.work import copy_work
-from harness.runtime.compose import columns_of
 from harness.runtime.memory import item_bytes
 from harness.workloads import Workload, override
+from harness.workloads.task import columns_of
 from primitives.replay.storage import Storage
 
 LARGEST_REPLAY_BYTES = 2**28

@@ -15,9 +15,10 @@ from harness.profile.cases.training import LateActors
 from harness.runtime import time_provenance
 from harness.runtime.actors.in_process import Transitions
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import Fusion, actors_of, columns_of
+from harness.runtime.compose import Fusion, actors_of
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.workloads import Workload
+from harness.workloads.task import columns_of
 from primitives import learner, sum_tree
 from primitives.learner import Learner
 

@@ -15,8 +15,8 @@ leaves, for one) are not counted: what a backend reaches is useful work. An envi
 from dataclasses import dataclass
 from math import ceil, log, prod
 
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of
 from primitives.algorithms.networks import forward_macs, parameter_count
 from primitives.graph.graph import Graph, plan
 from primitives.learner.graph_learner import step_graph

@@ -11,9 +11,9 @@ from harness import cli
 from harness.cli import plan_table
 from harness.compare import registry
 from harness.plan import plan
-from harness.plan.plan import Cell
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms.this_machine import Machine
+from harness.store.cell import Cell
 
 TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=60, experiment_s=60, run_s=120, compare_s=30, seeds=2)
 

@@ -11,8 +11,8 @@ from harness.core.provenance import Provenance
 from harness.core.revision import revision
 from harness.core.row import Measurement
 from harness.plan import plan, tiers
-from harness.plan.plan import Cell
 from harness.platforms import this_machine
+from harness.store.cell import Cell
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl
 from tests.harness.papers.rows import profiled

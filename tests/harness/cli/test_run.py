@@ -84,7 +84,7 @@ def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unread = EnergyMeter(reason="no counter")
-    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: unread)
+    monkeypatch.setattr(measured_run, "meter_of", lambda devices, simulated: unread)
     arguments = (
         "run",
         "cartpole-dqn",

@@ -22,8 +22,8 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.plan import plan as reproduce
 from harness.plan import tiers
-from harness.plan.plan import Cell
 from harness.platforms import this_machine
+from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from harness.validate import plan as validate
 

@@ -9,7 +9,9 @@ from harness import platforms, workloads
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import STRATEGIES, Prediction, predict
-from harness.runtime.compose import TimedStorage, columns_of
+from harness.mapping.problem import problem_of
+from harness.runtime.compose import TimedStorage
+from harness.workloads.task import columns_of
 from primitives.algorithms.ddpg import DDPG
 
 TIMES_S = {
@@ -114,15 +116,15 @@ def test_an_on_policy_problem_is_that_of_the_algorithm_s_settings() -> None:
     """PPO's: a sample is an observation of 11, an action of 3, its log-probability, advantage and value."""
     item = workloads.load("hopper-ppo")
     settings = item.algorithm.hyperparameters
-    found = predict.problem_of(item, 64)
+    found = problem_of(item, 64)
     assert found.on_policy
     assert (found.trajectory_length, found.epochs) == (settings["trajectory_length"], settings["epochs"])
     assert found.item_bytes == 4 * (11 + 3 + 3)
-    off_policy = predict.problem_of(workloads.load("hopper-ddpg"), 64)
+    off_policy = problem_of(workloads.load("hopper-ddpg"), 64)
     assert (off_policy.on_policy, off_policy.trajectory_length, off_policy.epochs) == (False, 0, 1)
     item = workloads.override(workloads.load("hopper-ddpg"), "training.actors", 3, "test")
     item = workloads.override(item, "training.update_interval", 7, "test")
-    found = predict.problem_of(item, 64)
+    found = problem_of(item, 64)
     assert (found.batch_size, found.actors, found.update_interval) == (64, 3, 7)
 
 
@@ -159,7 +161,7 @@ def test_a_strategy_without_the_times_that_it_needs_says_which() -> None:
 
 def test_item_words_are_those_of_a_hopper_transition() -> None:
     """Two observations of 11, an action of 3, a reward, a flag: E of MAP VI-B."""
-    assert predict.problem_of(workloads.load("hopper-ddpg"), 256).item_words == 2 * 11 + 3 + 2
+    assert problem_of(workloads.load("hopper-ddpg"), 256).item_words == 2 * 11 + 3 + 2
 
 
 def test_words_that_actors_need_are_counted_once_an_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,12 +177,12 @@ def test_words_that_actors_need_are_counted_once_an_algorithm(monkeypatch: pytes
 
     monkeypatch.setattr(DDPG, "initialise", counted)
     predict._acting_words.cache_clear()
-    words = [predict.problem_of(item, size).acting_words for size in (32, 256)]
+    words = [problem_of(item, size).acting_words for size in (32, 256)]
     first, second = item.network.hidden
     assert words == [11 * first + first + first * second + second + second * 3 + 3] * 2
     assert made == 1
     wider = workloads.override(item, "network.hidden", (first + 1, second), "test")
-    assert predict.problem_of(wider, 32).acting_words == words[0] + 11 + 1 + second
+    assert problem_of(wider, 32).acting_words == words[0] + 11 + 1 + second
 
 
 @pytest.mark.parametrize(
@@ -191,4 +193,4 @@ def test_what_goes_over_a_link_is_what_the_storage_holds(name: str, stored_bytes
     """Frames are a byte a pixel, no word."""
     item = workloads.load(name)
     storage = TimedStorage(3, columns_of(item))
-    assert predict.problem_of(item, 32).item_bytes == stored_bytes == storage.nbytes // 3
+    assert problem_of(item, 32).item_bytes == stored_bytes == storage.nbytes // 3

@@ -417,7 +417,7 @@ def test_rows_under_the_plans_own_keys_carry_a_verdict(tmp_path: Path) -> None:
             on("fpga", f"sum_tree.{what}", int(size), 1e-9 * (20 + int(size)))
             for what in ("sample", "update")
         ]
-        plan.store_rows(run, cell, rows)
+        cell.store(run, rows)
         sizes.append(int(size))
     frame = store.frame()
     assert max(sizes) == 16384

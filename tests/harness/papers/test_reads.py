@@ -15,13 +15,13 @@ from harness.papers import Claim, Outcome
 from harness.papers.fix import training
 from harness.papers.ppo import iterations
 from harness.plan import plan as reproduce
-from harness.plan.plan import Cell
 from harness.plan.tiers import TIERS
 from harness.report import reference, site
 from harness.report.reading import read
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store import peak_memory
+from harness.store.cell import Cell
 from harness.store.store import Store
 from tests.harness.papers.rows import claim_of, compared, frame_of
 from tests.harness.report import sample

@@ -21,12 +21,12 @@ from harness.core.row import Interrupted, Measurement
 from harness.mapping import Mapping
 from harness.papers.ppo import iterations
 from harness.plan import plan
-from harness.plan.plan import Cell
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.profile import simulated
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
+from harness.store.cell import Cell
 from harness.store.crash_marker import MOST_DEATHS
 from harness.store.store import Run, Store
 from tests.harness.papers.rows import claim_of
@@ -313,12 +313,12 @@ def test_a_run_s_key_says_under_what_it_trains(mapping: Mapping | None, options:
 def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(run: Run) -> None:
     cell = plan.run_cell(CARTPOLE, 32, 0, Extent(1))
     assert not cell.stale(run)
-    plan.store_rows(run, cell, [row(1.0), replace(row(1.0), value=None, status="failed", reason="Ctrl-C")])
-    assert plan.finished(run, cell)
+    cell.store(run, [row(1.0), replace(row(1.0), value=None, status="failed", reason="Ctrl-C")])
+    assert cell.finished(run)
     assert cell.stale(run)
-    plan.store_rows(run, cell, [row(2.0)])
+    cell.store(run, [row(2.0)])
     assert not cell.stale(run)
-    assert [one.value for one in plan.rows_of(run, cell)] == [2.0], "the last attempt's"
+    assert [one.value for one in cell.rows(run)] == [2.0], "the last attempt's"
 
 
 def test_what_is_stale_is_measured_again(run: Run) -> None:
@@ -435,7 +435,7 @@ def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None
         with pytest.raises(KeyboardInterrupt):
             plan.execute(run, [interrupted(rows)], silent)
         assert [one.value for one in run.measurements()] == [one.value for one in rows]
-        assert plan.finished(run, interrupted([])) == bool(rows)
+        assert interrupted([]).finished(run) == bool(rows)
 
 
 def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
@@ -449,16 +449,16 @@ def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(
 
 
 def test_a_failure_names_suite_workload_and_error() -> None:
-    failed = plan.failure(Cell("run/cartpole-dqn/32", 1, lambda run, report: []), ValueError("why"))
+    failed = Cell("run/cartpole-dqn/32", 1, lambda run, report: []).failure(ValueError("why"))
     assert (failed.suite, failed.workload, failed.primitive) == ("run", "cartpole-dqn", "run/cartpole-dqn/32")
     assert (failed.quantity, failed.unit, failed.reason) == ("failure", "1", "ValueError: why")
 
 
 def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
     cell = Cell("a", 1, lambda run, report: [])
-    assert plan.rows_of(run, cell) == []
+    assert cell.rows(run) == []
     for name in ("a", "a#2", "a#3"):
-        plan.store_rows(run, cell, [row(1.0)])
+        cell.store(run, [row(1.0)])
         assert run.finished(name)
     assert not run.finished("a#4")
 

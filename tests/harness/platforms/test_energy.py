@@ -27,7 +27,7 @@ def zone(root: Path, name: str, called: str, range_uj: int = 1_000_000) -> Path:
 def test_the_processor_s_packages_are_counted_once(tmp_path: Path) -> None:
     first, second = zone(tmp_path, "intel-rapl:0", "package-0"), zone(tmp_path, "intel-rapl:1", "package-1")
     core, whole = zone(tmp_path, "intel-rapl:0:0", "core"), zone(tmp_path, "intel-rapl:2", "psys")
-    meter = energy.meter_of(NATIVE, simulated=False, root=tmp_path)
+    meter = energy.meter_of(NATIVE.devices, simulated=False, root=tmp_path)
     meter.begin()
     for path, count in ((first, 300_000), (second, 200_000), (core, 100_000), (whole, 900_000)):
         path.write_text(f"{count}\n")
@@ -38,7 +38,7 @@ def test_the_processor_s_packages_are_counted_once(tmp_path: Path) -> None:
 def test_a_counter_that_begins_anew_counts_on(tmp_path: Path) -> None:
     counted = zone(tmp_path, "intel-rapl:0", "package-0", range_uj=999_999)
     counted.write_text("900000")
-    meter = energy.meter_of(NATIVE, simulated=False, root=tmp_path)
+    meter = energy.meter_of(NATIVE.devices, simulated=False, root=tmp_path)
     meter.begin()
     counted.write_text("100000")
     assert meter.spent_j() == pytest.approx(0.2)
@@ -46,7 +46,7 @@ def test_a_counter_that_begins_anew_counts_on(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_has_a_reason_and_no_energy(tmp_path: Path) -> None:
     def reason(root: Path, *, simulated: bool = False) -> str:
-        meter = energy.meter_of(NATIVE, simulated=simulated, root=root)
+        meter = energy.meter_of(NATIVE.devices, simulated=simulated, root=root)
         meter.begin()
         assert meter.spent_j() is None
         return meter.reason
@@ -100,14 +100,14 @@ def test_a_gpu_s_energy_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "torch.cuda.get_device_properties", lambda number: SimpleNamespace(uuid=f"id-{number}")
     )
     mapping = Mapping.parse("torch:cuda-native-cpu")
-    meter = energy.meter_of(mapping, simulated=False, root=tmp_path)
+    meter = energy.meter_of(mapping.devices, simulated=False, root=tmp_path)
     meter.begin()
     counted.write_text("500000")
     nvml.drawn_mj += 2_000
     assert meter.spent_j() == pytest.approx(2.5)
     assert nvml.asked == b"GPU-id-0"
     nvml.status = 3
-    refused = energy.meter_of(mapping, simulated=False, root=tmp_path)
+    refused = energy.meter_of(mapping.devices, simulated=False, root=tmp_path)
     assert refused.reason == "NVML: nvmlDeviceGetTotalEnergyConsumption returned 3"
 
 
@@ -117,5 +117,5 @@ def test_of_opencl_devices_the_processor_alone_is_counted(
 ) -> None:
     zone(tmp_path, "intel-rapl:0", "package-0")
     monkeypatch.setattr(opencl_runtime, "choose", lambda device: SimpleNamespace(type=kind))
-    meter = energy.meter_of(Mapping.parse("opencl-native-cpu"), simulated=False, root=tmp_path)
+    meter = energy.meter_of(Mapping.parse("opencl-native-cpu").devices, simulated=False, root=tmp_path)
     assert bool(meter.reason) != counts

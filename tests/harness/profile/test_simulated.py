@@ -18,7 +18,7 @@ from harness.profile import machine_peaks, simulated
 from harness.profile.cases.work import step_work, tree_work
 from harness.profile.simulated import DEVICES
 from harness.report import roofline
-from harness.runtime.compose import algorithm_of
+from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue

@@ -7,9 +7,9 @@ import pytest
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.balance import Balance, check_learners, parallel_learner
-from harness.runtime.compose import algorithm_of
 from harness.runtime.reallocation import Allocation
 from harness.workloads import load
+from harness.workloads.task import algorithm_of
 
 TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 

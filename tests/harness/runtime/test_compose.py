@@ -13,7 +13,7 @@ from harness.runtime import compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
 from harness.runtime.compose import Fusion, TimedStorage
-from harness.runtime.custom_task import OwnTask
+from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
 from primitives.backend import BackendUnavailableError
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
@@ -246,7 +246,7 @@ def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpo
         made.append(Own())
         return made[-1]
 
-    task = OwnTask("mine", make, None, None, SimpleNamespace(actors=2))
+    task = CustomTask("mine", make, None, None, SimpleNamespace(actors=2))
     sequence = np.random.SeedSequence(3)
     plan = compose.actors_of(task, sequence, sequence, {}, 5)
     assert [build() for build in plan.environments] == made

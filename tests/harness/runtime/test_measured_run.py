@@ -57,7 +57,7 @@ def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
     meter = EnergyMeter([Counter("made up", lambda: int(now_s * 50e6), 1e-6)])
     monkeypatch.setattr(Training, "advance", half_a_second)
     monkeypatch.setattr(measured_run, "time", SimpleNamespace(perf_counter=lambda: now_s))
-    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: meter)
+    monkeypatch.setattr(measured_run, "meter_of", lambda devices, simulated: meter)
     rows = train(Extent(1.5))
     row, gps = rows[PER_WATT], rows["gradient_steps_per_s"]
     assert row.unit == "1/s/W"
@@ -70,11 +70,11 @@ def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
 
 
 def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: EnergyMeter(reason="no counter"))
+    monkeypatch.setattr(measured_run, "meter_of", lambda devices, simulated: EnergyMeter(reason="no counter"))
     row = train(Extent(steps=3))[PER_WATT]
     assert (row.status, row.reason, row.value) == ("not_run", "not run: needs watts: no counter", None)
     still = EnergyMeter([Counter("still", lambda: 7, 1e-6)])
-    monkeypatch.setattr(measured_run, "meter_of", lambda mapping, simulated: still)
+    monkeypatch.setattr(measured_run, "meter_of", lambda devices, simulated: still)
     assert "a run longer than" in train(Extent(steps=3))[PER_WATT].reason
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.mapping import ComposedLoop, Entry, Loop, Mapping, PerformanceTable, Target
-from harness.mapping.predict import problem_of
+from harness.mapping.problem import problem_of
 from harness.mapping.schedule import HOST, Call, Round
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,

@@ -3,7 +3,7 @@
 import pytest
 
 from harness import workloads
-from harness.runtime.compose import algorithm_of
+from harness.workloads.task import algorithm_of
 from primitives.algorithms import networks
 
 # Names and sizes: MAP Table III; PAL VI-A; PRL 6.1; PPO 5.1; FIX V-B.

@@ -6,8 +6,8 @@ from functools import cache
 from math import prod
 
 from harness import workloads
-from harness.runtime.compose import algorithm_of
 from harness.workloads import Workload
+from harness.workloads.task import algorithm_of
 from primitives.learner.graph_learner import step_graph
 
 RLTOOLS = "rltools"

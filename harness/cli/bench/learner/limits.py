@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.cli.bench.learner.cells import PERIOD, Cell
 from harness.profile.cases.learners import random_batch
-from harness.runtime.compose import algorithm_of
+from harness.workloads.task import algorithm_of
 from primitives import learner
 
 PROFILED_S = 0.3  # about as long as the profile of a variant takes

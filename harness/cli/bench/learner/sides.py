@@ -14,7 +14,7 @@ from harness.cli.bench.learner.eager import EAGER
 from harness.compare import protocol, registry
 from harness.measure.protocol import Case
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
-from harness.runtime.compose import algorithm_of
+from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.algorithms.ppo import PPO
 

@@ -21,8 +21,8 @@ from harness.core.errors import UserError
 from harness.measure.protocol import Protocol, Timing, measure
 from harness.measure.statistics import Samples
 from harness.profile.cases.learners import random_batch
-from harness.runtime.compose import algorithm_of
 from harness.store.store import Store
+from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.learner.torch.in_place import InPlaceUpdates
 

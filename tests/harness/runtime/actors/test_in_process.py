@@ -11,9 +11,10 @@ import torch
 from harness.mapping import Mapping
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_rubbish
-from harness.runtime.compose import Fusion, actors_of, columns_of, learner_of
+from harness.runtime.compose import Fusion, actors_of, learner_of
 from harness.runtime.program import compose
 from harness.runtime.units.unit import UnitError
+from harness.workloads.task import columns_of
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 

@@ -19,11 +19,12 @@ from harness.runtime.actors import actor as actor_module
 from harness.runtime.actors import pool as actor_pool
 from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
-from harness.runtime.compose import actors_of, columns_of, learner_of
+from harness.runtime.compose import actors_of, learner_of
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import UnitError
+from harness.workloads.task import columns_of
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 

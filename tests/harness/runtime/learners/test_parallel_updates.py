@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from harness import workloads
-from harness.runtime.compose import algorithm_of
 from harness.runtime.learners import parallel_updates
 from harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates
+from harness.workloads.task import algorithm_of
 from primitives.learner.torch.torch_backend import TorchLearner
 
 

@@ -14,12 +14,12 @@ import torch
 
 from harness import workloads
 from harness.mapping import Mapping
-from harness.runtime.compose import algorithm_of
 from harness.runtime.learners import processes as learner_processes
 from harness.runtime.learners.processes import AggregatedUpdates, LearnerProcesses, parts_of
 from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import Unit, UnitError
+from harness.workloads.task import algorithm_of
 from primitives.learner.torch.torch_backend import TorchLearner
 
 TORCH = Mapping.parse("torch-native-cpu")

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from harness.core.errors import UserError
-from harness.runtime.custom_task import OBSERVATIONS, OwnTask, prepared, seeded
+from harness.workloads.custom_task import OBSERVATIONS, CustomTask, prepared, seeded
 from primitives.replay import FieldSpec
 
 DISCRETE, BOX = Discrete(4), Box(-1, 1, (3,))
@@ -118,7 +118,7 @@ def test_observations_of_other_kinds_are_refused_where_they_are(observation_spac
 )
 def test_columns_follow_the_algorithm_s_shapes_and_pixels_stay_bytes(shape, discrete, observation, action):
     algorithm = SimpleNamespace(observation_shape=shape, discrete=discrete, action_size=2)
-    columns = OwnTask("mine", None, algorithm, None, None).columns()
+    columns = CustomTask("mine", None, algorithm, None, None).columns()
     assert (columns["observation"], columns["next_observation"]) == (observation, observation)
     assert columns["action"] == action
 

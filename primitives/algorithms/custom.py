@@ -26,7 +26,7 @@ def _missing(*_: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnAlgorithm(base.Algorithm):
+class CustomAlgorithm(base.Algorithm):
     """An algorithm out of its parts. See the module's text for the step.
 
     Attributes:

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.wrappers import FlattenObservation
 
 from harness.core.errors import UserError
-from harness.workloads import Replay, Training
-from primitives.algorithms.own import OwnAlgorithm
+from harness.workloads.schema import Replay, Training
+from primitives.algorithms.custom import CustomAlgorithm
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 
@@ -22,25 +22,25 @@ MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
 
 
 @dataclass(frozen=True)
-class OwnTask:
+class CustomTask:
     """What the runtime needs of a workload.
 
     Attributes:
         name: in errors.
         make_environment: makes one environment.
-        own_algorithm: the algorithm.
+        custom_algorithm: the algorithm.
         replay, training: as in a workload's file.
     """
 
     name: str
     make_environment: MakeEnvironment
-    own_algorithm: OwnAlgorithm
+    custom_algorithm: CustomAlgorithm
     replay: Replay
     training: Training
 
     def columns(self) -> dict[str, FieldSpec]:
         """The columns of a transition."""
-        algorithm = self.own_algorithm
+        algorithm = self.custom_algorithm
         pixels = len(algorithm.observation_shape) > 1
         action = (
             FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
@@ -63,7 +63,7 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
     Returns:
         What makes the environments that the runtime steps, and their observation shape and kind and size of actions,
-        as `OwnAlgorithm` takes them.
+        as `CustomAlgorithm` takes them.
 
     Raises:
         UserError: another space.
@@ -118,7 +118,7 @@ def _check_observation(space: Any, name: str, field: str) -> None:
 
 
 def _actions(space: Any, name: str) -> dict[str, Any]:
-    """Kind and size of the actions, as `OwnAlgorithm` takes them."""
+    """Kind and size of the actions, as `CustomAlgorithm` takes them."""
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return {"action_kind": "discrete", "action_size": int(space.n)}
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():

@@ -1,0 +1,41 @@
+"""What can be trained, and what the other rooms ask of it: its algorithm and the columns of its transitions."""
+
+import numpy as np
+import torch
+
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.schema import Workload
+from primitives import algorithms
+from primitives.algorithms import Algorithm
+from primitives.replay import FieldSpec
+from primitives.replay.storage import transition_fields
+
+Task = Workload | CustomTask
+"""What can be trained: out of a workload's file, or a user's own."""
+
+
+def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
+    """The task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+    if isinstance(workload, CustomTask):
+        return workload.custom_algorithm
+    return algorithms.create(
+        workload.algorithm.name,
+        observation_shape=workload.environment.observation_shape,
+        action_size=workload.environment.action_size,
+        network=workload.network.model_dump(),
+        hyperparameters=workload.algorithm.hyperparameters,
+        action_kind=workload.environment.action_kind,
+        dtype=dtype,
+    )
+
+
+def columns_of(workload: Task) -> dict[str, FieldSpec]:
+    """The columns of the task's transitions, as the data storage takes them; frames stay uint8."""
+    if isinstance(workload, CustomTask):
+        return workload.columns()
+    environment = workload.environment
+    pixels = len(environment.observation_shape) > 1
+    observation = FieldSpec(environment.observation_shape, np.uint8 if pixels else np.float32)
+    discrete = environment.action_kind == "discrete"
+    action = FieldSpec((), np.int64) if discrete else FieldSpec((environment.action_size,), np.float32)
+    return transition_fields(observation, action)
