@@ -16,7 +16,7 @@ import numpy as np
 
 from primitives.graph.executable import Executable, require_supported
 from primitives.graph.graph import ITEM_BYTES, NODE_KINDS, Graph, Node, UnsupportedOperationError, View
-from primitives.learner.reference_backend import execute_node
+from primitives.graph.interpreter import execute_node
 from primitives.quantization import roles, vector_unit
 from primitives.quantization.fixed_point import Array, Q
 from primitives.quantization.places import Located, Product, Step

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from primitives.graph.graph import Graph, Node, View
-from primitives.learner.reference_backend import execute_node
+from primitives.graph.interpreter import execute_node
 from primitives.quantization import fixed_point, vector_unit
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q

@@ -18,7 +18,7 @@ from primitives.graph.graph import (
     View,
     contiguous_strides,
 )
-from primitives.learner.reference_backend import apply_instruction
+from primitives.graph.interpreter import apply_instruction
 
 Number = float | int | bool
 

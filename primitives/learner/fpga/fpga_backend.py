@@ -18,8 +18,8 @@ from primitives.algorithms import Algorithm, checks
 from primitives.fpga.devices.boards import CLOCKS_HZ
 from primitives.graph.executable import Array, require_supported
 from primitives.graph.graph import Graph, Node
+from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner.base import Learner
-from primitives.learner.reference_backend import ReferenceExecutable
 
 SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step

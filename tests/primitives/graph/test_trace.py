@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from primitives.graph.graph import Graph, UnsupportedOperationError
+from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import trace
-from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state, step_function
 
 X, Y = (

@@ -15,10 +15,10 @@ from primitives.algorithms import Algorithm
 from primitives.backend import load
 from primitives.graph.executable import Executable
 from primitives.graph.graph import Graph
+from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import trace
 from primitives.learner.graph_learner import step_graph
 from primitives.learner.native.native_backend import NativeExecutable
-from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import (
     CASES,
     make,

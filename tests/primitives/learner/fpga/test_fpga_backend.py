@@ -11,11 +11,11 @@ from torch import Tensor
 
 from primitives import learner
 from primitives.graph.graph import Graph
+from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import UnsupportedOperationError, trace
 from primitives.learner.fpga import fpga_backend
 from primitives.learner.fpga.fpga_backend import FpgaExecutable
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.reference_backend import ReferenceExecutable
 from tests.primitives.learner.graph_cases import make
 
 if reason := fpga_backend.unavailable_reason():
