@@ -27,10 +27,10 @@ CELLS = """
     from pathlib import Path
 
     import main_job
-    from harness import tiers
+    from harness.plan import tiers
     from harness.cluster import cells
     from harness.cluster.connection import connected
-    from harness.store import Store
+    from harness.store.store import Store
 
     def told(done, total, what):
         print("told", what, flush=True)
@@ -41,7 +41,7 @@ CELLS = """
     sys.exit(len(failed))
 """
 TRAINING = """
-    from harness import workload
+    from harness import workloads as workload
     from harness.cluster.connection import connected
     from harness.cluster.training import ClusterTraining, Size
     from harness.mapping import Mapping

@@ -21,7 +21,7 @@ NATIVE = Mapping.parse("native-native-cpu")
 PROGRAM = """
 import signal
 
-from harness import workload
+from harness import workloads as workload
 from harness.mapping import Mapping
 from harness.runtime.training import Training
 
@@ -75,7 +75,7 @@ import atexit
 import subprocess
 from unittest import mock
 
-from harness.runtime import process_unit
+from harness.runtime.units import process as process_unit
 
 wait, now_s = subprocess.Popen.wait, 0.0
 

@@ -24,7 +24,8 @@ class WithoutExtras:
 sys.meta_path[:] = [WithoutExtras(finder) for finder in sys.meta_path]
 """
 CASES = """
-from harness import cases, workload
+from harness import workloads as workload
+from harness.profile import cases
 
 print(*{case.target.backend for case in cases.all_cases(workload.load("cartpole-ddpg"), 32)})
 """

@@ -1,10 +1,11 @@
 """Which array and dataflows for PPO on a device: the fewest cycles within its DSPs and block RAMs (PPO 4, Equation 9).
 
-from primitives.fpga import devices, explore
 from primitives.fpga.cycles import networks, ppo
+from primitives.fpga.devices import catalogue
+from primitives.fpga.explore import ppo_array
 
-designs = explore.ppo_designs(
-    networks.PPO_NETWORKS["Hopper"], ppo.Iteration(16, 512, 512, 10), devices.device("u200")
+designs = ppo_array.ppo_designs(
+    networks.PPO_NETWORKS["Hopper"], ppo.Iteration(16, 512, 512, 10), catalogue.device("u200")
 )
 designs[0].side, designs[0].dataflows, designs[0].cycles
 """

@@ -166,7 +166,7 @@ def test_temporary_files_go_with_the_worker(what: str, tmp_path: Path) -> None:
 
 OWNER = """
 import sys
-from harness.workers import Job, Worker
+from harness.compare.protocol import Job, Worker
 worker = Worker([sys.executable, *sys.argv[1:]])
 worker.ask(Job(workload={}, batch_size=1, seed=0, gradient_steps=1), 600)
 """

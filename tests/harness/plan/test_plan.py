@@ -493,10 +493,10 @@ def test_a_plan_validates_where_its_tier_gives_it_time() -> None:
 
 SCRIPT = """
 import sys
-from harness import reproduce
-from harness.progress import silent
-from harness.store import Store
-from harness.tiers import Tier
+from harness.plan import plan as reproduce
+from harness.core.progress import silent
+from harness.store.store import Store
+from harness.plan.tiers import Tier
 
 tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=1, experiment_s=1, run_s=1, compare_s=1, seeds=2)
 run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})

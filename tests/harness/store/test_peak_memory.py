@@ -15,7 +15,7 @@ from harness.store.store import Run, Store
 MB = 10**6
 PROGRAM = """
 import subprocess, sys
-from harness import peak_memory
+from harness.store import peak_memory
 
 start = peak_memory.own_bytes()
 bytearray(50_000_000)

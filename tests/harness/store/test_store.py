@@ -314,7 +314,7 @@ def test_a_second_writer_is_refused_while_readers_are_not(path):
     holder = start(
         """
         import sys
-        from harness.store import Store
+        from harness.store.store import Store
         run = Store.open(sys.argv[1]).begin_run("quick", "r1", {"fingerprint": "f"})
         print("ready", flush=True)
         import time; time.sleep(3600)
@@ -366,7 +366,7 @@ def test_a_full_disk_fails_the_cell_whole(path):
 
 WRITER = """
     import sys
-    from harness.store import Measurement, Store
+    from harness.store.store import Measurement, Store
     row = Measurement(suite="s", primitive="p", quantity="q", unit="s", provenance="measured", value=1.0,
                       samples=(0.5,) * 300)
     run = Store.open(sys.argv[1]).begin_run("quick", "r1", {"fingerprint": "f"})
@@ -439,7 +439,7 @@ def test_kill_while_the_store_is_made_leaves_none_or_a_whole_one(tmp_path):
 def test_a_process_that_forgets_to_close_leaves_one_file(path):
     code = """
         import os, sys
-        from harness.store import Store
+        from harness.store.store import Store
         store = Store.open(sys.argv[1])
         store.begin_run("quick", "r1", {"fingerprint": "f"})
         if os.fork() == 0:

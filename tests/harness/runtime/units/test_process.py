@@ -61,7 +61,7 @@ def interrupted():
 
 MAKER = """
 import os
-from harness.runtime.process_unit import ProcessUnit
+from harness.runtime.units.process import ProcessUnit
 
 def sleeper():
     import time
