@@ -42,6 +42,15 @@ def process_id(path: Path) -> int:
     return int(path.read_text())
 
 
+def temporary_folder(pid: int) -> Path:
+    """Of a process; one that has just begun has no environment variables to show for a moment."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not (variables := psutil.Process(pid).environ()):
+        assert time.monotonic() < deadline_s, f"process {pid} showed no environment variables"
+        time.sleep(0.01)
+    return Path(variables["TMPDIR"])
+
+
 def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -180,7 +189,7 @@ def test_nothing_outlives_its_owner(number: signal.Signals, tmp_path: Path) -> N
     )
     try:
         child = process_id(path)
-        temporary = Path(psutil.Process(child).environ()["TMPDIR"])
+        temporary = temporary_folder(child)
         assert temporary.is_dir()
         below = [p.pid for p in psutil.Process(owner.pid).children(recursive=True)]
         assert child in below
