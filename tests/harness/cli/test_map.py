@@ -42,7 +42,7 @@ def test_a_batch_size_out_of_range_is_refused(placerl: Placerl, tmp_path: Path, 
 def test_a_broken_workload_file_is_refused(
     placerl: Placerl, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
 ) -> None:
-    text = (Path(workloads.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    text = Path(workloads.__file__).with_name("cartpole-dqn.toml").read_text()
     assert old in text
     path, results = tmp_path / "broken.toml", tmp_path / "results"
     path.write_text(text.replace(old, new, 1))
@@ -82,7 +82,7 @@ def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
 
 
 def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_path: Path) -> None:
-    text = (Path(workloads.__file__).parent / "workloads" / "cartpole-dqn.toml").read_text()
+    text = Path(workloads.__file__).with_name("cartpole-dqn.toml").read_text()
     path, names = tmp_path / "mine.toml", set()
     for capacity in (4000, 5000):
         path.write_text(re.sub(r"(?m)^capacity = .*$", f"capacity = {capacity}", text))

@@ -185,8 +185,8 @@ def test_the_own_worker_trains_ppo_too():
 
 def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
     silent_zero = COUNTING.replace("[number]", "[0]")
-    monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake(COUNTING)())
-    monkeypatch.setattr(learning.starting, "baseline_worker", lambda name: fake(silent_zero)())
+    monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake(COUNTING)())
+    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: fake(silent_zero)())
     cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
@@ -203,7 +203,7 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
 
 
 def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake("")())
+    monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake("")())
     cells = [
         cell for cell in learning.plan("quick", ["placerl"], MAPPING) if "cartpole-dqn/placerl/" in cell.key
     ]
@@ -212,7 +212,7 @@ def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_pat
         plan.execute(run, cells, silent)
         (before,) = learning.summaries(run)
         assert (before.status, before.details) == ("failed", {"seeds": 0, "failed": 5})
-        monkeypatch.setattr(learning.starting, "own_worker", lambda mapping: fake(COUNTING)())
+        monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake(COUNTING)())
         plan.execute(run, cells, silent)
         (after,) = learning.summaries(run)
         assert (after.status, after.details) == ("ok", {"seeds": 5, "failed": 0})

@@ -67,9 +67,7 @@ def test_the_name_that_was_meant_is_found_beyond_what_a_line_shows() -> None:
 
 
 def tables(**changes: str) -> dict:
-    made = parse_toml(
-        Path(workloads.__file__).with_name("workloads").joinpath("cartpole-dqn.toml").read_bytes(), "t"
-    )
+    made = parse_toml(Path(workloads.__file__).with_name("cartpole-dqn.toml").read_bytes(), "t")
     for old, new in changes.items():
         made["replay"][new] = made["replay"].pop(old)
     return made

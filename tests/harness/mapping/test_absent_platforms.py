@@ -106,7 +106,7 @@ def test_an_algorithm_without_a_replay_has_no_terms_of_one() -> None:
 
 @pytest.mark.parametrize("value", ["1e-6", "1e9"])
 def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, value: str) -> None:
-    text = (Path(platforms.__file__).parent / "platforms" / "map-tpds23.toml").read_text()
+    text = Path(platforms.__file__).with_name("map-tpds23.toml").read_text()
     path = tmp_path / "extreme.toml"
     # Counts have bounds of their own.
     lines = [
@@ -140,7 +140,7 @@ def test_the_help_of_map_offers_no_platform_that_map_refuses() -> None:
 
 
 def test_a_file_with_two_gpus_is_refused(tmp_path: Path) -> None:
-    text = (Path(platforms.__file__).parent / "platforms" / "pal21.toml").read_text()
+    text = Path(platforms.__file__).with_name("pal21.toml").read_text()
     gpu = text[text.index('[[device]]\nkey = "gpu"') :]
     path = tmp_path / "twice.toml"
     path.write_text(

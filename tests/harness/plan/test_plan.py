@@ -279,7 +279,7 @@ GIVEN, CHOSEN = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What trainings are asked for; the run's predictions chose `CHOSEN`."""
     asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(plan.training_run, "train", lambda *arguments: asked.append(arguments) or [])
+    monkeypatch.setattr(plan.measured_run, "train", lambda *arguments: asked.append(arguments) or [])
     monkeypatch.setattr(plan, "chosen_mapping", lambda run, item, batch_size: CHOSEN)
     return asked
 
@@ -345,7 +345,7 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     asked: list[tuple] = []
     monkeypatch.setattr(plan, "chosen_mapping", lambda run, item, batch_size: (CHOSEN, batch_size))
     monkeypatch.setattr(
-        plan.compare, "compare", lambda *arguments, **named: asked.append((arguments, named)) or []
+        plan.rounds, "compare", lambda *arguments, **named: asked.append((arguments, named)) or []
     )
     cell = plan.compare_cell(CARTPOLE, "sb3", replace(TINY, compare_s=17), **options)
     cell.measure(run, silent)

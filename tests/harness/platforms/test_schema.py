@@ -11,7 +11,7 @@ from harness.core.provenance import Provenance
 from harness.core.toml_models import check
 from harness.platforms.this_machine import Accelerator, Link, describe
 
-FILES = Path(platforms.__file__).parent / "platforms"
+FILES = Path(platforms.__file__).parent
 PAPERS = Path(__file__).parents[2] / "results" / "papers"
 
 

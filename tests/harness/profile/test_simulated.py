@@ -207,7 +207,7 @@ def test_a_device_is_refused_where_its_hardware_cannot_be_simulated(monkeypatch:
 def test_a_first_run_is_one_without_simulations_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(simulated.cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(simulated.disk_cache, "folder", lambda: tmp_path)
     assert not simulated.is_built()
     (tmp_path / "simulation").mkdir()
     assert not simulated.is_built()

@@ -16,7 +16,7 @@ SHIPPED = ["cartpole-ddpg", "cartpole-dqn", "hopper-ddpg"]
 
 
 def toml(name):
-    return Path(workloads.__file__).parent.joinpath("workloads", f"{name}.toml").read_text()
+    return Path(workloads.__file__).with_name(f"{name}.toml").read_text()
 
 
 def test_shipped_names():

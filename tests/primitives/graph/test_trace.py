@@ -138,7 +138,7 @@ def test_the_line_is_that_of_the_backward_pass_where_the_operation_arises_there(
     def step(state: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return state, torch.func.grad(lambda y: functional.max_pool1d(y, 2).sum())(x)
 
-    with pytest.raises(UnsupportedOperationError, match=r"test_tracing.py:\d+"):
+    with pytest.raises(UnsupportedOperationError, match=r"test_trace.py:\d+"):
         trace(step, (torch.zeros(()), X))
 
 
