@@ -32,7 +32,11 @@ def measure(folder, key, what, run, report):
         time.sleep(3600)
     elif what == "baseline":  # one that forks and is deaf to SIGTERM
         worker = Worker(
-            [sys.executable, str(Path(__file__).parents[1] / "harness" / "nasty_worker.py"), "forks"]
+            [
+                sys.executable,
+                str(Path(__file__).parents[1] / "harness" / "compare" / "nasty_worker.py"),
+                "forks",
+            ]
         )
         worker.ask(Job(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)
     elif what == "killed":  # as by the kernel when it runs out of memory

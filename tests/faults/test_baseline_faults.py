@@ -24,7 +24,7 @@ from harness.store.store import Store
 from tests.faults import named_memory
 
 pytestmark = pytest.mark.timeout(900)
-NASTY = Path(__file__).parents[1] / "harness" / "nasty_worker.py"
+NASTY = Path(__file__).parents[1] / "harness" / "compare" / "nasty_worker.py"
 MACHINE = {"fingerprint": "faults"}
 HANG_LIMIT_S = 3.0
 HANGS = ("stderr-flood", "forks", "ignore-sigterm", "hang")

@@ -60,7 +60,7 @@ def test_a_platform_that_is_unknown_or_lacks_a_number_is_refused_with_the_field(
     outcome = placerl("map", "cartpole-ddpg", "--platform", "pearl24-discrete", "--results", str(results))
     refused(outcome, "pearl24-discrete", "device 'cpu'.peak_tops")
     path = tmp_path / "unlinked.toml"
-    text = (Path(workloads.__file__).parent / "platforms" / "pal21.toml").read_text()
+    text = (Path(workloads.__file__).parents[1] / "platforms" / "pal21.toml").read_text()
     path.write_text(text[: text.index("[[link]]")])
     refused(
         placerl("map", "cartpole-ddpg", "--platform", str(path), "--results", str(results)), "link", "'gpu'"

@@ -8,7 +8,7 @@ import torch
 from harness import platforms, workloads
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.mapping import STRATEGIES, Prediction, predict
+from harness.mapping import STRATEGIES, Prediction, predict, problem
 from harness.mapping.problem import problem_of
 from harness.runtime.compose import TimedStorage
 from harness.workloads.task import columns_of
@@ -176,7 +176,7 @@ def test_words_that_actors_need_are_counted_once_an_algorithm(monkeypatch: pytes
         return initialise(self, generator)
 
     monkeypatch.setattr(DDPG, "initialise", counted)
-    predict._acting_words.cache_clear()
+    problem._acting_words.cache_clear()
     words = [problem_of(item, size).acting_words for size in (32, 256)]
     first, second = item.network.hidden
     assert words == [11 * first + first + first * second + second + second * 3 + 3] * 2

@@ -174,7 +174,7 @@ def test_a_test_makes_each_check_give_each_of_its_outcomes(tmp_path: Path) -> No
     folder = Path(__file__).parent
     files = [
         str(path)
-        for path in sorted(folder.glob("test_*.py"))
+        for path in sorted(folder.rglob("test_*.py"))
         if path.name not in ("test_reads.py", Path(__file__).name)
     ]
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]

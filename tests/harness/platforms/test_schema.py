@@ -12,7 +12,7 @@ from harness.core.toml_models import check
 from harness.platforms.this_machine import Accelerator, Link, describe
 
 FILES = Path(platforms.__file__).parent
-PAPERS = Path(__file__).parents[2] / "results" / "papers"
+PAPERS = Path(__file__).parents[3] / "results" / "papers"
 
 
 def tables():
