@@ -174,10 +174,11 @@ learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TI
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl learn --tier $(TIER)
 
-lint: install  ## style, types and formatting
+lint: install  ## style, types, formatting, and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -P tests/floor_plan.py
 	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
 
 format: install  ## rewrite the sources in the project's format
