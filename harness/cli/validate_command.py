@@ -13,7 +13,7 @@ from harness.core.progress import bar
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop
-from harness.mapping.composed_loop import NAMES
+from harness.mapping.strategies.composed_loop import NAMES
 from harness.plan import plan, tiers
 from harness.store.peak_memory import recorded
 from harness.validate import plan as validate

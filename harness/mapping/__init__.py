@@ -4,7 +4,6 @@ Performance table, problem and platform in; mapping, predicted throughput and th
 `models` and `STRATEGIES` are what `placerl map` and `placerl validate` go through.
 """
 
-from harness.mapping.actors_learners import ActorsLearners
 from harness.mapping.base import (
     Entry,
     Loop,
@@ -17,11 +16,12 @@ from harness.mapping.base import (
     Strategy,
     Target,
 )
-from harness.mapping.composed_loop import ComposedLoop, composed_candidates
 from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.map_tpds23 import MapTpds23
-from harness.mapping.pearl24 import Pearl24
-from harness.mapping.primitive_sum import PrimitiveSum
+from harness.mapping.strategies.actors_learners import ActorsLearners
+from harness.mapping.strategies.composed_loop import ComposedLoop, composed_candidates
+from harness.mapping.strategies.map_tpds23 import MapTpds23
+from harness.mapping.strategies.pearl24 import Pearl24
+from harness.mapping.strategies.primitive_sum import PrimitiveSum
 
 __all__ = [
     "DEFAULT_STRATEGY",

@@ -17,8 +17,8 @@ from harness.mapping import (
     Target,
 )
 from harness.mapping.base import candidates
-from harness.mapping.composed_loop import composed_candidates
 from harness.mapping.problem import problem_of
+from harness.mapping.strategies.composed_loop import composed_candidates
 from harness.store.store import Measurement
 from harness.workloads import Workload
 

@@ -27,8 +27,8 @@ from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
 from harness.mapping import Mapping as Placement
 from harness.mapping.base import REFERENCE, WORD_BYTES
-from harness.mapping.composed_loop import NAMES
 from harness.mapping.problem import problem_of
+from harness.mapping.strategies.composed_loop import NAMES
 from harness.measure import protocol as measure
 from harness.measure.conditions import default_core
 from harness.platforms import of_this_machine

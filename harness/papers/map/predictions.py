@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
-from harness.mapping.map_tpds23 import MapTpds23
+from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.evidence import detail, mapping_of, noisy, number, rate, records, select
 from harness.papers.number import Number, from_text, shortfall

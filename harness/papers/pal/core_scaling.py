@@ -23,7 +23,7 @@ from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.mapping.actors_learners import allocate
+from harness.mapping.strategies.actors_learners import allocate
 from harness.measure import statistics
 from harness.measure.conditions import conditions, pinned, set_blas_threads
 from harness.profile.cases.shared_parts import fill

@@ -6,7 +6,7 @@ import pandas as pd
 
 from harness.compare.registry import RLLIB
 from harness.core.provenance import Provenance
-from harness.mapping.actors_learners import Allocation, allocate
+from harness.mapping.strategies.actors_learners import Allocation, allocate
 from harness.papers.base import Finding, Outcome
 from harness.papers.comparisons import gains
 from harness.papers.evidence import detail, noisy, number, records, select

@@ -1,4 +1,4 @@
-"""Rounds of training, timed in the parts that `harness.mapping.composed_loop` puts together.
+"""Rounds of training, timed in the parts that `harness.mapping.strategies.composed_loop` puts together.
 
 A part is timed where it stands in the loop, after the part before it and ahead of the next: called alone again and
 again, its code and its data would be warmer than a loop ever finds them. So that the number of sequences grows with

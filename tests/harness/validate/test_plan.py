@@ -11,7 +11,7 @@ from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target, predict
-from harness.mapping.composed_loop import NAMES
+from harness.mapping.strategies.composed_loop import NAMES
 from harness.measure import protocol as measure
 from harness.measure.protocol import Case, Timing
 from harness.profile import simulated

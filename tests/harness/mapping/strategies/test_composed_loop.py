@@ -15,7 +15,7 @@ from harness.mapping import (
     Problem,
     Target,
 )
-from harness.mapping.composed_loop import CPU, composed_candidates
+from harness.mapping.strategies.composed_loop import CPU, composed_candidates
 
 PLATFORM = platforms.load("map-tpds23")
 PIECES_S = {

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from harness import platforms
 from harness.core.provenance import Provenance
 from harness.mapping import ActorsLearners, Entry, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.actors_learners import allocate
+from harness.mapping.strategies.actors_learners import allocate
 
 PLATFORM = platforms.load("pal21")
 
