@@ -9,11 +9,12 @@ from pathlib import Path
 
 from harness.core.errors import UserError
 from harness.core.row import Measurement
-from harness.mapping import Mapping, MapTpds23, PerformanceTable, Problem, Target
+from harness.mapping import Mapping, PerformanceTable, Problem, Target
 from harness.mapping.base import candidates
 from harness.mapping.predict import measurements
 from harness.mapping.problem import problem_of
 from harness.mapping.roofline import Modelled, Work, modelled_times
+from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.platforms import THIS_MACHINE, Platform, load, names
 from harness.workloads import Workload, from_tables, override
 from harness.workloads import load as load_workload

@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 NOTES = Path(__file__).with_name("equivalent.toml")
 DEFAULT = (
     "harness/mapping/*.py",
+    "harness/mapping/strategies/*.py",
     "harness/runtime/*.py",
     "harness/plan/plan.py",
     "harness/store/diff.py",

@@ -1,1 +1,31 @@
-"""The mapping strategies, one file each."""
+"""The mapping strategies, found by file: a new one is one file in this folder.
+
+A file defines `STRATEGIES`, a tuple of `harness.mapping.base.Strategy` under names of their own; and `ONLY_VALIDATED`
+for those that need measurements which only a validation makes.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from harness.mapping.base import Strategy
+
+
+def discover(package: str = __name__, *, only_validated: bool = False) -> dict[str, Strategy]:
+    """Return the strategies that the files of `package` define, by name, file by file in alphabetical order.
+
+    Args:
+        package: an importable package.
+        only_validated: those of `ONLY_VALIDATED`, where a file has it, instead of those of `STRATEGIES`.
+
+    Raises:
+        AttributeError: a file does not define `STRATEGIES`.
+        ValueError: two strategies have one name.
+    """
+    found: dict[str, Strategy] = {}
+    for file in iter_modules(import_module(package).__path__):
+        module = import_module(f"{package}.{file.name}")
+        for strategy in getattr(module, "ONLY_VALIDATED", ()) if only_validated else module.STRATEGIES:
+            if strategy.name in found:
+                raise ValueError(f"{package}: two strategies are called {strategy.name}")
+            found[strategy.name] = strategy
+    return found

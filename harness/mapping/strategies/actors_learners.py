@@ -143,3 +143,6 @@ def _actor_cells(learner: Target, rmm: Target) -> list[Cell]:
         ("storage.insert", CPU),
         ("sum_tree.insert", rmm),
     ]
+
+
+STRATEGIES = (ActorsLearners(),)

@@ -59,6 +59,7 @@ from harness.mapping.base import (
     Target,
     inputs_provenance,
 )
+from harness.mapping.exhaustive import Exhaustive
 from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call
 
 CPU, NATIVE = Target("cpu"), Target("native")
@@ -376,3 +377,12 @@ def _on_policy(problem: Problem, mapping: Mapping) -> _Composed:
         "learner": (("round.learn", mapping.learner), steps),
     }
     return _Composed(calls, steps)
+
+
+def _strategy(loop: Loop) -> Exhaustive:
+    model = ComposedLoop(loop)
+    return Exhaustive(model.name, model, composed_candidates)
+
+
+STRATEGIES = (_strategy(Loop.FUSED),)
+ONLY_VALIDATED = (_strategy(Loop.STRICT), _strategy(Loop.OVERLAPPED))

@@ -17,6 +17,7 @@ from harness.mapping.base import (
     least_traffic,
     rmm_targets,
 )
+from harness.mapping.exhaustive import Exhaustive
 
 
 class MapTpds23:
@@ -100,3 +101,6 @@ def _storage(table: PerformanceTable, problem: Problem, learner: Target, rmm: Ta
         (rmm.device, problem.batch_size),
     ]
     return least_traffic(table, costs, lambda place, other: float(place != other))
+
+
+STRATEGIES = (MapTpds23(), Exhaustive("exhaustive", MapTpds23()))

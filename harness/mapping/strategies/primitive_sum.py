@@ -16,6 +16,7 @@ from harness.mapping.base import (
     Target,
     inputs_provenance,
 )
+from harness.mapping.exhaustive import Exhaustive
 
 CPU = Target("cpu")
 
@@ -54,3 +55,6 @@ class PrimitiveSum:
             cells=cells,
             inputs=inputs_provenance(table, cells),
         )
+
+
+STRATEGIES = (Exhaustive(PrimitiveSum.name, PrimitiveSum()),)

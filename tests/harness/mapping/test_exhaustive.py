@@ -9,13 +9,13 @@ from harness.mapping import (
     Exhaustive,
     Loop,
     Mapping,
-    MapTpds23,
     PerformanceTable,
     Prediction,
     Problem,
     Target,
 )
 from harness.mapping.base import Platform
+from harness.mapping.strategies.map_tpds23 import MapTpds23
 
 PROBLEM = Problem(32, 27)
 PLATFORM = platforms.load("map-tpds23")

@@ -3,9 +3,10 @@
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.mapping import ComposedLoop, Entry, Loop, Mapping, PerformanceTable, Target
+from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
 from harness.mapping.problem import problem_of
 from harness.mapping.schedule import HOST, Call, Round
+from harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,
     LEARN_S,

@@ -10,8 +10,8 @@ from harness.core.errors import UserError
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.mapping import VALIDATED, ComposedLoop, Loop, Mapping, Problem, Target, predict
-from harness.mapping.strategies.composed_loop import NAMES
+from harness.mapping import VALIDATED, Loop, Mapping, Problem, Target, predict
+from harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from harness.measure import protocol as measure
 from harness.measure.protocol import Case, Timing
 from harness.profile import simulated

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import ActorsLearners, Entry, Mapping, PerformanceTable, Problem, Target
-from harness.mapping.strategies.actors_learners import allocate
+from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
+from harness.mapping.strategies.actors_learners import ActorsLearners, allocate
 
 PLATFORM = platforms.load("pal21")
 

@@ -4,18 +4,8 @@ import pytest
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import (
-    STRATEGIES,
-    ComposedLoop,
-    Entry,
-    Loop,
-    Mapping,
-    PerformanceTable,
-    Prediction,
-    Problem,
-    Target,
-)
-from harness.mapping.strategies.composed_loop import CPU, composed_candidates
+from harness.mapping import STRATEGIES, Entry, Loop, Mapping, PerformanceTable, Prediction, Problem, Target
+from harness.mapping.strategies.composed_loop import CPU, ComposedLoop, composed_candidates
 
 PLATFORM = platforms.load("map-tpds23")
 PIECES_S = {

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import Entry, MapTpds23, PerformanceTable, Problem, Target
+from harness.mapping import Entry, PerformanceTable, Problem, Target
+from harness.mapping.strategies.map_tpds23 import MapTpds23
 
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
 PLATFORM = platforms.load("map-tpds23")

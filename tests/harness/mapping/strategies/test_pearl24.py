@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import Entry, Mapping, MapTpds23, Pearl24, PerformanceTable, Problem, Target
+from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
 from harness.mapping.pearl24_equations import (
     balanced,
     best_streams,
@@ -12,6 +12,8 @@ from harness.mapping.pearl24_equations import (
     pipeline_s,
     published_iteration_s,
 )
+from harness.mapping.strategies.map_tpds23 import MapTpds23
+from harness.mapping.strategies.pearl24 import Pearl24
 
 PLATFORM = platforms.load("map-tpds23")
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)

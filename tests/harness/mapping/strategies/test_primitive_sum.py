@@ -2,7 +2,8 @@ import pytest
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, PrimitiveSum, Problem, Target
+from harness.mapping import Entry, Exhaustive, Mapping, PerformanceTable, Problem, Target
+from harness.mapping.strategies.primitive_sum import PrimitiveSum
 
 TIMES_S = {
     ("learner.step", "torch"): 1e-3,
