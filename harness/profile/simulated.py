@@ -32,8 +32,8 @@ from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import fpga_backend, pipeline
-from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, LANES, MODELLED_UNITS, FpgaExecutable
+from primitives.learner.fpga import LANES, fpga_backend, pipeline
+from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
 

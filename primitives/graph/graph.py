@@ -119,6 +119,26 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def merged_dimensions(
+    shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """The index space with neighbouring dimensions merged where every view allows it; strides of each view."""
+    sizes: list[int] = []
+    results: list[list[int]] = [[] for _ in strides]
+    for i, size in enumerate(shape):
+        if size == 1:
+            continue
+        if sizes and all(r[-1] == size * s[i] for r, s in zip(results, strides, strict=True)):
+            sizes[-1] *= size
+            for r, s in zip(results, strides, strict=True):
+                r[-1] = s[i]
+        else:
+            sizes.append(size)
+            for r, s in zip(results, strides, strict=True):
+                r.append(s[i])
+    return sizes, results
+
+
 @dataclass(frozen=True)
 class View:
     """A strided window on a buffer; all figures in elements of the buffer's dtype."""

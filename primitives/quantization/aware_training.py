@@ -18,9 +18,9 @@ from primitives.algorithms import Algorithm, checks, tree
 from primitives.backend import BackendStatus
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
+from primitives.learner.acting import acting_by, acting_graph
 from primitives.learner.base import StepOutcome
 from primitives.learner.graph_learner import GraphLearner
-from primitives.learner.native.learner import acting_by, acting_graph
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.precision import Precision
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from primitives.algorithms import checks
-from primitives.graph.graph import Graph, Node, View, plan
-from primitives.learner.native.elementwise import merged
+from primitives.graph.graph import Graph, Node, View, merged_dimensions, plan
 from primitives.quantization import native_epilogues
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q
@@ -253,7 +252,7 @@ class NativeExecutable(ReferenceExecutable):
         if not in_floats(node):
             return super()._elementwise(node, inputs, outputs)
         places = [*inputs, *outputs]
-        shape, strides = merged(outputs[0].array.shape, [_steps(place.array) for place in places])
+        shape, strides = merged_dimensions(outputs[0].array.shape, [_steps(place.array) for place in places])
         if not shape:
             shape, strides = [1], [[0]] * len(places)
         program = SlotProgram(node, len(inputs), self._op_codes)

@@ -1,1 +1,4 @@
 """The learner on simulated hardware."""
+
+LANES = 16
+"""Elements of a memory word, as wide as the core."""

@@ -25,7 +25,6 @@ SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
 DEVICES = CLOCKS_HZ
 DEFAULT_SIDE = 16
-LANES = 16  # elements of a memory word, as wide as the core
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),

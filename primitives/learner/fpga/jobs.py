@@ -29,7 +29,7 @@ from primitives.fpga.vector.reduce_unit import reduce_golden, reduction_latency
 from primitives.graph.executable import Array
 from primitives.graph.graph import Node
 from primitives.graph.interpreter import execute_node
-from primitives.learner.fpga.fpga_backend import LANES
+from primitives.learner.fpga import LANES
 from primitives.learner.fpga.programs import stream_program
 from primitives.quantization.fixed_point import exact_matmul
 

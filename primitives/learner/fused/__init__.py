@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from primitives.learner import Learner
 from primitives.learner.base import refuse_discounts
+from primitives.learner.graph_learner import GraphLearner
+from primitives.learner.native.executable import NativeExecutable
 from primitives.replay import ConcurrentReplay
 
 _COLUMN, _WEIGHT, _DRAW = range(3)
@@ -33,8 +35,6 @@ class FusedSteps:
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
         from primitives._native import fused
-        from primitives.learner.graph_learner import GraphLearner
-        from primitives.learner.native.native_backend import NativeExecutable
 
         if not isinstance(learner, GraphLearner) or not isinstance(learner.executable, NativeExecutable):
             raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")

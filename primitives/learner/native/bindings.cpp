@@ -1,4 +1,4 @@
-// Python's view of the executor of step graphs: `primitives.learner.native.native_backend` lowers a graph to these
+// Python's view of the executor of step graphs: `primitives.learner.native.executable` lowers a graph to these
 // calls.
 #include "native/numpy.hpp"
 

@@ -1,7 +1,6 @@
 """Element-wise groups for the native executor: blocks, registers in the first-level cache, what lies ready."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from primitives.graph.graph import (
     UnsupportedOperationError,
     View,
     contiguous_strides,
+    merged_dimensions,
 )
 
 LANES = 16  # floats that kernels may read and write at once, whatever the instruction set
@@ -57,24 +57,6 @@ def require_float_arithmetic(graph: Graph) -> None:
                     f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
                     "backend 'native' computes in float32"
                 )
-
-
-def merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """The index space with neighbouring dimensions merged where every view allows it; strides of each view."""
-    sizes: list[int] = []
-    results: list[list[int]] = [[] for _ in strides]
-    for i, size in enumerate(shape):
-        if size == 1:
-            continue
-        if sizes and all(r[-1] == size * s[i] for r, s in zip(results, strides, strict=True)):
-            sizes[-1] *= size
-            for r, s in zip(results, strides, strict=True):
-                r[-1] = s[i]
-        else:
-            sizes.append(size)
-            for r, s in zip(results, strides, strict=True):
-                r.append(s[i])
-    return sizes, results
 
 
 def with_own_results(node: Node) -> Node:
@@ -127,7 +109,7 @@ class Group:
         # In the memory order of the outputs, so that dimensions merge.
         order = sorted(range(len(shape)), key=lambda i: -max(v.strides[i] for v in node.outputs))
         ordered = [[view.strides[i] for i in order] for view in self._views]
-        self.shape, self._strides = merged([shape[i] for i in order], ordered)
+        self.shape, self._strides = merged_dimensions([shape[i] for i in order], ordered)
         self._count = int(np.prod(self.shape, dtype=np.int64))
         self._block = self._block_size()
         self._direct: dict[int, int] = {}  # register -> position of the view whose memory it is

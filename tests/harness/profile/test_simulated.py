@@ -22,7 +22,7 @@ from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import fpga_backend, pipeline
+from primitives.learner.fpga import LANES, fpga_backend, pipeline
 from primitives.learner.graph_learner import GraphLearner
 from tests.harness.papers.rows import frame_of
 
@@ -141,7 +141,7 @@ def test_roofs_are_what_every_element_can_do_in_a_cycle() -> None:
     """A core of 16 x 16, a memory word of 16; MAP keeps one of the U200's three dies, 6,840 DSPs, for the replay."""
     item = workloads.load("hopper-ddpg")
     assert (item.replay.capacity, item.replay.fanout) == (1_000_000, 16), "five levels"
-    assert (fpga_backend.DEFAULT_SIDE, fpga_backend.LANES) == (16, 16)
+    assert (fpga_backend.DEFAULT_SIDE, LANES) == (16, 16)
     rows = simulated._roof_rows(item, "fpga:u200")
     found = {(row.details["primitives"], row.unit): row.value / 285e6 for row in rows}
     multipliers = 6840 * 2 // 3 // 4

@@ -18,7 +18,7 @@ from primitives.graph.graph import Graph
 from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import trace
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.native_backend import NativeExecutable
+from primitives.learner.native.executable import NativeExecutable
 from tests.primitives.learner.graph_cases import (
     CASES,
     make,

@@ -19,7 +19,7 @@ from primitives.graph.passes import finish
 from primitives.learner import trace
 from primitives.learner.fused import FusedSteps
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.native_backend import NativeExecutable
+from primitives.learner.native.executable import NativeExecutable
 from primitives.replay import ConcurrentReplay, LinearSchedule, Storage
 from primitives.replay.storage import FieldSpec
 from tests.primitives.learner.graph_cases import CASES, make, named_leaves, random_batch, random_state

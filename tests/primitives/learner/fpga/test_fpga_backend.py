@@ -13,7 +13,7 @@ from primitives import learner
 from primitives.graph.graph import Graph
 from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner import UnsupportedOperationError, trace
-from primitives.learner.fpga import fpga_backend
+from primitives.learner.fpga import LANES, fpga_backend
 from primitives.learner.fpga.fpga_backend import FpgaExecutable
 from primitives.learner.graph_learner import step_graph
 from tests.primitives.learner.graph_cases import make
@@ -186,4 +186,4 @@ def test_made_without_a_device_or_a_seed_it_has_those_of_every_backend() -> None
 def test_it_says_that_it_is_simulated_and_how_wide_its_units_are() -> None:
     """PPO's core for MuJoCo on the same board (PPO VI), and a memory word as wide."""
     assert fpga_backend.SIMULATED
-    assert fpga_backend.DEFAULT_SIDE == fpga_backend.LANES == 16
+    assert fpga_backend.DEFAULT_SIDE == LANES == 16

@@ -14,7 +14,7 @@ from primitives.graph.lowering import Builder, Value
 from primitives.graph.passes import finish
 from primitives.learner import UnsupportedOperationError, trace
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.native_backend import NativeExecutable
+from primitives.learner.native.executable import NativeExecutable
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 LEVELS = ["portable", "avx2", "avx512"]
@@ -186,9 +186,9 @@ def test_an_index_out_of_range_is_an_error() -> None:
 
 
 def test_what_the_executor_lacks_is_an_error_that_names_it_and_the_line() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"test_native_backend.py:\d+.*float64"):
+    with pytest.raises(UnsupportedOperationError, match=r"test_executable.py:\d+.*float64"):
         run_once(lambda batch: batch["x"] + 1, {"x": np.zeros(3)}, "")
-    with pytest.raises(UnsupportedOperationError, match=r"add to int64 at .*test_native_backend.py:\d+"):
+    with pytest.raises(UnsupportedOperationError, match=r"add to int64 at .*test_executable.py:\d+"):
         run_once(lambda batch: batch["i"] + 1, {"i": np.zeros(3, np.int64)}, "")
     with pytest.raises(ValueError, match="simd: found 'sse9'"):
         NativeExecutable({"full": step_graph(make("ddpg", torch.float32), 8, "full")}, simd="sse9")

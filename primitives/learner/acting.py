@@ -1,0 +1,64 @@
+"""An algorithm's actions as step graphs, so that what executes its gradient steps also acts."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from primitives.algorithms import Algorithm
+from primitives.graph.executable import Array
+from primitives.graph.graph import Graph
+from primitives.graph.trace import trace
+
+
+class _Acted(NamedTuple):
+    state: Any
+    action: torch.Tensor
+
+
+@lru_cache(maxsize=64)
+def acting_graph(algorithm: Algorithm) -> Graph:
+    """The graph of an algorithm's greedy action for one observation.
+
+    Raises:
+        UnsupportedOperationError: an operation that no graph backend has.
+    """
+
+    def step(state: Any, batch: Any) -> _Acted:
+        return _Acted(state, algorithm.act(algorithm.acting_parameters(state), batch["observation"]))
+
+    return trace(step, _acting_example(algorithm))
+
+
+@lru_cache(maxsize=64)
+def exploring_graph(algorithm: Algorithm) -> Graph:
+    """The graph of an algorithm's exploring action for one observation, with the numbers drawn for it.
+
+    Raises:
+        UnsupportedOperationError: an operation that no graph backend has.
+    """
+
+    def step(state: Any, batch: Any, draws: Any) -> _Acted:
+        parameters = algorithm.acting_parameters(state)
+        return _Acted(state, algorithm.explored(parameters, batch["observation"], draws))
+
+    drawn = algorithm.draw_exploration(1, 0, np.random.default_rng(0))
+    draws = {name: torch.from_numpy(value) for name, value in drawn.items()}
+    return trace(step, (*_acting_example(algorithm), draws))
+
+
+def _acting_example(algorithm: Algorithm) -> tuple[Any, Any]:
+    shape, dtype = algorithm.columns(1)["observation"]
+    state = algorithm.initialise(torch.Generator().manual_seed(0))
+    return state, {"observation": torch.zeros(shape, dtype=dtype)}
+
+
+def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
+    """The same algorithm, but for its greedy actions, which `act` computes from observations (n, ...)."""
+    kind = type(algorithm)
+    acting = type(kind.__name__, (kind,), {"act": lambda self, parameters, observation: act(observation)})
+    made: Algorithm = acting(**{entry.name: getattr(algorithm, entry.name) for entry in fields(algorithm)})
+    return made

@@ -1,0 +1,351 @@
+"""A step graph lowered to a flat program that `primitives._native` executes in one call.
+
+What it does to be fast: weights lie as the forward product reads them; products add bias, rectify and mask while
+a tile is in registers; element-wise groups run block by block in the first-level cache; nothing is allocated,
+checked or looked up while a step runs; n steps are one call (`NativeExecutable.steps`).
+
+With more than one thread, large operations are cut into parts beforehand, one a thread (`native/program.hpp`): products
+by rows or columns, element-wise groups by blocks, reductions and picks by what stays, patches by images. Sums over a
+depth or a batch are not cut, so that the results are the same bits with any number of threads. The other threads wait
+at work for some microseconds, then sleep: between steps they take no time.
+
+All floats are float32. Integers inside element-wise programs are exact up to 2^24.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from primitives.algorithms import checks
+from primitives.graph.executable import Array, Executable, copy_node, require_supported, with_dense_outputs
+from primitives.graph.graph import (
+    ALIGNMENT_BYTES,
+    ARITY,
+    ITEM_BYTES,
+    NODE_KINDS,
+    Buffer,
+    Graph,
+    Node,
+    View,
+    contiguous_strides,
+    merged_dimensions,
+    plan,
+)
+from primitives.learner.native.elementwise import LANES, Group, require_float_arithmetic
+from primitives.learner.native.layout import with_epilogues, with_own_layouts
+
+DTYPES = ("float32", "int32", "int64", "bool", "uint8")
+SIMD = ("", "avx512", "avx2", "portable")
+PART_NS = 1500.0  # a guess, not tuned: CartPole's steps at B = 2048 are no faster for sharing their small operations
+
+
+class NativeExecutable(Executable):
+    """The graphs as programs of one C++ executor; the variants share the state, which lies first in the arena."""
+
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        *,
+        simd: str = "",
+        threads: int = 1,
+        part_ns: float = PART_NS,
+    ) -> None:
+        """Lower the graphs.
+
+        Args:
+            graphs: by variant.
+            simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest that this processor has.
+            threads: that share the large operations of a step, the caller's among them.
+            part_ns: about how long a thread has to be busy with its part of an operation, at least.
+
+        Raises:
+            UnsupportedOperationError: an operation or a dtype that the executor lacks; names the user's line.
+            ValueError: the processor lacks the instruction set, or `threads` is out of range.
+        """
+        from primitives import _native
+
+        super().__init__(graphs)
+        checks.one_of("simd", simd, SIMD)
+        checks.whole("threads", threads, 1, _native.learner.MAXIMUM_THREADS)
+        for graph in graphs.values():
+            require_supported(
+                graph, "native", kinds=tuple(NODE_KINDS), operations=tuple(ARITY), dtypes=DTYPES
+            )
+            require_float_arithmetic(graph)
+        laid_out, self._transposed = with_own_layouts(graphs)
+        lowered = {variant: with_dense_outputs(with_epilogues(graph)) for variant, graph in laid_out.items()}
+        arena_bytes = 0
+        lowerings: dict[str, _Lowering] = {}
+        for variant, graph in lowered.items():
+            lowerings[variant] = _Lowering(graph, arena_bytes, threads)
+            arena_bytes = lowerings[variant].end_bytes
+        self._executor: Any = _native.learner.Executor(arena_bytes, simd, threads, part_ns)
+        self.threads = threads
+        self.simd: str = self._executor.simd
+        self._programs: dict[str, int] = {}
+        first = next(iter(lowerings.values()))
+        self._emitted: dict[str, list[Node]] = {}
+        for variant, lowering in lowerings.items():
+            self._emitted[variant] = [
+                node for node in lowering.graph.nodes for _ in range(1 + (node.kind == "scatter_add"))
+            ]
+            lowering.share_state(first)
+            program = self._programs[variant] = self._executor.add_program()
+            lowering.emit(self._executor, program)
+        self._state = {b.name: self._located(first.offset(i), b) for i, b in first.graph.of_kind("state")}
+        self._inputs = [buffer for _, buffer in first.graph.of_kind("input")]
+        self._lowerings = lowerings
+
+    def _located(self, offset: int, buffer: Buffer) -> Array:
+        strides = contiguous_strides(buffer.shape)
+        if buffer.name in self._transposed:
+            strides = (1, buffer.shape[0])
+        array: Array = self._executor.array(offset, buffer.shape, strides, buffer.dtype)
+        return array
+
+    def state(self) -> dict[str, Array]:
+        """Each state leaf, as it lies in the arena."""
+        return self._state
+
+    def write_state(self, name: str, value: Array) -> None:
+        """Set a state leaf."""
+        self._state[name][...] = value
+
+    def input(self, variant: str, name: str) -> Array:
+        """An input as it lies in the arena, where `step` writes it to."""
+        graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
+        return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
+
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One gradient step."""
+        arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]
+        outputs = self._empty_outputs(variant, ())
+        self._run([variant], arrays, list(outputs.values()))
+        return outputs
+
+    def steps(self, variants: Sequence[str], inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Several gradient steps in one call.
+
+        Args:
+            variants: of each step, n of them.
+            inputs: each input by its name, with n first: (n, *shape).
+
+        Returns:
+            Each output that all these variants have, (n, *shape).
+
+        Raises:
+            ValueError: a wrong shape or dtype, or a number that is not finite; the state is unchanged.
+        """
+        count = len(variants)
+        arrays = []
+        for buffer in self._inputs:
+            array = inputs.get(buffer.name)
+            found = "nothing" if array is None else f"{array.shape} {array.dtype}"
+            if array is None or array.shape != (count, *buffer.shape) or str(array.dtype) != buffer.dtype:
+                raise ValueError(
+                    f"{buffer.name}: found {found}; allowed: {(count, *buffer.shape)} {buffer.dtype}"
+                )
+            arrays.append(np.ascontiguousarray(array))
+        names = {name for variant in set(variants) for name in self.graphs[variant].outputs}
+        kinds = {tuple(self.graphs[variant].outputs) for variant in set(variants)}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"variants: found {set(variants)} with other outputs each; allowed: alike in {names}"
+            )
+        outputs = self._empty_outputs(variants[0], (count,)) if count else {}
+        self._run(variants, arrays, list(outputs.values()))
+        return outputs
+
+    def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
+        """Where a step's time goes: steps on the inputs of the last one, which go on changing the state.
+
+        Args:
+            variant: a key of `graphs`.
+            steps: how many to take the least of, at least 1: noise only adds.
+
+        Returns:
+            Each operation's node, in order, with its time in seconds; an operation that makes two calls (a
+            scatter and the copy before it) has two entries.
+        """
+        times_s = self._executor.profile(self._programs[variant], steps)
+        return list(zip(self._emitted[variant], times_s, strict=True))
+
+    def _empty_outputs(self, variant: str, leading: tuple[int, ...]) -> dict[str, Array]:
+        graph = self.graphs[variant]
+        return {
+            name: np.empty((*leading, *view.shape), graph.buffers[view.buffer].dtype)
+            for name, view in graph.outputs.items()
+        }
+
+    def _run(self, variants: Sequence[str], inputs: list[Array], outputs: list[Array]) -> None:
+        bad = self._executor.run([self._programs[variant] for variant in variants], inputs, outputs)
+        if bad >= 0:
+            raise ValueError(f"{self._inputs[bad].name}: found NaN or infinity; allowed: finite numbers")
+
+
+class _Lowering:
+    """One graph's way into the executor: places its buffers, then emits its operations."""
+
+    def __init__(self, graph: Graph, start_bytes: int, threads: int) -> None:
+        self.graph = graph
+        placed = plan(graph)
+        self._offsets = [start_bytes + offset for offset in placed.offsets_bytes]
+        self._end = start_bytes + placed.arena_bytes
+        self._constants: dict[float, int] = {}
+        self._groups = {
+            id(node): Group(graph, node, self) for node in graph.nodes if node.kind == "elementwise"
+        }
+        self._groups |= {
+            id(node): Group(graph, copy_node(node.inputs[0], node.outputs[0], "float32"), self)
+            for node in graph.nodes_of("scatter_add")
+        }
+        for group in self._groups.values():
+            for value in group.constants():
+                self.constant(value)
+        self.scratch_bytes = max((group.scratch_bytes for group in self._groups.values()), default=0)
+        self.scratch = self._allocated(threads * self.scratch_bytes)
+        # Kernels may read one vector past the end of what they need.
+        self.end_bytes: int = self._end + ALIGNMENT_BYTES
+
+    def _allocated(self, size_bytes: int) -> int:
+        start = self._end
+        self._end += -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        return start
+
+    def share_state(self, first: "_Lowering") -> None:
+        """Use the state of another graph's lowering."""
+        for i, buffer in self.graph.of_kind("state"):
+            self._offsets[i] = first._offsets[first.graph.buffer_index[buffer.name]]
+
+    def offset(self, buffer: int) -> int:
+        """Where the buffer starts."""
+        return self._offsets[buffer]
+
+    def at(self, view: View) -> int:
+        """Where the view's first element lies."""
+        return self._offsets[view.buffer] + view.offset * ITEM_BYTES[self.graph.buffers[view.buffer].dtype]
+
+    def constant(self, value: float) -> int:
+        """Where the number lies, a whole vector of it."""
+        if value not in self._constants:
+            self._constants[value] = self._allocated(ALIGNMENT_BYTES)
+        return self._constants[value]
+
+    def strided(self, view: View) -> tuple[int, str, tuple[int, ...]]:
+        """The view as the executor takes it."""
+        return self.at(view), self.graph.buffers[view.buffer].dtype, view.strides
+
+    def emit(self, executor: Any, program: int) -> None:
+        """Add the graph's operations to a program of the executor, and fill in its constants."""
+        for value, place in self._constants.items():
+            executor.array(place, (LANES,), (1,), "float32")[...] = value
+        for i, buffer in self.graph.of_kind("constant"):
+            executor.array(self._offsets[i], (buffer.size,), (1,), buffer.dtype)[...] = buffer.values
+        for node in self.graph.nodes:
+            getattr(self, f"_{node.kind}")(executor, program, node)
+        buffers = self.graph.buffers
+        executor.set_transfers(
+            program,
+            [(self._offsets[i], b.size_bytes, b.dtype) for i, b in self.graph.of_kind("input")],
+            [
+                (
+                    self.at(view),
+                    view.size * ITEM_BYTES[buffers[view.buffer].dtype],
+                    buffers[view.buffer].dtype,
+                )
+                for view in self.graph.outputs.values()
+            ],
+        )
+
+    def _elementwise(self, executor: Any, program: int, node: Node) -> None:
+        self._groups[id(node)].emit(executor, program)
+
+    def _matmul(self, executor: Any, program: int, node: Node) -> None:
+        a, b, *rest = node.inputs
+        c = node.outputs[0]
+        steps: Sequence[str] = node.attributes.get("epilogue", ())
+        batch = (1, 0, 0, 0)
+        if len(c.shape) == 3:
+            batch = (c.shape[0], a.strides[0], b.strides[0], c.strides[0])
+            a, b, c = (View(v.buffer, v.shape[1:], v.strides[1:], v.offset) for v in (a, b, c))
+        named = dict(zip((s for s in steps if s != "rectify"), rest, strict=True))
+        rows, columns = c.shape
+        column_bias = row_bias = -1
+        if bias := named.get("bias"):
+            along_rows = rows != 1 and bias.strides[0] != 0
+            column_bias, row_bias = (-1, self.at(bias)) if along_rows else (self.at(bias), -1)
+        # The executor writes rows: where the columns are dense instead, it computes the transposed product.
+        if (columns != 1 and c.strides[1] != 1) or (columns == 1 and rows != 1 and c.strides[0] == 1):
+            a, b, c = b.permute((1, 0)), a.permute((1, 0)), c.permute((1, 0))
+            column_bias, row_bias = row_bias, column_bias
+            batch = (batch[0], batch[2], batch[1], batch[3])
+        mask = named.get("mask")
+        executor.add_product(
+            program,
+            (*c.shape, a.shape[1]),
+            (self.at(a), *a.strides),
+            (self.at(b), *b.strides),
+            (self.at(c), c.strides[0]),
+            column_bias,
+            row_bias,
+            "rectify" in steps,
+            self.at(mask) if mask else -1,
+            batch,
+        )
+
+    def _reduce(self, executor: Any, program: int, node: Node) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        axes = node.attributes["axes"]
+        kept = sorted((i for i in range(len(x.shape)) if i not in axes), key=lambda i: -x.strides[i])
+        position = {axis: k for k, axis in enumerate(i for i in range(len(x.shape)) if i not in axes)}
+        shape, (x_strides, y_strides) = merged_dimensions(
+            [x.shape[i] for i in kept], [[x.strides[i] for i in kept], [y.strides[position[i]] for i in kept]]
+        )
+        over = sorted(axes, key=lambda i: -x.strides[i])
+        over_shape, (over_strides,) = merged_dimensions(
+            [x.shape[i] for i in over], [[x.strides[i] for i in over]]
+        )
+        reduction = ("sum", "max", "min").index(node.attributes["op"])
+        executor.add_reduce(
+            program, reduction, self.at(x), self.at(y), shape, x_strides, y_strides, over_shape, over_strides
+        )
+
+    def _pick(self, executor: Any, program: int, kind: str, shape: Sequence[int], axis: int, limit: int,
+              x: View, index: View, y: View) -> None:  # fmt: skip
+        executor.add_pick(
+            program, kind, shape, axis, limit, self.strided(x), self.strided(index), self.strided(y)
+        )
+
+    def _gather(self, executor: Any, program: int, node: Node) -> None:
+        (x, index), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
+        self._pick(executor, program, "gather", y.shape, axis, x.shape[axis], x, index, y)
+
+    def _take(self, executor: Any, program: int, node: Node) -> None:
+        (x, index), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
+        self._pick(executor, program, "take", y.shape, axis, x.shape[axis], x, index, y)
+
+    def _scatter_add(self, executor: Any, program: int, node: Node) -> None:
+        (_, index, source), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
+        self._groups[id(node)].emit(executor, program)
+        self._pick(executor, program, "scatter_add", index.shape, axis, y.shape[axis], source, index, y)
+
+    def _argreduce(self, executor: Any, program: int, node: Node) -> None:
+        x, y, axis = node.inputs[0], node.outputs[0], node.attributes["axis"]
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        strides = (*y.strides[:axis], 0, *y.strides[axis:])
+        target = View(y.buffer, shape, strides, y.offset)
+        self._pick(executor, program, f"arg{node.attributes['op']}", shape, axis, x.shape[axis], x, x, target)
+
+    def _patches(self, executor: Any, program: int, node: Node, image: View, patches: View) -> None:
+        batch, out_height, out_width, channels, *kernel = patches.shape
+        sizes = (batch, channels, *image.shape[2:], out_height, out_width, *kernel)
+        sizes = (*sizes, *node.attributes["stride"], *node.attributes["padding"])
+        adjoint = node.kind == "col2im"
+        executor.add_patches(program, adjoint, sizes, self.at(image), image.strides, self.at(patches))
+
+    def _im2col(self, executor: Any, program: int, node: Node) -> None:
+        self._patches(executor, program, node, node.inputs[0], node.outputs[0])
+
+    def _col2im(self, executor: Any, program: int, node: Node) -> None:
+        self._patches(executor, program, node, node.outputs[0], node.inputs[0])
