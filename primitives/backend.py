@@ -71,6 +71,18 @@ def statuses(package: str) -> list[BackendStatus]:
     ]
 
 
+def path(package: str, name: str) -> str:
+    """Return the dotted path of the module of backend `name`.
+
+    Raises:
+        ValueError: `package` has no such backend.
+    """
+    modules = _modules(package)
+    if name not in modules:
+        raise ValueError(f"backend: unknown {name!r}; allowed: {', '.join(modules)}")
+    return modules[name]
+
+
 def load(package: str, name: str) -> ModuleType:
     """Return the module of backend `name`.
 
@@ -78,10 +90,7 @@ def load(package: str, name: str) -> ModuleType:
         ValueError: `package` has no such backend.
         BackendUnavailableError: the backend cannot be used on this machine.
     """
-    modules = _modules(package)
-    if name not in modules:
-        raise ValueError(f"backend: unknown {name!r}; allowed: {', '.join(modules)}")
-    module = import_module(modules[name])
+    module = import_module(path(package, name))
     if reason := module.unavailable_reason():
         raise BackendUnavailableError(f"backend {name!r} of {package} is not available: {reason}")
     return module

@@ -89,3 +89,28 @@ def dynamic(delay: int, bits: int = 16) -> Precision:
 def quarl(delay: int, bits: int = 8) -> Precision:
     """Weights and activations of `bits` after the delay, as QuaRL has it, which FIX IV starts from."""
     return Precision(activation_bits=bits, weight_bits=bits, delay=delay)
+
+
+FLOAT_32, FIXED_32, FIXED_16, DYNAMIC = "float32", "fixed32", "fixed16", "dynamic"
+NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC)
+"""What `by_name` takes."""
+
+
+def by_name(name: str, delay: int | None = None) -> Precision | None:
+    """Return the formats that a name stands for; None for "float32".
+
+    Args:
+        name: one of `NAMES`.
+        delay: of "dynamic", which needs one: gradient steps in 32 bits before activations narrow to 16, at least 1.
+
+    Raises:
+        ValueError: another name, "dynamic" without a delay, or a delay where nothing narrows.
+    """
+    checks.one_of("precision", name, NAMES)
+    if name == DYNAMIC:
+        if delay is None:
+            raise ValueError(f"delay: found nothing; allowed: gradient steps, at least 1, for {DYNAMIC}")
+        return dynamic(delay)
+    if delay is not None:
+        raise ValueError(f"delay: found {delay}; allowed: nothing for {name}")
+    return {FLOAT_32: None, FIXED_32: fixed_32(), FIXED_16: fixed_16()}[name]

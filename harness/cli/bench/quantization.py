@@ -36,11 +36,11 @@ from harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
-from primitives import _native
+from primitives import _native, learner
 from primitives.learner import Learner
+from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
-from primitives.quantization import aware_training, precision
-from primitives.quantization.aware_training import FixedPointLearner
+from primitives.quantization import precision
 from primitives.quantization.native_backend import NativeExecutable
 from primitives.quantization.precision import Precision
 
@@ -109,9 +109,10 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
         expected = expected_td_errors(item, made, batch)
         expect_td_errors(made.step(batch).td_errors, expected)
         return
-    definition = aware_training.create(
-        algorithm_of(item), made.precision, backend="reference", batch_size=batch_size
+    definition = learner.create(
+        algorithm_of(item), backend="reference", batch_size=batch_size, precision=made.precision
     )
+    assert isinstance(definition, FixedPointLearner)
     definition.load_state_dict(made.state_dict())
     if (made.step(batch).td_errors != definition.step(batch).td_errors).any():
         raise AssertionError("TD errors differ from the definition's")

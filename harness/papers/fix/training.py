@@ -26,8 +26,9 @@ from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
 from primitives import learner
 from primitives.learner import Learner
-from primitives.quantization import Q, aware_training, precision
-from primitives.quantization.precision import Precision
+from primitives.learner.aware_training import FixedPointLearner
+from primitives.quantization import Q, precision
+from primitives.quantization.precision import FLOAT_32, Precision
 from primitives.replay import Storage, UniformReplay
 
 EXPERIMENT, SWEEP = "FIX-F7", "FIX-F7-sweep"
@@ -81,10 +82,10 @@ CURVES: dict[str, Curve] = {
 
 def make_learner(item: Workload, formats: Precision | None, batch_size: int, seed: int) -> Learner:
     """The native learner in floats, or in fixed point with these formats."""
-    algorithm = algorithm_of(item)
-    if formats is None:
-        return learner.create(algorithm, backend="native", batch_size=batch_size, seed=seed)
-    return aware_training.create(algorithm, formats, batch_size=batch_size, seed=seed)
+    chosen = FLOAT_32 if formats is None else formats
+    return learner.create(
+        algorithm_of(item), backend="native", batch_size=batch_size, seed=seed, precision=chosen
+    )
 
 
 class Trial:
@@ -204,7 +205,7 @@ def train(
                 returns.append(trial.evaluate())
     finally:
         trial.close()
-    saturated = made.saturated if isinstance(made, aware_training.FixedPointLearner) else {}
+    saturated = made.saturated if isinstance(made, FixedPointLearner) else {}
     details = {
         "experiment": experiment,
         "curve": curve,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +86,8 @@ def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
 
 def created(workload: Workload, batch_size: int, target: Target) -> Learner:
     """The workload's learner on a target."""
-    return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options_of(target))
+    options: dict[str, Any] = options_of(target)
+    return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:

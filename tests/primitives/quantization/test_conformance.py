@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from primitives.algorithms import Algorithm
+from primitives.learner import aware_training
+from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
-from primitives.quantization import aware_training
-from primitives.quantization.aware_training import FixedPointLearner
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.native_backend import NativeExecutable
 from primitives.quantization.precision import Precision

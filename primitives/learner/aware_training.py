@@ -15,7 +15,6 @@ import numpy as np
 
 from primitives import backend as backends_of
 from primitives.algorithms import Algorithm, checks, tree
-from primitives.backend import BackendStatus
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.learner.acting import acting_by, acting_graph
@@ -28,9 +27,8 @@ _ACT = "act"
 _EXTREMES = "extremes/"
 
 
-def backends() -> list[BackendStatus]:
-    """Each backend of fixed-point training: its name, whether it can be used here, and why not."""
-    return backends_of.statuses("primitives.quantization")
+ROOM = "primitives.quantization"
+"""Where the backends of fixed-point training lie."""
 
 
 class _Leaves(Mapping[str, Array]):
@@ -50,7 +48,7 @@ class _Leaves(Mapping[str, Array]):
 
 
 class FixedPointLearner(GraphLearner):
-    """A learner whose state and gradient steps are fixed-point; `create` makes one.
+    """A learner whose state and gradient steps are fixed-point; `primitives.learner.create` makes one.
 
     `state_dict` has the captured extremes too, and the state exactly (as float64), so that training goes on to the
     bit.
@@ -70,7 +68,7 @@ class FixedPointLearner(GraphLearner):
         seed: int,
     ) -> None:
         """Trace, assign roles, and make the initial state, rounded to its formats."""
-        module = backends_of.load("primitives.quantization", backend)
+        module = backends_of.load(ROOM, backend)
         self.precision = precision
 
         def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
@@ -144,6 +142,11 @@ class FixedPointLearner(GraphLearner):
             self.fixed.quantise()
 
 
+def backends() -> tuple[str, ...]:
+    """The names of the backends of fixed-point training."""
+    return backends_of.names(ROOM)
+
+
 def create(
     algorithm: Algorithm,
     precision: Precision,
@@ -152,8 +155,9 @@ def create(
     device: str = "cpu",
     batch_size: int,
     seed: int = 0,
+    threads: int = 1,
 ) -> FixedPointLearner:
-    """A fixed-point learner with its initial state.
+    """Create a fixed-point learner with its initial state; `primitives.learner.create` comes here.
 
     Args:
         algorithm: from `primitives.algorithms.create`; its initial state is rounded to the formats.
@@ -161,12 +165,14 @@ def create(
         backend: one of `backends()`: they agree to the last bit.
         device: "cpu"; "cuda" too with PyTorch.
         batch_size, seed: as `primitives.learner.create`.
+        threads: 1: no backend shares a fixed-point step among several.
 
     Raises:
         ValueError: an argument out of range; it is named.
         UnsupportedOperationError: an operation that the vector unit lacks; names the user's line.
     """
     checks.one_of("device", device, ("cpu", "cuda") if backend == "torch" else ("cpu",))
+    checks.whole("threads", threads, 1, 1)
     return FixedPointLearner(
         algorithm, precision, backend=backend, device=device, batch_size=batch_size, seed=seed
     )

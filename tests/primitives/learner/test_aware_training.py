@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from primitives import learner
+from primitives.learner import aware_training
+from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
-from primitives.quantization import aware_training, roles
-from primitives.quantization.aware_training import FixedPointLearner
+from primitives.quantization import roles
 from primitives.quantization.fixed_point import Q
 from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32, quarl
 from primitives.quantization.roles import Plain, Role

@@ -1,0 +1,141 @@
+"""`learner.create(precision=...)`: which backends have it, and that a fixed-point learner is a learner as any other."""
+
+import numpy as np
+import pytest
+
+from primitives import learner
+from primitives.learner import Learner
+from primitives.learner.aware_training import FixedPointLearner
+from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32
+from tests.primitives.quantization import cases
+
+FIXED = ("native", "reference", "torch")
+BACKENDS = [status.name for status in learner.backends() if status.available]
+FORMATS: dict[str, Precision] = {"fixed32": fixed_32(), "fixed16": fixed_16(), "dynamic": dynamic(2)}
+
+
+def made(
+    backend: str, precision: str | Precision = "fixed32", kind: str = "ddpg", **options: object
+) -> Learner:
+    if precision == "dynamic":
+        options = {"delay": 2} | options
+    return learner.create(
+        cases.algorithm(kind), backend=backend, batch_size=cases.BATCH_SIZE, precision=precision, **options
+    )
+
+
+def batches(kind: str, count: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(6)
+    return [cases.batch(cases.algorithm(kind), rng) for _ in range(count)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backend_has_the_precisions_that_it_lists_and_refuses_the_others(backend: str) -> None:
+    allowed = learner.precisions(backend)
+    assert allowed == (("float32", *FORMATS) if backend in FIXED else ("float32",))
+    for name, formats in FORMATS.items():
+        if name in allowed:
+            found = made(backend, name)
+            assert isinstance(found, FixedPointLearner)
+            assert (found.backend, found.precision) == (backend, formats)
+        else:
+            with pytest.raises(ValueError, match=rf"^precision: found '{name}'; allowed: float32$"):
+                made(backend, name)
+            with pytest.raises(ValueError, match=r"^precision: found formats; allowed: float32"):
+                made(backend, formats)
+
+
+def test_floats_are_the_default() -> None:
+    for found in (made("native", "float32"), learner.create(cases.algorithm("ddpg"), batch_size=4)):
+        assert not isinstance(found, FixedPointLearner)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"precision": "fixed23"},
+            r"^precision: found 'fixed23'; allowed: dynamic, fixed16, fixed32, float32$",
+        ),
+        ({"precision": "dynamic"}, "^delay: found nothing; allowed: gradient steps, at least 1"),
+        ({"precision": "dynamic", "delay": 0}, "^delay: found 0"),
+        ({"precision": "fixed32", "delay": 4}, "^delay: found 4; allowed: nothing for fixed32"),
+        ({"delay": 4}, "^delay: found 4; allowed: nothing for float32"),
+        ({"precision": dynamic(2), "delay": 4}, "^delay: found 4; allowed: nothing with formats"),
+        ({"precision": "fixed32", "threads": 2}, "^threads: found 2"),
+        ({"precision": "fixed32", "device": "cuda"}, "^device: found 'cuda'"),
+    ],
+)
+def test_what_is_out_of_range_is_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        learner.create(cases.algorithm("ddpg"), backend="native", batch_size=4, **options)
+
+
+def test_an_unknown_backend_has_no_precisions() -> None:
+    with pytest.raises(ValueError, match=r"^backend: unknown 'abacus'"):
+        learner.precisions("abacus")
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "dqn"])
+@pytest.mark.parametrize("precision", FORMATS)
+@pytest.mark.parametrize("backend", FIXED)
+def test_it_acts_explores_and_steps_as_a_learner_in_floats_does(
+    backend: str, precision: str, kind: str
+) -> None:
+    fixed, floats = made(backend, precision, kind), made("reference", "float32", kind)
+    observation = np.random.default_rng(1).standard_normal((7, 5)).astype(np.float32)
+    for step, batch in enumerate(batches(kind, 3)):
+        found, like = fixed.step(batch), floats.step(batch)
+        assert (found.td_errors.shape, found.td_errors.dtype) == (like.td_errors.shape, like.td_errors.dtype)
+        assert found.losses.keys() == like.losses.keys()
+        assert fixed.gradient_steps == step + 1
+    for one in (observation, observation[0]):
+        for act in (Learner.act, lambda made, one: made.explore(one, 0, np.random.default_rng(2))):
+            found, like = act(fixed, one), act(floats, one)
+            assert (found.shape, found.dtype) == (like.shape, like.dtype)
+    found, like = fixed.parameters(), floats.parameters()
+    assert {name: (value.shape, value.dtype) for name, value in found.items()} == {
+        name: (value.shape, value.dtype) for name, value in like.items()
+    }
+
+
+@pytest.mark.parametrize("backend", FIXED)
+def test_parameters_and_state_are_copies(backend: str) -> None:
+    fixed = made(backend)
+    before = fixed.state_dict()
+    for array in (*fixed.parameters().values(), *fixed.state_dict().values()):
+        array[...] = 0
+    for name, value in fixed.state_dict().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+@pytest.mark.parametrize("backend", FIXED)
+def test_a_batch_that_is_refused_leaves_the_state_as_it_was(backend: str) -> None:
+    fixed = made(backend)
+    (batch,) = batches("ddpg", 1)
+    before = fixed.state_dict()
+    with pytest.raises(ValueError, match=r"^reward: found NaN"):
+        fixed.step(batch | {"reward": np.full(cases.BATCH_SIZE, np.nan, np.float32)})
+    assert fixed.gradient_steps == 0
+    for name, value in fixed.state_dict().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+@pytest.mark.parametrize("precision", FORMATS)
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_backends_take_the_same_steps_to_the_last_bit(backend: str, precision: str) -> None:
+    definition, other = made("reference", precision, seed=3), made(backend, precision, seed=3)
+    for batch in batches("ddpg", 4):
+        np.testing.assert_array_equal(other.step(batch).td_errors, definition.step(batch).td_errors)
+    for name, value in definition.state_dict().items():
+        np.testing.assert_array_equal(other.state_dict()[name], value, err_msg=name)
+
+
+def test_dynamic_narrows_after_its_delay() -> None:
+    fixed = made("native", "dynamic", delay=3)
+    assert isinstance(fixed, FixedPointLearner)
+    found = []
+    for batch in batches("ddpg", 4):
+        fixed.step(batch)
+        found.append(fixed.quantised)
+    assert found == [False, False, False, True]
