@@ -14,6 +14,7 @@
    expected to settle in it, those first where a second settles the most of them.
 
 Two cases are compared within the same rounds, together with one of them against itself (`compare_cases`).
+What a case cannot hold, because it brings a clock of its own, takes turns in the same loop (`harness.measure.turns`).
 The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.
 """
 
@@ -31,6 +32,7 @@ from harness.measure.conditions import caller_pinned, conditions, pinned, torch_
 from harness.measure.pace import Bracket, Readings
 from harness.measure.statistics import Comparison, Samples, compare
 from harness.measure.timed_case import NULL, Case, Protocol, Timing, timing_status
+from harness.measure.turns import take_turns
 
 __all__ = [
     "NULL",
@@ -160,20 +162,20 @@ def measure(
             for runner in runners:
                 runner.set_stride(rounds)
             with caller_pinned(protocol.caller_core):
-                done, start_s = 0, clock()
+                start_s = clock()
                 end_s = np.inf if protocol.budget_s is None else begin_s + protocol.budget_s
-                while True:
+
+                def next_round(done: int) -> list[CaseRunner]:
+                    nonlocal end_s
                     now_s = clock()
+                    if progress and done:
+                        progress(*_progress(protocol, done, now_s - begin_s))
                     if protocol.settle and protocol.budget_s and done == protocol.fewest_rounds:
                         end_s = max(end_s, now_s + SETTLING_SHARE * protocol.budget_s)
-                    turn = _next_round(runners, protocol, done, end_s - now_s, end_s - start_s)
-                    if not turn:
-                        break
-                    for number in order.permutation(len(turn)):
-                        turn[number].attempt("call", partial(turn[number].sample, done))
-                    done += 1
-                    if progress:
-                        progress(*_progress(protocol, done, clock() - begin_s))
+                    return _next_round(runners, protocol, done, end_s - now_s, end_s - start_s)
+
+                for number, runner in take_turns(next_round, order):
+                    runner.attempt("call", partial(runner.sample, number))
         finally:
             for runner in runners:
                 runner.close()
