@@ -7,17 +7,16 @@ way out of the replay.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-
-import numpy as np
+from typing import NamedTuple
 
 from harness import workloads
 from harness.core.progress import Report
-from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure.conditions import conditions
-from harness.measure.protocol import timing_status
-from harness.measure.statistics import interval
+from harness.measure.rows import sampled
+from harness.measure.turns import Rounds, in_rounds
 from harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, Trial, described, make_learner
 from harness.workloads import Workload
 from primitives.quantization import precision
@@ -47,8 +46,13 @@ class _Side:
     name: str
     trial: Trial
     round_steps: int
-    step_s: list[float]
-    terms_s: dict[str, list[float]]
+
+
+class _Step(NamedTuple):
+    """Mean seconds of a step in one round: of the whole step, and of each of `TERMS`."""
+
+    step_s: float
+    terms_s: dict[str, float]
 
 
 def measure(
@@ -78,17 +82,15 @@ def _at(batch_size: int, budget_s: float, rounds: int) -> list[Measurement]:
     item = workloads.override(item, "training.learning_starts", max(_LEARNING_STARTS, batch_size), EXPERIMENT)
     began_s = perf_counter()
     sides = [_side(item, name, formats, batch_size) for name, formats in FORMATS.items()]
-    order = np.random.default_rng(0)
     try:
-        for number in range(rounds):
-            if number >= 5 and perf_counter() - began_s > budget_s:
-                break
-            for index in order.permutation(len(sides)):
-                _round(sides[index])
+        left_s = budget_s - (perf_counter() - began_s)
+        steps = in_rounds(
+            {side.name: partial(_round, side) for side in sides}, Rounds(rounds, budget_s=left_s)
+        )
     finally:
         for side in sides:
             side.trial.close()
-    return [row for side in sides for row in _rows(side, batch_size)]
+    return [row for side in sides for row in _rows(side, steps[side.name], batch_size)]
 
 
 def _side(item: Workload, name: str, formats: Precision | None, batch_size: int) -> _Side:
@@ -98,7 +100,7 @@ def _side(item: Workload, name: str, formats: Precision | None, batch_size: int)
     began_s = perf_counter()
     trial.step()
     steps = max(1, round(_ROUND_S / (perf_counter() - began_s)))
-    return _Side(name, trial, steps, [], {term: [] for term in TERMS})
+    return _Side(name, trial, steps)
 
 
 def _terms(trial: Trial) -> dict[str, float]:
@@ -110,22 +112,18 @@ def _terms(trial: Trial) -> dict[str, float]:
     }
 
 
-def _round(side: _Side) -> None:
+def _round(side: _Side) -> _Step:
     before, began_s = _terms(side.trial), perf_counter()
     for _ in range(side.round_steps):
         side.trial.step()
-    side.step_s.append((perf_counter() - began_s) / side.round_steps)
-    after = _terms(side.trial)
-    for term in TERMS:
-        side.terms_s[term].append((after[term] - before[term]) / side.round_steps)
+    step_s, after = (perf_counter() - began_s) / side.round_steps, _terms(side.trial)
+    return _Step(step_s, {term: (after[term] - before[term]) / side.round_steps for term in TERMS})
 
 
-def _rows(side: _Side, batch_size: int) -> list[Measurement]:
-    def row(quantity: str, unit: str, samples: list[float]) -> Measurement:
-        low, high = interval(samples)
-        value = float(np.median(samples))
-        status, reason = timing_status(value, low, high)
-        return Measurement(
+def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurement]:
+    def row(quantity: str, unit: str, samples: Sequence[float]) -> Measurement:
+        return sampled(
+            samples,
             suite="claim",
             workload=WORKLOAD,
             primitive="training",
@@ -134,13 +132,6 @@ def _rows(side: _Side, batch_size: int) -> list[Measurement]:
             batch_size=batch_size,
             quantity=quantity,
             unit=unit,
-            provenance=Provenance.MEASURED,
-            status=status,
-            reason=reason,
-            value=value,
-            low=low,
-            high=high,
-            samples=tuple(samples),
             details={
                 "experiment": EXPERIMENT,
                 "formats": described(FORMATS[side.name]),
@@ -149,10 +140,8 @@ def _rows(side: _Side, batch_size: int) -> list[Measurement]:
             },
         )
 
-    rates = [batch_size / seconds for seconds in side.step_s]
-    learner = [batch_size / seconds for seconds in side.terms_s["learner"]]
     return [
-        row("inferences_per_s", "IPS", rates),
-        row("learner_inferences_per_s", "IPS", learner),
-        *(row(f"{term}_time", "s", side.terms_s[term]) for term in TERMS),
+        row("inferences_per_s", "IPS", [batch_size / step.step_s for step in steps]),
+        row("learner_inferences_per_s", "IPS", [batch_size / step.terms_s["learner"] for step in steps]),
+        *(row(f"{term}_time", "s", [step.terms_s[term] for step in steps]) for term in TERMS),
     ]

@@ -64,8 +64,9 @@ def test_a_tier_without_time_for_seeds_has_no_trainings() -> None:
 
 
 def test_throughput_has_every_term_of_every_side() -> None:
-    rows = throughput.measure(0.0, silent, batch_sizes=(64,), rounds=5)
+    rows = throughput.measure(0.0, silent, batch_sizes=(64,), rounds=9)
     assert {row.backend for row in rows} == set(throughput.FORMATS)
+    assert {len(row.samples) for row in rows} == {5}  # the fewest, as the budget is spent
     for side in throughput.FORMATS:
         of_side = {row.quantity: row for row in rows if row.backend == side}
         whole = np.array(of_side["inferences_per_s"].samples)
