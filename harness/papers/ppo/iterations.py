@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import workloads
-from harness.core.progress import Report
+from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Mapping
-from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
+from harness.measure.turns import Rounds, in_rounds
 from harness.papers import published
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.workloads import Workload
@@ -115,12 +115,11 @@ def timed(
         device: "cpu" or "cuda".
         wanted: the iterations.
         budget_s: begin no further round after this time, seconds, once there are enough for intervals.
-        report: called with the seconds spent.
+        report: called with the share of the work that is done.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), DEVICES[device].format(LEARNERS[benchmark])
-    walls_s: dict[Iteration, list[float]] = {iteration: [] for iteration in wanted}
-    parts_s: dict[Iteration, list[dict[str, float]]] = {iteration: [] for iteration in wanted}
     used = {iteration: cores_used(iteration) for iteration in wanted}
+    what = f"{benchmark} on {device}"
     with ExitStack() as stack:
         trainings = {}
         for iteration in wanted:
@@ -129,21 +128,18 @@ def timed(
                 sized(item, iteration), Mapping.parse(mapping), threads=threads, processes=processes
             )
             stack.callback(trainings[iteration].close)
-        begin_s, rounds = perf_counter(), 0
-        while rounds < statistics.FEWEST_SAMPLES or (
-            rounds < statistics.PAIRS and perf_counter() - begin_s < budget_s
-        ):
-            for iteration, training in trainings.items():
-                report(min(perf_counter() - begin_s, budget_s), budget_s, f"{benchmark} on {device}")
-                if rounds == 0:
-                    training.warm_up()
-                progress = training.advance(1)
-                walls_s[iteration].append(progress.wall_s)
-                parts_s[iteration].append(progress.terms_s)
-            rounds += 1
+        begin_s = perf_counter()
+        for training in trainings.values():
+            report(0.0, 1.0, f"{what}: warm-up")
+            training.warm_up()
+        made = in_rounds(
+            {iteration: partial(training.advance, 1) for iteration, training in trainings.items()},
+            Rounds(budget_s=budget_s - (perf_counter() - begin_s)),
+            report=part(report, 0.0, 1.0, 1.0, what),
+        )
     return [
         sampled(
-            walls_s[iteration],
+            [progress.wall_s for progress in made[iteration]],
             suite="claim",
             workload=item.name,
             primitive="training",
@@ -156,7 +152,8 @@ def timed(
             | used[iteration]
             | {
                 "terms_s": {
-                    name: [parts[name] for parts in parts_s[iteration]] for name in parts_s[iteration][0]
+                    name: [progress.terms_s[name] for progress in made[iteration]]
+                    for name in made[iteration][0].terms_s
                 },
                 "conditions": conditions(),
             },
