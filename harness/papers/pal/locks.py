@@ -10,16 +10,18 @@ measured and not Python (`primitives/replay/native/contention.hpp`). The ways to
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from harness.core.progress import Report
+from harness.core.progress import Report, part
 from harness.core.row import Measurement
 from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
+from harness.measure.turns import Rounds, in_rounds
 from harness.platforms import available_memory
 
 EXPERIMENT = "locks"
@@ -124,25 +126,27 @@ def measure(
     turn_s = budget_s / (rounds * len(batch_sizes) * len(every))
     turn_s = min(max(turn_s, SHORTEST_TURN_S), LONGEST_TURN_S)
     replays = {(sharing, null): make(sharing, capacity) for sharing, null in shared}
-    rng = np.random.default_rng(seed)
     rows: list[Measurement] = []
     for number, batch_size in enumerate(batch_sizes):
-        samples_s: dict[Side, list[float]] = {side: [] for side in every}
-        for turn in range(rounds + 1):
-            report(number * (rounds + 1) + turn, len(batch_sizes) * (rounds + 1), f"batch size {batch_size}")
-            for side in _in_new_order(every, rng):
-                replay = replays[side.sharing, side.null]
-                wall_s, done, _ = replay.run(
-                    side.threads, batch_size, INSERTED, turn_s, int(rng.integers(2**32)), False
+        draws = np.random.default_rng((seed, number, 1))
+        samples_s = in_rounds(
+            {
+                side: partial(
+                    _turn, replays[side.sharing, side.null], side.threads, batch_size, turn_s, draws
                 )
-                if turn:  # the first warms up
-                    samples_s[side].append(wall_s / done)
+                for side in every
+            },
+            Rounds(rounds, warm_up=1, seed=(seed, number, 0)),
+            report=part(report, number, 1, len(batch_sizes), f"batch size {batch_size}"),
+        )
         rows += [_row(side, samples_s[side], batch_size, capacity, turn_s, seed) for side in every]
     return rows
 
 
-def _in_new_order(every: Sequence[Side], rng: np.random.Generator) -> Iterator[Side]:
-    return (every[position] for position in rng.permutation(len(every)))
+def _turn(replay: Any, threads: int, batch_size: int, turn_s: float, draws: np.random.Generator) -> float:
+    """Seconds a round of insert, sample and update, over a turn that takes `turn_s`."""
+    wall_s, done, _ = replay.run(threads, batch_size, INSERTED, turn_s, int(draws.integers(2**32)), False)
+    return float(wall_s / done)
 
 
 def _row(
