@@ -1,7 +1,7 @@
 """Rows of the store from raw samples and from comparisons."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,12 +16,17 @@ def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
     """A measured row: the samples' median with its interval, "too_noisy" where that is too wide.
 
     Args:
-        samples: `comparison.FEWEST_SAMPLES` or more, in the row's unit, in the order in which they were taken.
+        samples: one or more, in the row's unit, in the order in which they were taken; fewer than
+            `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
         fields: the row's others: suite, primitive, quantity, unit, ...
     """
-    low, high = statistics.interval(samples, in_order=True)
-    value = float(np.median(samples))
-    status, reason = timing_status(value, low, high)
+    value, fewest = float(np.median(samples)), statistics.FEWEST_SAMPLES
+    low, high = None, None
+    status: Literal["ok", "too_noisy"] = "too_noisy"
+    reason = f"{len(samples)} samples, where {fewest} are the fewest"
+    if len(samples) >= fewest:
+        low, high = statistics.interval(samples, in_order=True)
+        status, reason = timing_status(value, low, high)
     return Measurement(
         **fields,
         provenance=Provenance.MEASURED,

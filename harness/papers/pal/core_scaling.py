@@ -4,7 +4,7 @@ First the two curves of PAL's equation 5 are measured: the environment steps a s
 process of actors, and the gradient steps a second that x cores take, each with a process of learners. Then whole
 training runs: in turns on one core, on each number of cores under the split that equation 5 finds from the curves, and
 on all cores under every split. Every configuration has as many cores as it has processes, to which it is pinned, and
-all of a phase take turns, a stretch each, so that drift favours no one.
+all of a phase take turns, a stretch each, in interleaved rounds.
 """
 
 import os
@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from harness import workloads
-from harness.core.progress import Report
-from harness.core.provenance import Provenance
+from harness.core.progress import Report, part
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.mapping.strategies.actors_learners import allocate
-from harness.measure import statistics
 from harness.measure.conditions import conditions, pinned, set_blas_threads
+from harness.measure.rows import sampled
+from harness.measure.turns import Rounds, in_rounds
 from harness.profile.cases.shared_parts import fill
 from harness.profile.cases.storage import fitted
 from harness.runtime.actors.pool import ActorPool
@@ -93,11 +93,11 @@ def measure(
     with ExitStack() as stack:
         curves = [_collection(item, count, stack) for count in cores]
         curves += [_consumption(item, count, stack) for count in cores]
-        rows += _timed(item, curves, stretches, stretch_s, partial(report, 0, 2, f"{name}: the curves"))
+        rows += _timed(item, curves, stretches, stretch_s, part(report, 0, 1, 2, f"{name}: the curves"))
     with ExitStack() as stack:
         runs = [_training(item, 0, 1, stack)]
         runs += [_training(item, *split, stack) for split in splits(rows, item, cores)]
-        rows += _timed(item, runs, stretches, stretch_s, partial(report, 1, 2, f"{name}: training"))
+        rows += _timed(item, runs, stretches, stretch_s, part(report, 1, 1, 2, f"{name}: training"))
     return rows
 
 
@@ -190,27 +190,27 @@ def _first(cores: int) -> list[int]:
 
 
 def _timed(
-    item: Workload,
-    subjects: Sequence[Subject],
-    stretches: int,
-    stretch_s: float,
-    report: Callable[[], None],
+    item: Workload, subjects: Sequence[Subject], stretches: int, stretch_s: float, report: Report
 ) -> list[Measurement]:
-    rates: dict[int, list[float]] = {number: [] for number in range(len(subjects))}
-    for stretch in range(stretches + 1):
-        report()
-        for number, subject in enumerate(subjects):
-            with pinned(_first(subject.actor_cores + subject.learner_cores)):
-                done = subject.advance(stretch_s)
-            if stretch:  # the first one warms up
-                rates[number].append(done.steps / done.wall_s)
+    rates = in_rounds(
+        {number: partial(_rate, subject, stretch_s) for number, subject in enumerate(subjects)},
+        Rounds(stretches, warm_up=1),
+        report=report,
+    )
     return [_row(item, subject, rates[number]) for number, subject in enumerate(subjects)]
 
 
-def _row(item: Workload, subject: Subject, rates: list[float]) -> Measurement:
-    low, high = statistics.interval(rates) if len(rates) >= statistics.FEWEST_SAMPLES else (None, None)
+def _rate(subject: Subject, stretch_s: float) -> float:
+    """Steps a second of one stretch."""
+    with pinned(_first(subject.actor_cores + subject.learner_cores)):
+        done = subject.advance(stretch_s)
+    return done.steps / done.wall_s
+
+
+def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measurement:
     steps = "environment" if subject.kind == COLLECTION else "gradient"
-    return Measurement(
+    return sampled(
+        rates,
         suite="claim",
         workload=item.name,
         primitive="training",
@@ -219,11 +219,6 @@ def _row(item: Workload, subject: Subject, rates: list[float]) -> Measurement:
         batch_size=item.training.batch_size,
         quantity=f"{steps}_steps_per_s",
         unit="1/s",
-        provenance=Provenance.MEASURED,
-        value=float(np.median(rates)),
-        low=low,
-        high=high,
-        samples=tuple(rates),
         details={
             "experiment": EXPERIMENT,
             "actor_cores": subject.actor_cores,

@@ -34,6 +34,14 @@ def test_a_row_with_a_wide_interval_is_too_noisy() -> None:
     assert row.reason
 
 
+def test_a_row_of_too_few_samples_has_no_interval_and_is_too_noisy() -> None:
+    row = rows.sampled([1.0, 1.01, 1.02, 1.03], **FIELDS, unit="s")
+    assert (row.value, row.low, row.high) == (pytest.approx(1.015), None, None)
+    assert (row.status, row.reason) == ("too_noisy", "4 samples, where 5 are the fewest")
+    assert row.samples == (1.0, 1.01, 1.02, 1.03)
+    assert rows.sampled([1.0] * 5, **FIELDS, unit="s").status == "ok"
+
+
 def test_a_gain_is_the_inverse_of_a_ratio_of_times_bounds_and_all() -> None:
     times = Ratio(0.5, 0.4, 0.8)
     row = rows.ratio(times, **FIELDS)

@@ -7,7 +7,7 @@ from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.pal import core_scaling
-from harness.papers.pal.core_scaling import COLLECTION, CONSUMPTION, TRAINING, curve, splits
+from harness.papers.pal.core_scaling import COLLECTION, CONSUMPTION, TRAINING, Count, Subject, curve, splits
 
 
 def row(kind: str, cores: int, rate: float) -> Measurement:
@@ -36,6 +36,43 @@ def test_every_split_of_all_cores_is_run_and_the_chosen_one_of_fewer():
     ]
     assert splits(rows, workloads.load("ant-ddpg"), [1, 2, 4]) == [(1, 1), (1, 3), (2, 2), (3, 1)]
     assert splits(rows, workloads.load("ant-ddpg"), [1]) == []
+
+
+def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
+    """The first stretch warms up; of the third subject every stretch takes another time."""
+    lengths_s: list[float] = []
+
+    def subject(kind, actors, learners, rates):
+        def advance(seconds):
+            lengths_s.append(seconds)
+            return Count(10, 10 / next(rates))
+
+        return Subject(kind, actors, learners, advance)
+
+    subjects = [
+        subject(COLLECTION, 1, 0, iter([99.0, *[50.0] * 5])),
+        subject(CONSUMPTION, 0, 1, iter([99.0, *[20.0] * 5])),
+        subject(TRAINING, 0, 1, iter([99.0, 1.0, 2.0, 3.0, 4.0, 5.0])),
+    ]
+    told = []
+    rows = core_scaling._timed(
+        workloads.load("ant-ddpg"), subjects, 5, 0.25, lambda *one: told.append(one)
+    )  # fmt: skip
+    assert lengths_s == [0.25] * 18
+    assert len(told) == 18
+    assert [(row.backend, row.value, row.status) for row in rows] == [
+        (COLLECTION, 50.0, "ok"),
+        (CONSUMPTION, 20.0, "ok"),
+        (TRAINING, 3.0, "too_noisy"),
+    ]
+    assert [row.quantity for row in rows] == ["environment_steps_per_s", *["gradient_steps_per_s"] * 2]
+    assert [(row.details["actor_cores"], row.details["learner_cores"]) for row in rows] == [
+        (1, 0),
+        (0, 1),
+        (0, 1),
+    ]
+    assert rows[2].samples == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert [row.details["experiment"] for row in rows] == [core_scaling.EXPERIMENT] * 3
 
 
 def test_the_quick_tier_leaves_it_out():
