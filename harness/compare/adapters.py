@@ -2,16 +2,16 @@
 
 Each side trains in a worker process, in the library's own environment (`baselines/adapter_worker.py`). In every round
 the library does one job with its own replay and two with this project's: the second is the comparison of ours with
-itself (A/A). Every other round runs backwards, so that drift favours no one.
+itself (A/A).
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 from typing import Any
 
 import primitives
@@ -23,6 +23,7 @@ from harness.core.row import Measurement
 from harness.measure import rows as sampled
 from harness.measure import statistics
 from harness.measure.conditions import conditions
+from harness.measure.turns import Rounds, in_rounds
 
 SUITE = "bench-adapters"
 THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
@@ -174,16 +175,12 @@ def measure(
 def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Report) -> dict[str, list[float]]:
     """Seconds a gradient step, in interleaved rounds; all sides do jobs of the same length."""
     steps = min(side.environment_steps for side in sides.values())
-    times_s: dict[str, list[float]] = {"own": [], "ours": [], "again": []}
-    turns = (("ours", "ours"), ("own", "own"), ("again", "ours"))
-    end_s = monotonic() + budget_s
-    for number in range(rounds):
-        if number >= statistics.FEWEST_PAIRS and monotonic() >= end_s:
-            break
-        report(number, rounds, f"round {number + 1}")
-        for name, side in turns if number % 2 == 0 else reversed(turns):
-            times_s[name].append(sides[side].step_s(steps))
-    return times_s
+    turns = {"ours": sides["ours"], "own": sides["own"], "again": sides["ours"]}
+    return in_rounds(
+        {name: partial(side.step_s, steps) for name, side in turns.items()},
+        Rounds(rounds, fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
+        report=report,
+    )
 
 
 def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Measurement:
