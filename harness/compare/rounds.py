@@ -3,7 +3,7 @@
 Each system trains in a process and an environment of its own (`harness.compare.protocol`) and says how many gradient
 steps it took in how many seconds, measured inside. In every round each system does one job, this project
 two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
-alone makes. Every other round runs backwards, so that drift favours no one.
+alone makes.
 
 Then both sides of a comparison of whole trainings train from the start to the same number of environment steps
 (`harness.compare.equal_steps`): "faster" is the verdict only where this project learns no less by then.
@@ -30,9 +30,10 @@ from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.measure import statistics
 from harness.measure.conditions import conditions
+from harness.measure.turns import Rounds, in_rounds
 from harness.workloads import Workload
 
-OURS = "placerl"
+OURS, NULL = "placerl", "placerl (null)"
 START_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
 FIRST_JOB_STEPS = 20
 JOB_S = 0.3  # long against one episode's reset; short, so that both sides of a pair meet the same machine
@@ -183,7 +184,7 @@ def compare(
         _warm_up(theirs, report)
         if any(not system.failure for system in theirs):
             _warm_up([ours], report)
-        _rounds(ours, theirs, begin_s + budget_s, rounds, report)
+        _rounds(ours, theirs, budget_s - (monotonic() - begin_s), rounds, report)
     finally:
         _end([ours, *theirs])
     learnt = {
@@ -277,19 +278,22 @@ def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
 
 
 def _rounds(
-    ours: _System, theirs: Sequence[_System], end_s: float, rounds: int, report: Callable[[str], None]
+    ours: _System, theirs: Sequence[_System], budget_s: float, rounds: int, report: Callable[[str], None]
 ) -> None:
     """Interleaved rounds until there are enough, the time is over, or nobody is left to compare with."""
     limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
-    for number in range(rounds):
-        at_work = [system for system in theirs if not system.failure]
-        if ours.failure or not at_work or (monotonic() > end_s and number >= statistics.FEWEST_PAIRS):
-            return
-        report(f"round {number + 1}")
-        turns = [(ours, ours.results), *((s, s.results) for s in at_work), (ours, ours.again)]
-        for system, results in turns if number % 2 == 0 else reversed(turns):
-            if result := system.ask(limit_s):
-                results.append(result)
+    sides = {OURS: ours, NULL: ours} | {system.name: system for system in theirs}
+    results = in_rounds(
+        {name: partial(system.ask, limit_s) for name, system in sides.items()},
+        Rounds(rounds, fewest=statistics.FEWEST_PAIRS, budget_s=budget_s),
+        report=lambda done, total, what: report(what),
+        go_on=lambda: not ours.failure and any(not system.failure for system in theirs),
+    )
+    for name, system in sides.items():
+        if name == NULL:
+            system.again = results[name]
+        else:
+            system.results = results[name]
 
 
 class _Rows:
