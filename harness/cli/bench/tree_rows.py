@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from harness.compare import protocol, registry
 from harness.compare.protocol import FailureKind
 from harness.mapping import Target
 from harness.measure import statistics
+from harness.measure.turns import Rounds, in_rounds
 from primitives import sum_tree
 
 PEERS = ("tianshou", "cpprb", "pfrl", "rllib", "torchrl")
@@ -182,12 +183,13 @@ def cell_samples(
                 f"more than the {limit_s:g} s that the benchmark gives a tree and a cell"
             )
             turns[row.name] = 0
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(rounds):
-        for position in rng.permutation(len(rows)):
-            row = rows[position]
-            if turn < turns.get(row.name, 0) and (seconds := block(row, calls[row.name])) is not None:
-                samples[row.name].append(seconds)
+
+    def turn(row: Row) -> Callable[[], float | None]:
+        blocks = (block(row, calls[row.name]) for _ in range(turns[row.name]))
+        return lambda: next(blocks, None)
+
+    timed = {row.name: turn(row) for row in rows if turns.get(row.name)}
+    samples = in_rounds(timed, Rounds(rounds, seed=int(rng.integers(2**32))))
     return {row.name: _samples(row, samples.get(row.name, []), reasons.get(row.name, "")) for row in rows}
 
 
