@@ -1,8 +1,8 @@
 """Verdicts that rest on clock cycles, at the clock that a row assumes and at the clock that placement reached.
 
-Simulation counts cycles; seconds follow from an assumed clock: the papers' (PPO 5.2: 285 MHz, FIX: 164 MHz). This
-project placed small blocks on an ECP5, which is two generations of process behind the papers' devices. The two clocks
-are therefore far apart: a verdict that is the same at both does not depend on the assumption.
+Simulation counts cycles; seconds follow from an assumed clock: the papers' (`primitives/fpga/devices/devices.toml`).
+This project placed small blocks on an ECP5, which is two generations of process behind the papers' devices. The two
+clocks are therefore far apart: a verdict that is the same at both does not depend on the assumption.
 """
 
 import math

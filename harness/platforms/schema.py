@@ -17,14 +17,15 @@ not called `platform`, which is one of the standard library's.)
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.core.toml_models import Table, check, read_toml, refusal
 from harness.platforms.this_machine import Machine, describe
+from primitives.fpga.devices import catalogue
 
 _FOLDER = Path(str(resources.files("harness") / "platforms"))
 THIS_MACHINE = "this-machine"
@@ -51,6 +52,18 @@ class Count(Number):
     value: float = Field(ge=1, le=10**6, multiple_of=1, description="a whole number")
 
 
+def _clock_of_a_board(stated: Any) -> Any:
+    """The fields of a `Number` for `{ board = KEY }`; anything else as it is."""
+    if not isinstance(stated, dict) or stated.keys() != {"board"}:
+        return stated
+    clocks_hz = catalogue.clocks_hz()
+    key = stated["board"]
+    if not isinstance(key, str) or key not in clocks_hz:
+        raise ValueError(f"board: found {key!r}; allowed: {', '.join(clocks_hz)}")
+    source = catalogue.device(key).clock_source
+    return {"value": clocks_hz[key] / 1e6, "provenance": Provenance.PUBLISHED.value, "source": source}
+
+
 class Device(Table):
     """One device. GB are 10^9 bytes, MB 10^6, TFLOPS 10^12 operations a second in float32 (or as named)."""
 
@@ -58,7 +71,9 @@ class Device(Table):
     kind: Literal["cpu", "gpu", "fpga"] = Field(description="'cpu', 'gpu' or 'fpga'")
     name: str = Field(min_length=1, max_length=200, description="vendor's name")
     cores: Count | None = Field(default=None, description="cores, or compute units")
-    clock_mhz: Number | None = Field(default=None, description="clock frequency")
+    clock_mhz: Annotated[Number | None, BeforeValidator(_clock_of_a_board)] = Field(
+        default=None, description="clock frequency, or { board = KEY }: that of an FPGA of devices.toml"
+    )
     memory_gb_s: Number | None = Field(default=None, description="bandwidth of its own memory")
     last_level_cache_mb: Number | None = Field(default=None, description="or on-chip SRAM")
     peak_tops: Number | None = Field(default=None, description="tera-operations per second")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from primitives.fpga.devices.boards import CLOCKS_HZ
+from primitives.fpga.devices import catalogue
 from primitives.fpga.export import toolchain
 from primitives.sum_tree.base import SumTree, checked_integer
 
@@ -58,15 +58,16 @@ def create(
         integer_bits, fraction_bits: of a priority, before and behind the point.
         levels: levels of the pipeline, of each bank's where there are several; the fewest that hold `capacity`
             when left out. One with more serves smaller trees, each in its first leaves.
-        device: the board, one of `primitives.fpga.devices.boards.CLOCKS_HZ`.
+        device: the board, one of `primitives.fpga.devices.catalogue.clocks_hz()`.
         clock_hz: the clock at which cycles are told as seconds; the board's when left out.
 
     Raises:
         ValueError: an argument out of range; it is named.
     """
-    if device not in CLOCKS_HZ:
-        raise ValueError(f"device: found {device!r}; allowed: {', '.join(CLOCKS_HZ)}")
-    clock_hz = CLOCKS_HZ[device] if clock_hz is None else clock_hz
+    clocks_hz = catalogue.clocks_hz()
+    if device not in clocks_hz:
+        raise ValueError(f"device: found {device!r}; allowed: {', '.join(clocks_hz)}")
+    clock_hz = clocks_hz[device] if clock_hz is None else clock_hz
     return FpgaSumTree(capacity, fanout, form, banks, integer_bits, fraction_bits, levels, clock_hz)
 
 

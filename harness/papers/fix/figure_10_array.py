@@ -58,7 +58,7 @@ def fixar_throughput(frame: pd.DataFrame) -> Finding:
     products = fixar.ddpg_samples_per_s(state, action, min(full), fixar.FIXAR)
     title, source = (
         "products alone, at every batch size",
-        "passes x words, 2 cores of 16 x 16 at 164 MHz (FIX V)",
+        f"passes x words, 2 cores of 16 x 16 at {fixar.FIXAR.clock_hz / 1e6:g} MHz (FIX V)",
     )
     numbers.append(Number(title, products, "IPS", Provenance.MODELLED, source))
     occupied = 100 * fixar.block_utilisation(networks.mlp(state, *networks.FIX_HIDDEN, action), 16)

@@ -17,6 +17,7 @@ from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.clocks import merged, placed_clock
 from harness.papers.number import Number, from_cell, from_text
 from harness.papers.ppo.accelerator_runs import AGENTS, BASELINES, SPINNING_UP
+from harness.papers.ppo.published_clocks import published_clock_mhz
 from primitives.fpga.cycles import gains, gemm, networks, ppo
 
 MODELS: dict[str, Callable[..., int]] = {
@@ -24,8 +25,7 @@ MODELS: dict[str, Callable[..., int]] = {
     "blocks at once": gemm.block_load_cycles,
     "blocks row by row": gemm.core_cycles,
 }
-CLOCKS_HZ = {"Hopper": 285e6, "Humanoid": 285e6, "Pong": 300e6}  # PPO 5.2
-CLOCKS = "PPO's clocks (285 MHz; Pong 300 MHz)"
+CLOCKS = f"PPO's clocks ({published_clock_mhz('Hopper'):g} MHz; Pong {published_clock_mhz('Pong'):g} MHz)"
 NO_CLOCK = "These are cycles over cycles: no clock is in them."
 LAYOUT_GAINS = ("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
 BALANCE_GAINS = {
@@ -105,7 +105,7 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
     if benchmark == "Pong":
         row, column = "Pong, Baselines, CPU-FPGA", "N=8"
-    clock_hz = CLOCKS_HZ[benchmark] if clock_mhz is None else 1e6 * clock_mhz
+    clock_hz = 1e6 * (published_clock_mhz(benchmark) if clock_mhz is None else clock_mhz)
     return gains.Throughput(from_cell("ppo_table_2", row, column).value, clock_hz)
 
 

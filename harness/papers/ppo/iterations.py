@@ -26,6 +26,7 @@ from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import published
+from harness.papers.ppo.published_clocks import published_clock_mhz
 from harness.runtime.on_policy import OnPolicyTraining
 from harness.workloads import Workload
 from primitives.fpga.cycles import gemm, networks, ppo
@@ -44,7 +45,6 @@ LEARNERS = {"Hopper": "native", "Humanoid": "native", "Pong": "torch"}
 """The fastest here on a CPU (`make bench-learner`)."""
 DEVICES = {"cpu": "{}-native-cpu", "cuda": "torch:cuda-native-cpu"}
 SIDES = {"Hopper": 16, "Humanoid": 16, "Pong": 32}  # PPO 5.2
-CLOCKS_MHZ = {"Hopper": 285, "Humanoid": 285, "Pong": 300}  # PPO 5.2
 TIERS = {"quick": ("N", 7.0, 15.0), "standard": ("MN", 60.0, 60.0), "full": ("MNT", 600.0, 120.0)}
 """Which of M, N and T is varied, and rough seconds of a benchmark timed, and counted for the first time.
 
@@ -173,7 +173,7 @@ def counted(benchmark: str, wanted: Sequence[Iteration], report: Report) -> list
         benchmark, wanted: as for `timed`.
         report: called with the progress.
     """
-    side, clock_mhz = SIDES[benchmark], CLOCKS_MHZ[benchmark]
+    side, clock_mhz = SIDES[benchmark], published_clock_mhz(benchmark)
     reason, rows = toolchain.unavailable_reason(), []
     for number, iteration in enumerate(wanted):
         report(number, len(wanted), f"{benchmark} on the accelerator")

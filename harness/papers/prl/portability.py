@@ -17,7 +17,7 @@ from harness.papers.comparisons import gains_on_gpu
 from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
 from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_text, merge_rows, ratio
-from primitives.fpga.devices.boards import CLOCKS_HZ
+from primitives.fpga.devices import catalogue
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 SECOND_DEVICE = "a CUDA device, or an OpenCL device that is not this CPU"
@@ -112,7 +112,8 @@ def composition(frame: pd.DataFrame) -> Finding:
         "each device with the fastest of its backends."
     )
     if any(n.provenance is not Provenance.MEASURED for n in ours):
-        said += f" The FPGA is simulated at {CLOCKS_HZ['u200'] / 1e6:g} MHz; at another clock it has to be run again."
+        clock_mhz = catalogue.device("u200").clock_hz / 1e6
+        said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
     if noisy(frame.loc[list(merge_rows(ours))]):
         return Finding(Outcome.NO_VERDICT, tuple(ours), f"{said} Some rows are too noisy.")
     judged = [each for found in decides.values() for each in found]

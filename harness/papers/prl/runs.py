@@ -12,7 +12,7 @@ from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.clocks import merged, placed_clock
 from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio
-from primitives.fpga.devices.boards import CLOCKS_HZ
+from primitives.fpga.devices import catalogue
 
 FEWEST_CORES = 4  # a learner, the host and two actors that become trainers
 NEEDS_REALLOCATION = (
@@ -129,7 +129,7 @@ def earlier_work(frame: pd.DataFrame) -> Finding:
     outcome = _judged(frame, [reached], other_eps.value)
     if here.value >= other_peak.value:
         outcome = Outcome.NOT_REPRODUCED
-    placed, assumed_mhz = placed_clock(), 1e-6 * CLOCKS_HZ["u200"]
+    placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
     least = _scaled(reached, placed.mhz / assumed_mhz)
     # The least that could be reached shows a rate that is high enough, and refutes none.
     sure = outcome is not Outcome.IN_KIND or least.above(other_eps.value)

@@ -15,7 +15,7 @@ from primitives.fpga.cycles import fixar, gemm, layout, learner, replay
 from primitives.fpga.cycles.convolution import Band, band_shape
 from primitives.fpga.cycles.convolution import difference_terms as convolution_terms
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
-from primitives.fpga.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 
 SIDE = 4
 SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape(1, 12, 1))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from primitives.fpga.cycles.networks import FIX_HIDDEN, Layer, mlp
+from primitives.fpga.devices import catalogue
 from primitives.fpga.gemm.plan import blocks
 
 
@@ -58,7 +59,7 @@ class ArrayModel:
 
     cores: int = 2
     side: int = 16
-    clock_hz: float = 164e6
+    clock_hz: float = catalogue.device("u50").clock_hz
     halves: bool = False
 
 

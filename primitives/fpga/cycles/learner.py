@@ -15,7 +15,7 @@ the update. Where the hardware differs (`difference_terms`):
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 
 HANDOVER_CYCLES = 4
 LAST_CYCLES = 6

@@ -1,4 +1,4 @@
-"""FPGA devices and what they hold: the catalogue `devices.toml`."""
+"""FPGA devices, what they hold, and the clocks assumed on them: the catalogue `devices.toml`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ class Device:
         luts, flip_flops, dsps: counts.
         block_rams: count of blocks of `block_ram_bits` bits; ultra_rams: of 288 Kbit, where there are any.
         super_logic_regions: dies.
+        clock_hz: that designs on the device are assumed to run at: a published design's. 0 where no paper gives one.
+        clock_source: the paper and the place that give the clock; empty without one.
     """
 
     name: str
@@ -26,6 +28,8 @@ class Device:
     ultra_rams: int
     super_logic_regions: int
     source: str
+    clock_hz: float = 0.0
+    clock_source: str = ""
 
 
 @cache
@@ -40,3 +44,8 @@ def device(key: str) -> Device:
     if key not in catalogue():
         raise ValueError(f"device: found {key!r}; allowed: {', '.join(catalogue())}")
     return catalogue()[key]
+
+
+def clocks_hz() -> dict[str, float]:
+    """Return the assumed clock of each device that has one, Hz, by key, in the order of the file."""
+    return {key: found.clock_hz for key, found in catalogue().items() if found.clock_hz}

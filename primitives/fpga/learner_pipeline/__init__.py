@@ -11,8 +11,3 @@
 DP pipelines take a part of the batch each. Numbers are fixed point (`FORMAT`); sums are exact in 64 bits, rounded to
 the nearest (ties upwards) and saturated once. Adam and its moments are float32 (`stream_unit`).
 """
-
-from primitives.fpga.layer_shape import FORMAT, LayerShape
-from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
-
-__all__ = ["FORMAT", "LayerShape", "LearnerPipeline"]

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from primitives.fpga.layer_shape import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 SUM_BITS = 64
 Number = signed(FORMAT.bits)

@@ -9,8 +9,8 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.layer_shape import LayerShape
 from primitives.fpga.learner_pipeline.layer import vector
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 

@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import registered
-from primitives.fpga.layer_shape import FORMAT, LayerShape
 from primitives.fpga.learner_pipeline.layer import (
     SUM_BITS,
     Issue,
@@ -19,6 +18,7 @@ from primitives.fpga.learner_pipeline.layer import (
     vector,
     word_write,
 )
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 ONE = 1 << FORMAT.fraction_bits
 

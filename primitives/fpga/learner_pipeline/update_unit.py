@@ -11,8 +11,8 @@ from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.convert import FromFixed, ToFixed
 from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
-from primitives.fpga.layer_shape import FORMAT, LayerShape
 from primitives.fpga.learner_pipeline.layer import SUM_BITS, word_write
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from primitives.fpga.vector.stream_unit import StreamLane
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

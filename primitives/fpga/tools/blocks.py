@@ -173,7 +173,8 @@ def _learner_pipeline(
     samples: Samples = 16,
 ) -> Any:
     """A learner for a network of three layers: a unit for every step of every layer (MAP Fig. 3)."""
-    from primitives.fpga.learner_pipeline import LayerShape, LearnerPipeline
+    from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+    from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 
     layers = (
         LayerShape(inputs, hidden, lanes),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from primitives.algorithms import Algorithm, checks
-from primitives.fpga.devices.boards import CLOCKS_HZ
+from primitives.fpga.devices import catalogue
 from primitives.graph.executable import Array, require_supported
 from primitives.graph.graph import Graph, Node
 from primitives.graph.interpreter import ReferenceExecutable
@@ -23,7 +23,7 @@ from primitives.learner.base import Learner
 
 SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
-DEVICES = CLOCKS_HZ
+DEVICES = catalogue.clocks_hz()
 DEFAULT_SIDE = 16
 HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
 NODE_KINDS = (
@@ -81,7 +81,7 @@ class FpgaExecutable(ReferenceExecutable):
         Args:
             graphs: each variant's graph.
             device: one of `DEVICES`.
-            side: P of the systolic core: 16 is PPO's design for MuJoCo on the same board (PPO VI).
+            side: P of the systolic core: 16 is PPO's design for MuJoCo on the U200 (PPO 5.2).
             exact: simulate every product's operands; thousands of times slower.
 
         Raises:

@@ -23,7 +23,7 @@ from primitives.algorithms import Algorithm
 from primitives.algorithms.networks import Network
 from primitives.fpga.cycles.learner import Pass, difference_terms, map_cycles
 from primitives.fpga.devices.catalogue import Device
-from primitives.fpga.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
 
 ALGORITHMS = ("dqn", "ddpg")
 MULTIPLIER_DSPS = 4  # of 32 x 32 bits, as Yosys maps it on UltraScale+

@@ -10,6 +10,7 @@ from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.core.toml_models import check
 from harness.platforms.this_machine import Accelerator, Link, describe
+from primitives.fpga.devices import catalogue
 
 FILES = Path(platforms.__file__).parent
 PAPERS = Path(__file__).parents[3] / "results" / "papers"
@@ -221,3 +222,20 @@ def test_a_number_that_a_source_does_not_give_is_refused_by_its_field(name, ends
         platforms.load(name).bytes_per_s(*ends)
     with pytest.raises(UserError, match=r"device 'cpu'\.cores"):
         platforms.load(name).cpu_cores  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("platform", "board"), [("ppoaccel", "u200"), ("map-tpds23", "u200"), ("fixar21", "u50")]
+)
+def test_a_boards_clock_is_the_catalogues(platform, board):
+    device = catalogue.device(board)
+    stated = platforms.load(platform).find("fpga").clock_mhz
+    assert (stated.value, stated.source) == (device.clock_hz / 1e6, device.clock_source)
+    assert stated.provenance == Provenance.PUBLISHED
+
+
+@pytest.mark.parametrize("board", ["u9", 3, [], "agf014"])
+def test_a_board_without_a_clock_is_refused(board):
+    stated = {"key": "cpu", "kind": "cpu", "name": "x", "clock_mhz": {"board": board}}
+    with pytest.raises(UserError, match=r"device\[0\]\.clock_mhz\.board: found .*; allowed: u200, u50"):
+        check(platforms.Platform, {"name": "x", "device": [stated]}, "file")

@@ -9,8 +9,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
 from primitives.fpga.cycles.learner import Pass, map_pipeline_cycles, map_update_cycles, pipeline_cycles
-from primitives.fpga.learner_pipeline import FORMAT, LayerShape, LearnerPipeline
 from primitives.fpga.learner_pipeline import golden as model
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
 
 TWO_LAYERS = (LayerShape(3, 3, 2), LayerShape(3, 2, 1))

@@ -11,7 +11,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from primitives.fpga import simulation
 from primitives.fpga.cycles.learner import Pass, pipeline_cycles, stage_count
-from primitives.fpga.learner_pipeline import LayerShape, LearnerPipeline
+from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from primitives.fpga.learner_pipeline.timer import PipelineTimer, Topology, command_fields, topology_of
 from primitives.fpga.learner_pipeline.update_unit import adam_latency
 
