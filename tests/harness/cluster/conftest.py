@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.bench.cluster import head_alone
+from harness.cli.bench.cluster_bench import head_alone
 
 MachineCluster = Any
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("simpy", reason="needs the extra 'cluster'")
 
-from harness.cli.bench import scale as command
+from harness.cli.bench import scale_bench as command
 from harness.cluster import scale
 from harness.cluster.scale import (
     FEWEST_CYCLES,

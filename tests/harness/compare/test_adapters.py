@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench.adapters import table
+from harness.cli.bench.adapters_bench import table
 from harness.compare import adapters
 from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.cli.bench import layouts
+from harness.cli.bench import layouts_bench
 from harness.papers import sum_tree
 from harness.papers.pal.layouts import TreeLayout, check
 
@@ -45,5 +45,5 @@ def test_a_wrong_tree_is_found_out(way: str) -> None:
 
 
 def test_the_ablation_and_the_experiments_share_the_check() -> None:
-    shared = [sum_tree.case(TreeLayout(10, 2), "tree"), *layouts.cases("sample", 10, 4)]
+    shared = [sum_tree.case(TreeLayout(10, 2), "tree"), *layouts_bench.cases("sample", 10, 4)]
     assert {case.check for case in shared} == {check}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench import replay_threads
+from harness.cli.bench import replay_threads_bench
 from harness.core.row import Measurement
 from harness.papers import Outcome, claims
 from harness.papers.pal import locks
@@ -51,7 +51,7 @@ def test_unknown_sharing() -> None:
 def test_stores_every_side_and_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--batch-sizes", "16", "--threads", "1", "2", "--capacity", "512", "--rounds", "15"]
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
-    assert replay_threads.main([*options, "--budget-s", "0", *folders]) == 0
+    assert replay_threads_bench.main([*options, "--budget-s", "0", *folders]) == 0
     text = (tmp_path / "out" / "table.md").read_text()
     assert text in capsys.readouterr().out
     assert "**two locks over one lock, binary tree**" in text

@@ -1,6 +1,6 @@
 """`make scale`: 1 to 10,000 nodes, simulated from service times measured here.
 
-    python -P -m harness.cli.bench.scale [--nodes 1 10 100] [--shards 1 4 16] [--workload hopper-ddpg]
+    python -P -m harness.cli.bench.scale_bench [--nodes 1 10 100] [--shards 1 4 16] [--workload hopper-ddpg]
 
 Measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of one
 (`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of the replay and

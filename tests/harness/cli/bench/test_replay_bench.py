@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.bench import replay
-from harness.cli.bench.replay import main, measure, measurement
+from harness.cli.bench import replay_bench
+from harness.cli.bench.replay_bench import main, measure, measurement
 from harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
 from harness.cli.bench.tree_rows import (
     FLOORS,
@@ -162,7 +162,7 @@ def test_stores_its_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [row for row in own_rows() if row.name in ("native", NULL)]
-    monkeypatch.setattr(replay, "own_rows", lambda: few)
+    monkeypatch.setattr(replay_bench, "own_rows", lambda: few)
     options = ["--rounds", "15", "--capacities", "1000", "--batch-sizes", "32", "--peers"]
     assert main(["--out", str(tmp_path / "out"), "--results", str(tmp_path), *options]) == 0
     assert (tmp_path / "out" / "table.md").read_text() in capsys.readouterr().out
@@ -170,7 +170,7 @@ def test_stores_its_rows(
         assert store.cells(1) == ["bench-replay/1000"]
         rows = store.measurements(suite="bench-replay")
     assert {m.provenance for m in rows} == {"measured"}
-    assert {m.primitive for m in rows} == {f"sum_tree.{name}" for name in replay.OPERATIONS}
+    assert {m.primitive for m in rows} == {f"sum_tree.{name}" for name in replay_bench.OPERATIONS}
 
 
 def test_too_few_rounds(capsys: pytest.CaptureFixture[str]) -> None:

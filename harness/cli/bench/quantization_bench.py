@@ -1,6 +1,6 @@
 """`make bench-quantization`: the native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
 
-    python -P -m harness.cli.bench.quantization [--batch-size 256] [--rounds 45]
+    python -P -m harness.cli.bench.quantization_bench [--batch-size 256] [--rounds 45]
 
 DDPG of HalfCheetah, 400-300, one thread. In interleaved rounds:
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from harness.cli.bench import fpga_product
+from harness.cli.bench import fpga_product_bench
 from primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
 from primitives.fpga.export import toolchain
 
@@ -36,7 +36,7 @@ class Late(Wrong):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # builds a simulation with the C++ compiler
 def test_products_are_exact_in_the_stated_cycles() -> None:
-    rows = fpga_product.product(2)
+    rows = fpga_product_bench.product(2)
     assert [row["dataflow"] for row in rows] == ["NS", "WS", "IS"]
     assert all(row["provenance"] == "simulated" and row["cycles"] > 0 for row in rows)
 
@@ -47,7 +47,7 @@ def test_a_wrong_product_or_count_is_no_result(
 ) -> None:
     monkeypatch.setattr("primitives.fpga.compute_unit.simulation.SimulatedUnit", unit)
     with pytest.raises(RuntimeError, match=said):
-        fpga_product.product(4)
+        fpga_product_bench.product(4)
 
 
 def test_a_side_out_of_range_is_refused(
@@ -55,5 +55,5 @@ def test_a_side_out_of_range_is_refused(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["fpga_product", "--side", "1"])
     with pytest.raises(SystemExit, match="2"):
-        fpga_product.main()
+        fpga_product_bench.main()
     assert "--side: found 1; allowed: 2 to 64" in capsys.readouterr().err

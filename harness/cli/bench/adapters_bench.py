@@ -1,6 +1,6 @@
 """`make bench-adapters`: other libraries with their own replay and with this project's plugged in (PAL VI-F, Fig. 11).
 
-    python -P -m harness.cli.bench.adapters [--only tianshou ...] [--budget-s 60]
+    python -P -m harness.cli.bench.adapters_bench [--only tianshou ...] [--budget-s 60]
 
 Training steps a second, acting and environment included, of each library in its own environment.
 `harness/compare/adapters.py` says how the sides take turns.

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench import layouts
+from harness.cli.bench import layouts_bench
 from harness.store.store import Store
 
 
 def test_every_layout_of_a_small_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
     options = ["--rounds", "5", "--capacities", "500", "--batch-size", "32"]
-    assert layouts.main([*folders, *options]) == 0
+    assert layouts_bench.main([*folders, *options]) == 0
     text = (tmp_path / "out" / "table.md").read_text()
     assert text in capsys.readouterr().out
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         measurements = store.measurements(suite="bench-layouts")
-    assert len(measurements) == 2 * 2 * len(layouts.FANOUTS)
+    assert len(measurements) == 2 * 2 * len(layouts_bench.FANOUTS)
     assert all(m.status in ("ok", "too_noisy") for m in measurements), measurements
-    assert all(f"K={fanout}, not aligned" in text for fanout in layouts.FANOUTS)
+    assert all(f"K={fanout}, not aligned" in text for fanout in layouts_bench.FANOUTS)

@@ -1,6 +1,6 @@
 """`make bench-replay`: every sum tree in one table, timed in interleaved rounds.
 
-    python -P -m harness.cli.bench.replay [--build] [--capacities 131072 ...] [--batch-sizes 32 256 ...]
+    python -P -m harness.cli.bench.replay_bench [--build] [--capacities 131072 ...] [--batch-sizes 32 256 ...]
 
 Each tree lives in a process of its own, in its own environment, filled to its capacity and checked before anything is
 timed. In each round every tree does one block of calls, one tree at a time, in an order drawn anew; each call is a

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.cli.bench import fpga_tables
+from harness.cli.bench import fpga_tables_bench
 from harness.papers import resource_table
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
@@ -30,18 +30,20 @@ def test_every_batch_on_the_replay_pipeline_is_explained() -> None:
 
 
 def test_differences_as_json_say_where_each_number_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
-    fpga_tables.print_differences([Difference("core", "1 x 1", 10, 12, {"fill": 2, "none": 0})], as_json=True)
+    fpga_tables_bench.print_differences(
+        [Difference("core", "1 x 1", 10, 12, {"fill": 2, "none": 0})], as_json=True
+    )
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["formula_provenance"], row["simulated_provenance"]) == ("modelled", "simulated")
     assert (row["difference_cycles"], row["reasons"], row["explained"]) == (2, {"fill": 2}, True)
 
 
 def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = fpga_tables.cells(check=False)
+    rows = fpga_tables_bench.cells(check=False)
     assert {row["block"] for row in rows} == set(counted.SUBJECTS), "make fpga-resources COUNT=1"
     beside = [item["paper"] for row in rows for item in row["beside"]]
     assert len(beside) == len(resource_table.COUNTERPARTS)
-    fpga_tables.print_cells(rows)
+    fpga_tables_bench.print_cells(rows)
     text = capsys.readouterr().out
     for wanted in (*beside, *counted.SUBJECTS, "ours / published"):
         assert wanted in text
@@ -57,15 +59,15 @@ def test_the_trees_cells_are_told_by_module() -> None:
 
 
 def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fpga_tables.print_placed(as_json=False)
+    fpga_tables_bench.print_placed(as_json=False)
     text = capsys.readouterr().out
     assert "ECP5" in text or "LFE5U" in text
     assert all(name in text for name in placement.SUBJECTS)
-    fpga_tables.print_placed(as_json=True)
+    fpga_tables_bench.print_placed(as_json=True)
     rows = json.loads(capsys.readouterr().out)
     assert {row["provenance"] for row in rows} == {"modelled"}
     assert [row["block"] for row in rows] == list(placement.SUBJECTS)
 
 
 def test_columns_are_aligned() -> None:
-    assert fpga_tables.aligned([["a", "bb"], ["ccc", "d"]]).splitlines() == ["a    bb", "ccc  d"]
+    assert fpga_tables_bench.aligned([["a", "bb"], ["ccc", "d"]]).splitlines() == ["a    bb", "ccc  d"]

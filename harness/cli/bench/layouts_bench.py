@@ -1,6 +1,6 @@
 """The layout ablation of PAL IV-C4 and VI-H: fanouts, and node groups on cache lines or across them.
 
-    python -P -m harness.cli.bench.layouts [--capacities 1000 10000 ...]
+    python -P -m harness.cli.bench.layouts_bench [--capacities 1000 10000 ...]
 
 For each capacity, the native tree with each fanout, its node groups aligned and not, samples and updates batches in
 interleaved rounds.

@@ -10,12 +10,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness import workloads
-from harness.cli.bench import bench_learner
-from harness.cli.bench.bench_learner import Result
+from harness.cli.bench import learner_bench
 from harness.cli.bench.learner import sides
 from harness.cli.bench.learner.cells import CELLS, RLTOOLS, Cell, step_flops
 from harness.cli.bench.learner.eager import EAGER
 from harness.cli.bench.learner.limits import Limits
+from harness.cli.bench.learner_bench import Result
 from harness.compare import registry
 from harness.core.errors import UserError
 from harness.measure.protocol import Protocol, Timing, measure
@@ -197,7 +197,7 @@ def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside(res
 
 
 def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
-    text = bench_learner.table([result])
+    text = learner_bench.table([result])
     assert "check: no device" in text
     assert "matrix products 60%, reductions 30%, the call, draws and cooled caches 10%" in text
     assert "products at 50 GFLOP/s, 50% of the peak" in text
@@ -216,7 +216,7 @@ def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
 def test_the_command_stores_what_it_measures(tmp_path):
     arguments = ["--cells", "CartPole-DDPG 8-8, B=32", "--no-compile", "--rounds", "5", "--threads", "1"]
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
-    assert bench_learner.main([*arguments, *folders]) == 0
+    assert learner_bench.main([*arguments, *folders]) == 0
     assert "CartPole-DDPG 8-8, B=32" in (tmp_path / "out" / "table.md").read_text()
     (path,) = tmp_path.glob("*.sqlite")
     with Store.open(path, read_only=True) as store:
@@ -230,5 +230,5 @@ def test_the_command_stores_what_it_measures(tmp_path):
 )
 def test_a_wrong_option_is_refused(arguments, tmp_path):
     with pytest.raises(UserError):
-        bench_learner.main([*arguments, "--results", str(tmp_path)])
+        learner_bench.main([*arguments, "--results", str(tmp_path)])
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,6 @@
 """`make bench-cluster`: what spreading cells over a Ray cluster costs, and whether it changes what they measure.
 
-    python -P -m harness.cli.bench.cluster [--nodes 1 2 4] [--cells 40] [--cell-s 0.5]
+    python -P -m harness.cli.bench.cluster_bench [--nodes 1 2 4] [--cells 40] [--cell-s 0.5]
 
 All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that only wait
 show how many a minute are measured by how many nodes, and what a cell costs beyond its own time: submitting it, its

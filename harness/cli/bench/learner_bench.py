@@ -1,6 +1,6 @@
 """`make bench-learner`: gradient steps of every learner, beside PyTorch at its best and other systems.
 
-    python -m harness.cli.bench.bench_learner [--cells Hopper] [--threads 1 2] [--rounds 45] [--build]
+    python -m harness.cli.bench.learner_bench [--cells Hopper] [--threads 1 2] [--rounds 45] [--build]
 
 A cell is a network and a batch size. In interleaved rounds of one run it times
 

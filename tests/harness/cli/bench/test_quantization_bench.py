@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.cli.bench import quantization
-from harness.cli.bench.quantization import ACTIVATIONS, FLOAT, PRODUCTS
+from harness.cli.bench import quantization_bench
+from harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.fix.training import FIXED_32
@@ -28,14 +28,14 @@ def rows(fixed_32_s: float, products_s: float) -> list[Measurement]:
 
 
 def test_targets_that_are_met_need_no_note() -> None:
-    text = quantization.table(rows(8e-3, 2e-3))
+    text = quantization_bench.table(rows(8e-3, 2e-3))
     assert "| 16-bit products | 2.00 ms | 2.00x [2.00, 2.00] | 1.5x: met | 1.00 ms, 2.00x | 50% |" in text
     assert "0.4x: met" in text
     assert "\n- " not in text
 
 
 def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
-    text = quantization.table(rows(20e-3, 3e-3))
+    text = quantization_bench.table(rows(20e-3, 3e-3))
     assert "0.4x: missed" in text
     assert "1.5x: missed" in text
     assert "- 16-bit products: matmul 1.50 ms" in text
@@ -48,6 +48,6 @@ def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
 def test_a_batch_or_rounds_out_of_range_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--batch-size", "0"], ["--rounds", "3"]):
         with pytest.raises(SystemExit) as stopped:
-            quantization.main(arguments)
+            quantization_bench.main(arguments)
         assert stopped.value.code == 2
         assert "allowed: at least" in capsys.readouterr().err

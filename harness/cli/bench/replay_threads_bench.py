@@ -1,6 +1,6 @@
 """`make bench-replay-threads`: threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
 
-    python -P -m harness.cli.bench.replay_threads [--batch-sizes 32 256 ...] [--threads 1 2 4]
+    python -P -m harness.cli.bench.replay_threads_bench [--batch-sizes 32 256 ...] [--threads 1 2 4]
 
 Each thread, one of C++'s, goes round: insert 8 items, sample a batch, update its priorities. Before anything is timed
 every side samples from a small, contended buffer, where each byte of each item is checked. The sides and numbers of

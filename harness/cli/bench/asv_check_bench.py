@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.cli.bench import asv_commits
+from harness.cli.bench import asv_bench
 
 TIMES = 5
 WHOLE = 1
@@ -58,10 +58,10 @@ def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
 
 
 def _slower(folder: Path, before: str, after: str, only: str = "") -> dict[str, float] | None:
-    """What `asv_commits.regressions` finds; None, with the reason printed, where asv failed."""
+    """What `asv_bench.regressions` finds; None, with the reason printed, where asv failed."""
     try:
-        return asv_commits.regressions(folder, before, after, only)
-    except asv_commits.BrokenRun as error:
+        return asv_bench.regressions(folder, before, after, only)
+    except asv_bench.BrokenRun as error:
         print(f"no comparison: {error}", flush=True)
         return None
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = options.folder or Path(temporary) / "clone"
         start, same, slow = commits(Path.cwd(), folder)
         _git(folder, "checkout", "--quiet", start)
-        subprocess.run([str(asv_commits.ASV), "machine", "--yes"], cwd=folder, check=True)
+        subprocess.run([str(asv_bench.ASV), "machine", "--yes"], cwd=folder, check=True)
         caught = passed = 0
         for number in range(1, options.times + 1):
             passed += _slower(folder, start, same, ONLY) == {}

@@ -1,6 +1,6 @@
 """Training for a long time: whether memory, descriptors, threads and throughput stay as they were.
 
-    python -P -m harness.cli.bench.soak [--minutes 60] [--out results/soak]
+    python -P -m harness.cli.bench.soak_bench [--minutes 60] [--out results/soak]
 
 Trains `hopper-ddpg` for half of the time fused and for half of it unfused. The replay is small, so that it is full,
 and begins to overwrite, before anything is compared.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.bench import asv_check, asv_commits
+from harness.cli.bench import asv_bench, asv_check_bench
 
 SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"
 
@@ -26,12 +26,12 @@ def asv_that_writes(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) ->
     program = folder / "asv"
     program.write_text(f"#!/bin/sh\necho \"$@\" >> {folder}/asked\necho '{said}'\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr(asv_commits, "ASV", program)
-    monkeypatch.setattr(asv_commits, "_whole", lambda folder, commit: commit * 40)
+    monkeypatch.setattr(asv_bench, "ASV", program)
+    monkeypatch.setattr(asv_bench, "_whole", lambda folder, commit: commit * 40)
 
 
 def keep(folder: Path, commit: str, *times_s: float | None) -> None:
-    path = folder / asv_commits.RESULTS / "machine" / f"{commit * 8}-virtualenv-py3.11.json"
+    path = folder / asv_bench.RESULTS / "machine" / f"{commit * 8}-virtualenv-py3.11.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(kept(*times_s)))
 
@@ -43,9 +43,9 @@ def test_every_case_is_compared_that_was_asked_for(tmp_path: Path, monkeypatch: 
     asv_that_writes(tmp_path, CHANGED, monkeypatch)
     keep(tmp_path, "a", 1.0, 1.0, None)
     keep(tmp_path, "b", 1.0, 2.0, None)
-    ratios = asv_commits.compared(tmp_path, "a", "b")
+    ratios = asv_bench.compared(tmp_path, "a", "b")
     assert ratios == {SLOW: 1.0, SLOW.replace("sample", "update"): 2.0}
-    assert asv_commits.compared(tmp_path, "a", "b", "sample") == {SLOW: 1.0}
+    assert asv_bench.compared(tmp_path, "a", "b", "sample") == {SLOW: 1.0}
     assert (tmp_path / "asked").read_text().splitlines()[1].endswith("--bench sample a b")
 
 
@@ -56,8 +56,8 @@ def test_a_case_that_has_no_time_any_more_is_no_pass(
     asv_that_writes(tmp_path, CHANGED, monkeypatch)
     keep(tmp_path, "a", 1.0, 1.0)
     keep(tmp_path, "b", 1.0, none)
-    with pytest.raises(asv_commits.BrokenRun, match=r"update native'\): no time on b"):
-        asv_commits.compared(tmp_path, "a", "b")
+    with pytest.raises(asv_bench.BrokenRun, match=r"update native'\): no time on b"):
+        asv_bench.compared(tmp_path, "a", "b")
 
 
 Compare = Callable[..., dict[str, float]]
@@ -92,8 +92,8 @@ def test_only_what_is_slower_beyond_its_noise_counts(
 ) -> None:
     """The same mean of 1.5 counts where it is steady; the first comparison, which chose the case, does not count."""
     compared, asked = answering(*tables)
-    monkeypatch.setattr(asv_commits, "compared", compared)
-    assert asv_commits.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
+    monkeypatch.setattr(asv_bench, "compared", compared)
+    assert asv_bench.regressions(Path(), "a", "b") == pytest.approx(expected, rel=1e-3)
     assert len(asked) == comparisons
     assert asked[0] == ""
     assert all("sample" in only for only in asked[1:])
@@ -110,8 +110,8 @@ def runs_with(
         made = {name: ratio * float(one) for (name, ratio), one in zip(times.items(), luck, strict=True)}
         return {name: ratio for name, ratio in made.items() if re.search(only, name)}
 
-    monkeypatch.setattr(asv_commits, "compared", compared)
-    return asv_commits.regressions(Path(), "a", "b")
+    monkeypatch.setattr(asv_bench, "compared", compared)
+    return asv_bench.regressions(Path(), "a", "b")
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.1, 0.3])
@@ -133,29 +133,29 @@ def test_a_slowdown_is_caught_that_is_larger_than_the_cases_own_noise(
 
 @pytest.mark.parametrize(
     ("wrong", "status"),
-    [(None, 0), (("same", asv_check.ONLY), 1), (("same", ""), 1), (("slow", asv_check.ONLY), 1)],
+    [(None, 0), (("same", asv_check_bench.ONLY), 1), (("same", ""), 1), (("slow", asv_check_bench.ONLY), 1)],
 )
 def test_the_check_looks_at_every_case_too(
     wrong: tuple[str, str] | None, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-        slower = {f"primitives.Primitives.track_call('a/32', '{asv_check.SLOWED}')": 2.0}
+        slower = {f"primitives.Primitives.track_call('a/32', '{asv_check_bench.SLOWED}')": 2.0}
         found = after == "slow"
         return slower if found is not ((after, only) == wrong) else {}
 
-    monkeypatch.setattr(asv_commits, "regressions", regressions)
-    monkeypatch.setattr(asv_check, "commits", lambda repository, folder: ("start", "same", "slow"))
-    monkeypatch.setattr(asv_check, "_git", lambda folder, *arguments: "")
+    monkeypatch.setattr(asv_bench, "regressions", regressions)
+    monkeypatch.setattr(asv_check_bench, "commits", lambda repository, folder: ("start", "same", "slow"))
+    monkeypatch.setattr(asv_check_bench, "_git", lambda folder, *arguments: "")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: None)
-    assert asv_check.main(["--times", "2"]) == status
+    assert asv_check_bench.main(["--times", "2"]) == status
 
 
 def test_an_asv_that_fails_is_no_regression_and_no_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asv_commits, "ASV", "/bin/false")
-    with pytest.raises(asv_commits.BrokenRun, match="status 1"):
-        asv_commits.compared(tmp_path, "a", "b")
+    monkeypatch.setattr(asv_bench, "ASV", "/bin/false")
+    with pytest.raises(asv_bench.BrokenRun, match="status 1"):
+        asv_bench.compared(tmp_path, "a", "b")
 
 
 def test_the_planted_commit_samples_twice_and_the_other_runs_the_same(tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ def test_the_planted_commit_samples_twice_and_the_other_runs_the_same(tmp_path: 
         "class NativeSumTree:\n    calls = 0\n    def sample(self):\n        self.calls += 1\n"
     )
     for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "first")):
-        asv_check._git(origin, *command)
+        asv_check_bench._git(origin, *command)
     clone = tmp_path / "clone"
-    start, same, slow = asv_check.commits(origin, clone)
+    start, same, slow = asv_check_bench.commits(origin, clone)
     path = "primitives/sum_tree/native_backend.py"
-    sources = [asv_check._git(clone, "show", f"{commit}:{path}") for commit in (start, same, slow)]
+    sources = [asv_check_bench._git(clone, "show", f"{commit}:{path}") for commit in (start, same, slow)]
     assert sources[0] == sources[1]
     names: dict[str, type] = {}
     exec(sources[2], names)
