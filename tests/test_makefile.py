@@ -6,12 +6,25 @@ from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).parent.parent / "Makefile").read_text()
+from harness import cli
+from harness.cli import bench_command
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "Makefile").read_text()
 MODULES = sorted(set(re.findall(r" -m (harness\S*)", TEXT)))
+COMMANDS = set(re.findall(r"(?:/placerl| -m harness) ([\w-]+)(?: ([\w-]+))?", TEXT))
+TARGETS = set(re.findall(r"^([a-z-]+):", TEXT, re.MULTILINE))
+USERS_KNOW = {"bench-learner", "bench-quantization", "bench-replay", "gpu-check", "reproduce", "test", "asv"}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / ".ci" / "run",
+    *(ROOT / "harness").rglob("*.py"),
+]
 
 
-def test_modules_are_found_in_it() -> None:
-    assert len(MODULES) >= 10
+def test_the_targets_that_users_know_are_there() -> None:
+    assert USERS_KNOW <= TARGETS
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -20,3 +33,24 @@ def test_a_module_can_be_run(module: str) -> None:
     assert spec is not None
     if spec.submodule_search_locations is not None:  # a package
         assert find_spec(f"{module}.__main__") is not None
+
+
+def test_commands_are_those_of_the_command_line() -> None:
+    assert {"reproduce", "bench"} <= {command for command, _ in COMMANDS}
+    for command, name in COMMANDS:
+        assert command in cli.COMMANDS
+        assert command != "bench" or name in bench_command.names()
+
+
+def test_no_page_names_a_target_or_a_benchmark_that_is_not_there() -> None:
+    texts = [(path.name, path.read_text(encoding="utf-8")) for path in PAGES]
+    targets = {(page, name) for page, text in texts for name in re.findall(r"`make\s+([a-z-]+)[\s`]", text)}
+    benchmarks = {
+        (page, name)
+        for page, text in texts
+        for name in re.findall(r"`placerl\s+bench\s+([a-z-]+)[\s`]", text)
+    }
+    assert len(targets) > 5
+    assert len(benchmarks) > 5
+    assert not {(page, name) for page, name in targets if name not in TARGETS}
+    assert not {(page, name) for page, name in benchmarks if name not in [*bench_command.names(), "--list"]}

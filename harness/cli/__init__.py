@@ -30,6 +30,7 @@ COMMANDS = (
     "calibrate",
     "merge",
     "rtl",
+    "bench",
 )
 
 INTERRUPTED = 130

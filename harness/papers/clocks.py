@@ -42,7 +42,7 @@ class PlacedClock:
 
 
 def placed_clock() -> PlacedClock:
-    """Return the slowest of the clocks in `primitives/fpga/tools/placed.json` (`make fpga-placement`)."""
+    """Return the slowest clock of `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`)."""
     block, found = min(placement.committed().items(), key=lambda item: item[1].clock_mhz)
     return PlacedClock(found.clock_mhz, block.partition(" ")[0])
 

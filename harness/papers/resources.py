@@ -7,7 +7,7 @@ from harness.papers.base import Check, Finding, Outcome
 from harness.papers.number import Number
 from harness.papers.resource_table import COUNTERPARTS, Counterpart
 
-NEEDS = "cells counted by Yosys (make fpga-resources COUNT=1)"
+NEEDS = "cells counted by Yosys (placerl bench fpga-tables resources --count)"
 SOURCE = "Yosys synth_xilinx for UltraScale+, before placement"
 FACTOR = 2
 """Two designs of one architecture are alike when each resource is within this factor."""

@@ -69,6 +69,9 @@ def test_the_command_line_works_and_names_what_is_missing(tmp_path: Path) -> Non
         ("run", "cartpole-ddpg", "--mapping", "fpga:u200-native-cpu"): "fpga",
         ("run", "cartpole-ddpg", "--mapping", "opencl-native-cpu"): "opencl",
         ("reproduce", "--ray", "local"): "cluster",
+        ("bench", "--help"): "",
+        ("bench", "cluster"): "cluster",
+        ("bench", "fpga-tables", "differences"): "fpga",
     }
     found = json.loads(_run(COMMANDS, json.dumps(list(commands)), folder=tmp_path))
     for (command, extra), (code, _, errors) in zip(commands.items(), found, strict=True):

@@ -1,6 +1,6 @@
-"""`make bench-adapters`: other libraries with their own replay and with this project's plugged in (PAL VI-F, Fig. 11).
+"""Other libraries with their own replay and with this project's plugged in (PAL VI-F, Fig. 11).
 
-    python -P -m harness.cli.bench.adapters_bench [--only tianshou ...] [--budget-s 60]
+    placerl bench adapters [--only tianshou,sb3] [--budget-s 60]
 
 Training steps a second, acting and environment included, of each library in its own environment.
 `harness/compare/adapters.py` says how the sides take turns.
@@ -8,8 +8,12 @@ Training steps a second, acting and environment included, of each library in its
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
-from harness.cli.bench import command
+import typer
+
+from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.compare import adapters
 from harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
 from harness.core.row import Measurement
@@ -26,15 +30,21 @@ def table(rows: Sequence[Measurement]) -> str:
         "Gradient steps per second, median [95% interval]; the gain is a ratio of the faster halves' means, from "
         "pairs of the same interleaved rounds; ~: too noisy. Provenance: measured.",
         "",
-        "| library, algorithm | own replay | this project's | gain | ours over itself (A/A) | verdict |",
-        "|---|---|---|---|---|---|",
     ]
-    notes = {}
+    columns = (
+        "library, algorithm",
+        "own replay",
+        "this project's",
+        "gain",
+        "ours over itself (A/A)",
+        "verdict",
+    )
+    notes, cells = {}, []
     for name in dict.fromkeys(row.workload for row in rows):
         found = {(row.quantity, row.details.get("replay")): row for row in rows if row.workload == name}
         gain = found[GAIN, None]
         if gain.value is None:
-            lines.append(f"| {name} | {gain.status.replace('_', ' ')}: {gain.reason} | | | | |")
+            cells.append([name, f"{gain.status.replace('_', ' ')}: {gain.reason}", "", "", "", ""])
             continue
         notes[gain.details["version"]] = gain.details["note"]
         texts = [
@@ -43,13 +53,13 @@ def table(rows: Sequence[Measurement]) -> str:
             _interval(found[NULL, None], ".3f"),
             gain.details["verdict"] + (f": {why}" if (why := gain.details["why_no_verdict"]) else ""),
         ]
-        lines.append(f"| {name} | " + " | ".join(texts) + " |")
+        cells.append([name, *texts])
+    lines += section("Libraries", columns, cells)
     measured = {row.workload for row in rows if row.quantity == GAIN and row.value is not None}
     for what, among in (("Measured", True), ("Not measured", False)):
         names = [pair.name for pair in PAIRS if (pair.name in measured) is among]
-        lines += ["", f"{what}: {', '.join(names) or 'none'}."]
+        lines += [f"{what}: {', '.join(names) or 'none'}.", ""]
     lines += [
-        "",
         *(f"- {version}: {note or 'both replays are prioritised'}." for version, note in notes.items()),
         "",
     ]
@@ -61,26 +71,30 @@ def _interval(row: Measurement, digits: str) -> str:
     return f"{noisy}{row.value:{digits}} [{row.low:{digits}}, {row.high:{digits}}]"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark, stores its rows and writes `table.md`; 1 where a library failed."""
-    parser = command.parser("Time training in other libraries with both replays.", "bench-adapters")
-    parser.add_argument("--only", nargs="+", default=LIBRARIES, choices=LIBRARIES, help="libraries")
-    parser.add_argument("--rounds", type=int, default=statistics.PAIRS, help="at most, of each pair")
-    parser.add_argument("--budget-s", type=float, default=60.0, help="seconds of one pair's rounds")
-    options = parser.parse_args(arguments)
-    if options.rounds < statistics.FEWEST_PAIRS:
-        parser.error(f"--rounds: found {options.rounds}; allowed: at least {statistics.FEWEST_PAIRS}")
-    run = command.open_run(options)
+def main(
+    only: Annotated[str, typer.Option("--only", help="Libraries, separated by commas.")] = joined(LIBRARIES),
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="At most, of each pair.")
+    ] = statistics.PAIRS,
+    budget_s: Annotated[
+        float, typer.Option("--budget-s", min=0, help="Seconds of one pair's rounds.")
+    ] = 60.0,
+    out: OutOption = RESULTS / "bench-adapters",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Train in other libraries with their own replay and with this project's (PAL Fig. 11).
+
+    Exit status 1 where a library failed.
+    """
+    libraries = chosen("--only", only, LIBRARIES)
+    session = Session.begin(out, results, tier)
     rows: list[Measurement] = []
     with adapters.importable_primitives() as package:
         for pair in PAIRS:
-            if pair.library in options.only:
+            if pair.library in libraries:
                 key = f"bench-adapters/{pair.library}-{pair.algorithm}"
-                measure = partial(adapters.measure, pair, options.rounds, options.budget_s, package)
-                rows += command.measure_cell(run, key, measure)
-    command.write_table(options, table(rows))
-    return int(any(row.status == "failed" for row in rows))
-
-
-if __name__ == "__main__":
-    command.finish(main)
+                rows += session.measure(key, partial(adapters.measure, pair, rounds, budget_s, package))
+    session.write(table(rows))
+    if any(row.status == "failed" for row in rows):
+        raise typer.Exit(1)

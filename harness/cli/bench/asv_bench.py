@@ -1,4 +1,4 @@
-"""`make asv`: the benchmarks on two commits; fails on a regression larger than the noise.
+"""The benchmarks on two commits; fails on a regression larger than the noise.
 
 A case looks slower when its time (`timed/primitives.py` has which) is more than `FACTOR` times as long. But a process
 may meet a slow neighbour for as long as it lasts, and with many cases some look slower by chance. So what looks slower
@@ -7,7 +7,6 @@ mean of these ratios lies above `FACTOR`: a steady case is caught at a small slo
 interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an unchanged tree.
 """
 
-import argparse
 import itertools
 import json
 import re
@@ -16,9 +15,13 @@ import sys
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from scipy.stats import t
+
+from harness.core.errors import UserError
 
 FACTOR = 1.1
 CONFIRMATIONS = 10
@@ -127,27 +130,40 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compares two commits of the repository in the current folder; 1 for a regression, 2 where asv failed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("before", nargs="?", default="HEAD^", help="a commit")
-    parser.add_argument("after", nargs="?", default="HEAD", help="a commit")
-    parser.add_argument("--only", default="", help="a regular expression that names of cases must match")
-    options = parser.parse_args(arguments)
-    folder = Path.cwd()
-    subprocess.run([str(ASV), "machine", "--yes"], cwd=folder, check=True)
+def describe_machine(folder: Path) -> None:
+    """Let asv note what machine this is; its questions are answered with what it finds.
+
+    Raises:
+        UserError: asv is not installed.
+    """
     try:
-        found = regressions(folder, options.before, options.after, options.only)
+        subprocess.run([str(ASV), "machine", "--yes"], cwd=folder, check=True)
+    except FileNotFoundError:
+        raise UserError(
+            "this machine", "asv", "nothing", "make asv, or pip install 'placerl[bench]'"
+        ) from None
+
+
+def main(
+    before: Annotated[str, typer.Argument(help="A commit.")] = "HEAD^",
+    after: Annotated[str, typer.Argument(help="A commit.")] = "HEAD",
+    only: Annotated[
+        str, typer.Option("--only", help="A regular expression that names of cases must match.")
+    ] = "",
+) -> None:
+    """Time every primitive on two commits of the repository in this folder; fails on a regression beyond the noise.
+
+    Exit status 1 for a regression, 2 where asv failed.
+    """
+    folder = Path.cwd()
+    describe_machine(folder)
+    try:
+        found = regressions(folder, before, after, only)
     except BrokenRun as error:
-        print(error, file=sys.stderr)
-        return 2
+        typer.echo(error, err=True)
+        raise typer.Exit(2) from None
     for name, ratio in found.items():
-        print(f"slower: {name}: {ratio:.3g} times as long")
-    print(
-        f"{len(found)} regressions from {options.before} to {options.after}, beyond {FACTOR} times and the noise"
-    )
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        typer.echo(f"slower: {name}: {ratio:.3g} times as long")
+    typer.echo(f"{len(found)} regressions from {before} to {after}, beyond {FACTOR} times and the noise")
+    if found:
+        raise typer.Exit(1)

@@ -1,16 +1,16 @@
-"""`make asv-check`: does `make asv` catch a slowdown to half the speed, and let an unchanged tree pass?
+"""Does `placerl bench asv` catch a slowdown to half the speed, and let an unchanged tree pass?
 
 In a scratch clone two commits follow the current one: one that changes nothing that runs, and one that samples twice
 from the native sum tree where once was asked for. Each is compared `TIMES` times, on a few cases; the one that changes
 nothing `WHOLE` times on every case too.
 """
 
-import argparse
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from harness.cli.bench import asv_bench
 
@@ -62,41 +62,35 @@ def _slower(folder: Path, before: str, after: str, only: str = "") -> dict[str, 
     try:
         return asv_bench.regressions(folder, before, after, only)
     except asv_bench.BrokenRun as error:
-        print(f"no comparison: {error}", flush=True)
+        typer.echo(f"no comparison: {error}")
         return None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the check; 0 where every comparison came out as it should."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--times", type=int, default=TIMES, help="comparisons of each kind")
-    parser.add_argument(
-        "--whole", type=int, default=WHOLE, help="comparisons of the unchanged tree on every case"
-    )
-    parser.add_argument(
-        "--folder", type=Path, help="of the scratch clone; kept. A temporary one when left out"
-    )
-    options = parser.parse_args(arguments)
+def main(
+    times: Annotated[int, typer.Option("--times", min=1, help="Comparisons of each kind.")] = TIMES,
+    every: Annotated[
+        int, typer.Option("--whole", min=0, help="Comparisons of the unchanged tree on every case.")
+    ] = WHOLE,
+    kept: Annotated[
+        Path | None, typer.Option("--folder", help="Of the scratch clone; a temporary one when left out.")
+    ] = None,
+) -> None:
+    """Check that `placerl bench asv` catches a slowdown to half the speed, and lets an unchanged tree pass."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary) / "clone"
+        folder = kept or Path(temporary) / "clone"
         start, same, slow = commits(Path.cwd(), folder)
         _git(folder, "checkout", "--quiet", start)
-        subprocess.run([str(asv_bench.ASV), "machine", "--yes"], cwd=folder, check=True)
+        asv_bench.describe_machine(folder)
         caught = passed = 0
-        for number in range(1, options.times + 1):
+        for number in range(1, times + 1):
             passed += _slower(folder, start, same, ONLY) == {}
             caught += any(SLOWED in name for name in _slower(folder, start, slow, ONLY) or ())
-            print(
-                f"after {number}: unchanged passed {passed} times, planted slowdown caught {caught} times",
-                flush=True,
-            )
-        whole = sum(_slower(folder, start, same) == {} for _ in range(options.whole))
-    print(
-        f"Unchanged tree passed {passed} of {options.times}, on every case {whole} of {options.whole}; "
-        f"planted slowdown caught {caught} of {options.times}."
+            said = f"unchanged passed {passed} times, planted slowdown caught {caught} times"
+            typer.echo(f"after {number}: {said}")
+        whole = sum(_slower(folder, start, same) == {} for _ in range(every))
+    typer.echo(
+        f"Unchanged tree passed {passed} of {times}, on every case {whole} of {every}; "
+        f"planted slowdown caught {caught} of {times}."
     )
-    return 0 if passed == caught == options.times and whole == options.whole else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if not (passed == caught == times and whole == every):
+        raise typer.Exit(1)

@@ -1,6 +1,6 @@
-"""`make bench-cluster`: what spreading cells over a Ray cluster costs, and whether it changes what they measure.
+"""What spreading cells over a Ray cluster costs, and whether it changes what they measure.
 
-    python -P -m harness.cli.bench.cluster_bench [--nodes 1 2 4] [--cells 40] [--cell-s 0.5]
+    placerl bench cluster [--nodes 1,2,4] [--cells 40] [--cell-s 0.5]
 
 All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that only wait
 show how many a minute are measured by how many nodes, and what a cell costs beyond its own time: submitting it, its
@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.cluster import cells as on_cluster
 from harness.cluster.connection import MACHINE, connected
 from harness.core.errors import UserError
@@ -171,10 +173,14 @@ def same_numbers(pairs: int) -> list[Measurement]:
 def table(rows: Sequence[Measurement]) -> str:
     """Markdown."""
     lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
-    lines += [
-        "| nodes | cells a minute | of what waiting alone allows | overhead of a cell | driver waiting |"
-    ]
-    lines += ["|---|---|---|---|---|"]
+    columns = (
+        "nodes",
+        "cells a minute",
+        "of what waiting alone allows",
+        "overhead of a cell",
+        "driver waiting",
+    )
+    cells = []
     rates = {row.details["nodes"]: row for row in rows if row.quantity == "cells_per_min"}
     overheads = {row.details["nodes"]: row for row in rows if row.quantity == "overhead_per_cell"}
     for number, row in rates.items():
@@ -182,11 +188,13 @@ def table(rows: Sequence[Measurement]) -> str:
         extra = overheads[number]
         assert extra.value is not None
         share = row.value / (60 * number / row.details["cell_s"])
-        lines.append(
-            f"| {number} | {row.value:,.0f} {_interval(row, 1)} | {share:.0%} | "
-            f"{1e3 * extra.value:.1f} ms {_interval(extra, 1e3)} | {row.details['driver_waiting_share']:.0%} |"
+        rate, overhead = (
+            f"{row.value:,.0f} {_interval(row, 1)}",
+            f"{1e3 * extra.value:.1f} ms {_interval(extra, 1e3)}",
         )
-    lines.append("")
+        waiting = f"{row.details['driver_waiting_share']:.0%}"
+        cells.append([str(number), rate, f"{share:.0%}", overhead, waiting])
+    lines += section("Throughput", columns, cells)
     for row in rows:
         if row.quantity.startswith("here_over"):
             verdict = f": {row.details['verdict']}" if row.quantity == "here_over_cluster" else ""
@@ -202,27 +210,27 @@ def _interval(row: Measurement, factor: float, digits: int = 1) -> str:
     return f"[{factor * row.low:,.{digits}f}, {factor * row.high:,.{digits}f}]"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark, stores its rows and writes `table.md`."""
-    parser = command.parser("Measure what spreading cells over a Ray cluster costs.", "bench-cluster")
-    parser.add_argument("--nodes", type=int, nargs="+", default=(1, 2, 4))
-    parser.add_argument("--cells", type=int, default=40, help="of each round")
-    parser.add_argument("--cell-s", type=float, default=0.25, help="seconds that a cell waits")
-    parser.add_argument("--rounds", type=int, default=statistics.FEWEST_SAMPLES)
-    parser.add_argument("--pairs", type=int, default=statistics.PAIRS, help="of the timed cell")
-    options = parser.parse_args(arguments)
-    run = command.open_run(options)
+def main(
+    machines: Annotated[str, typer.Option("--nodes", help="Of a cluster, separated by commas.")] = "1,2,4",
+    cells: Annotated[int, typer.Option("--cells", min=1, help="Of each round.")] = 40,
+    cell_s: Annotated[float, typer.Option("--cell-s", min=0.001, help="Seconds that a cell waits.")] = 0.25,
+    rounds: Annotated[int, typer.Option("--rounds", min=1)] = statistics.FEWEST_SAMPLES,
+    pairs: Annotated[
+        int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Of the timed cell.")
+    ] = statistics.PAIRS,
+    out: OutOption = RESULTS / SUITE,
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Measure what spreading cells over a Ray cluster costs, and whether it changes what they measure."""
+    counts = numbers("--nodes", machines)
+    session = Session.begin(out, results, tier)
     rows: list[Measurement] = []
-    for number in options.nodes:
+    for count in counts:
 
-        def measure(report: Report, number: int = number) -> list[Measurement]:
-            return spread(number, options.cells, options.cell_s, options.rounds)
+        def measure(report: Report, count: int = count) -> list[Measurement]:
+            return spread(count, cells, cell_s, rounds)
 
-        rows += command.measure_cell(run, f"{SUITE}/nodes{number}", measure)
-    rows += command.measure_cell(run, f"{SUITE}/same", lambda report: same_numbers(options.pairs))
-    command.write_table(options, table(rows))
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+        rows += session.measure(f"{SUITE}/nodes{count}", measure)
+    rows += session.measure(f"{SUITE}/same", lambda report: same_numbers(pairs))
+    session.write(table(rows))

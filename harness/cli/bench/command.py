@@ -1,75 +1,119 @@
-"""What the benchmarks' commands share: where they write and store, and how they end."""
+"""What the benchmarks share: their options, the run that keeps their rows, and their table."""
 
-import argparse
-import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
-from harness.cli.common import RESULTS, begin
+import typer
+
+from harness.cli.common import begin
 from harness.core.errors import UserError
 from harness.core.progress import Report, bar
 from harness.plan import tiers
 from harness.plan.plan import measure_now
+from harness.report.text_tables import TextTable, as_markdown
 from harness.store.cell import Cell
 from harness.store.store import Measurement, Run
 
 Measure = Callable[[Report], list[Measurement]]
 
+OutOption = Annotated[Path, typer.Option("--out", help="Folder of the table.")]
+TierOption = Annotated[str, typer.Option("--tier", help="Tier of the run that the rows are stored with.")]
 
-def parser(description: str, folder: str) -> argparse.ArgumentParser:
-    """Options of every benchmark: --out for its table, --results and --tier for the run that keeps its rows.
+
+@dataclass(frozen=True)
+class Session:
+    """One call of a benchmark.
+
+    Attributes:
+        run: where the rows go.
+        out: folder of the table.
+    """
+
+    run: Run
+    out: Path
+
+    @classmethod
+    def begin(cls, out: Path, results: Path, tier: str) -> "Session":
+        """Open the run before anything is measured: a store that is in use says so at once.
+
+        Args:
+            out: folder of the table; made where it is missing.
+            results: folder of the store.
+            tier: of the run that the rows are stored with.
+
+        Raises:
+            UserError: no such tier, or a store or folder that cannot be written.
+        """
+        chosen = tiers.tier(tier)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(out, "--out", error.strerror, "a folder that can be written") from error
+        return cls(begin(results, chosen), out)
+
+    def measure(self, key: str, measure: Measure) -> list[Measurement]:
+        """Measure one cell behind a progress bar and store its rows.
+
+        Args:
+            key: the cell's, such as `bench-replay/1048576`.
+            measure: does the work and returns the rows.
+        """
+        with bar(key) as report:
+            return measure_now(self.run, Cell(key, 0, lambda _, inner: measure(inner)), report)
+
+    def write(self, text: str) -> None:
+        """Print the table, and keep it as `table.md` in the folder `out`."""
+        (self.out / "table.md").write_text(text, encoding="utf-8")
+        typer.echo(text)
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Return the positive whole numbers of a comma-separated list.
 
     Args:
-        description: of the benchmark.
-        folder: under the results, where the table goes when --out is left out.
-    """
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    made.add_argument("--out", type=Path, default=RESULTS / folder, help="folder of the table")
-    made.add_argument("--results", type=Path, default=RESULTS, help="folder of the store")
-    made.add_argument("--tier", default="quick", help="tier of the run that the rows are stored with")
-    return made
-
-
-def open_run(options: argparse.Namespace) -> Run:
-    """The run that the rows go to, opened before anything is measured: a store that is in use says so at once.
+        option: that the list was given with, such as `--threads`.
+        text: the list.
 
     Raises:
-        UserError: no such tier, or a store or folder that cannot be written.
+        UserError: one is no whole number, or below 1.
     """
-    tier = tiers.tier(options.tier)
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(options.out, "--out", error.strerror, "a folder that can be written") from error
-    return begin(options.results, tier)
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not part.isdecimal() or int(part) < 1:
+            allowed = "whole numbers of at least 1, separated by commas"
+            raise UserError("command line", option, repr(part), allowed)
+    return [int(part) for part in parts]
 
 
-def measure_cell(run: Run, key: str, measure: Measure) -> list[Measurement]:
-    """Measures one cell and stores its rows.
+def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
+    """Return the names of a comma-separated list, `none` being an empty one.
 
-    Args:
-        run: where to.
-        key: the cell's, such as `bench-replay/1048576`.
-        measure: does the work and returns the rows.
+    Raises:
+        UserError: one is not among `allowed`.
     """
-    with bar(key) as report:
-        return measure_now(run, Cell(key, 0, lambda _, inner: measure(inner)), report)
+    names = [] if text == "none" else [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in allowed:
+            raise UserError("command line", option, repr(name), f"{', '.join(allowed)}, none", name=name)
+    return names
 
 
-def write_table(options: argparse.Namespace, text: str) -> None:
-    """Prints the table, and keeps it as `table.md` in the folder --out."""
-    (options.out / "table.md").write_text(text, encoding="utf-8")
-    print(text)
+def not_run(reason: str) -> None:
+    """Say why nothing can be measured here, and exit with status 1; nothing where the reason is empty."""
+    if reason:
+        typer.echo(f"not run: {reason}", err=True)
+        raise typer.Exit(1)
 
 
-def finish(main: Callable[[Sequence[str] | None], int]) -> NoReturn:
-    """Runs a benchmark's command and exits: with status 2 and one line for what the user can mend."""
-    try:
-        status = main(None)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        status = 2
-    sys.exit(status)
+def joined(values: Sequence[object]) -> str:
+    """Return the default of an option that takes a comma-separated list."""
+    return ",".join(map(str, values))
+
+
+def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of one table of a benchmark, in Markdown under its title; an empty line is the last."""
+    cells = tuple(map(tuple, rows))
+    made = TextTable("table", title, tuple(columns), cells, "placerl bench")
+    return [*as_markdown(made).splitlines(), ""]

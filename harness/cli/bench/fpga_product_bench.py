@@ -1,15 +1,16 @@
 """A product with data on a compute unit as large as the papers', checked; and what its simulation takes to build.
 
-make fpga-product SIDE=32: minutes to build the first time, so that no test does it.
+`placerl bench fpga-product --side 32`: minutes to build the first time, so that no test does it.
 """
 
-import argparse
-import json
 import resource
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from harness.cli.bench.command import not_run
+from harness.cli.common import JsonOption, print_json
 from primitives.fpga.cycles import gemm
 from primitives.fpga.export import toolchain
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
@@ -63,30 +64,22 @@ def _cpu_s() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def main() -> None:
-    """Print the products."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--side", type=int, default=32, metavar="P", help="2 to 64")
-    parser.add_argument("--json", action="store_true", help="JSON for a script")
-    arguments = parser.parse_args()
-    if not 2 <= arguments.side <= 64:
-        parser.error(f"--side: found {arguments.side}; allowed: 2 to 64")
-    if reason := toolchain.unavailable_reason():
-        raise SystemExit(f"not run: {reason}")
-    rows = product(arguments.side)
-    if arguments.json:
-        print(json.dumps(rows, indent=1))
+def main(
+    side: Annotated[
+        int, typer.Option("--side", min=2, max=64, help="P, elements of an edge of the array.")
+    ] = 32,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a product with data on an array of P x P: exact, its cycles, and what its simulation takes to build."""
+    not_run(toolchain.unavailable_reason())
+    rows = product(side)
+    if as_json:
+        print_json(rows)
         return
-    print(f"P = {arguments.side}: {rows[0]['build_cpu_s']} s of processor time to build, or to find built.")
+    typer.echo(f"P = {side}: {rows[0]['build_cpu_s']} s of processor time to build, or to find built.")
     for row in rows:
         a, b, c = row["shape"]
-        print(
+        typer.echo(
             f"{row['dataflow']}: {a} x {b} times {b} x {c} is exact in {row['cycles']:,} cycles (`simulated`), "
             f"{row['run_cpu_s']} s of processor time."
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,18 @@
 """The FPGA's tables: cycles beside the papers' formulas with the reasons between, and cells beside the papers'.
 
-make fpga-differences, fpga-replay, fpga-resources, fpga-placement; JSON=1 prints JSON, COUNT=1 makes anew what changed.
+placerl bench fpga-tables differences|replay|resources|placement [--json] [--count]
 """
 
-import argparse
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from harness.cli.bench.command import not_run
+from harness.cli.common import JsonOption, print_json
+from harness.core.errors import UserError
 from harness.papers import resource_table
 from primitives.fpga.cycles import difference_table
 from primitives.fpga.cycles.difference_table import Difference
@@ -38,7 +41,7 @@ def differences(replay_only: bool) -> Iterator[Difference]:
 def print_differences(rows: Iterable[Difference], as_json: bool) -> None:
     """As Markdown, or as JSON."""
     if as_json:
-        print(json.dumps([row.to_json() for row in rows], indent=1))
+        print_json([row.to_json() for row in rows])
         return
     print("Clock cycles. formula: the papers', `modelled`; simulated: the RTL here, `simulated`.\n")
     print(difference_table.markdown(rows))
@@ -118,7 +121,7 @@ def print_placed(as_json: bool) -> None:
     found = placement.committed()
     if as_json:
         rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in found.items()]
-        print(json.dumps(rows, indent=1))
+        print_json(rows)
         return
     print(
         f"Blocks placed and routed on {placement.DEVICE} between shift registers; clock: static timing, `modelled`."
@@ -134,42 +137,33 @@ def print_placed(as_json: bool) -> None:
     print(aligned([["block", "MHz", *kinds.values()], *lines]))
 
 
-def main() -> None:
-    """Print one table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("table", choices=TABLES)
-    parser.add_argument("--json", action="store_true", help="JSON for a script")
-    parser.add_argument(
-        "--count", action="store_true", help="first count with Yosys what has changed: minutes"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="say which blocks changed since they were counted"
-    )
-    arguments = parser.parse_args()
-    if arguments.table == "placement":
-        if arguments.count:
-            if reason := placement.unavailable_reason():
-                raise SystemExit(f"not run: {reason}")
+def main(
+    name: Annotated[str, typer.Argument(metavar="TABLE", help=f"One of: {', '.join(TABLES)}.")],
+    as_json: JsonOption = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="First count, or place, again what has changed: minutes.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say which blocks changed since they were counted: a minute.")
+    ] = False,
+) -> None:
+    """Print cycles, cells or clocks of every hardware block next to the papers', with the reasons between."""
+    if name not in TABLES:
+        raise UserError("command line", "TABLE", repr(name), ", ".join(TABLES), name=name)
+    if name in ("differences", "replay"):
+        not_run(toolchain.unavailable_reason())
+        print_differences(differences(name == "replay"), as_json)
+    elif name == "placement":
+        if count:
+            not_run(placement.unavailable_reason())
             placement.update()
-        print_placed(arguments.json)
-        return
-    if arguments.table != "resources":
-        if reason := toolchain.unavailable_reason():
-            raise SystemExit(f"not run: {reason}")
-        print_differences(differences(arguments.table == "replay"), arguments.json)
-        return
-    if arguments.count:
-        if reason := resources.unavailable_reason():
-            raise SystemExit(f"not run: {reason}")
-        counted.update()
-    rows = cells(arguments.check)
-    if arguments.json:
-        print(json.dumps(rows, indent=1))
+        print_placed(as_json)
     else:
-        print_cells(rows)
-
-
-if __name__ == "__main__":
-    main()
+        if count:
+            not_run(resources.unavailable_reason())
+            counted.update()
+        rows = cells(check)
+        if as_json:
+            print_json(rows)
+        else:
+            print_cells(rows)

@@ -1,21 +1,23 @@
 """The layout ablation of PAL IV-C4 and VI-H: fanouts, and node groups on cache lines or across them.
 
-    python -P -m harness.cli.bench.layouts_bench [--capacities 1000 10000 ...]
+    placerl bench layouts [--capacities 1000,10000]
 
 For each capacity, the native tree with each fanout, its node groups aligned and not, samples and updates batches in
 interleaved rounds.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.measure.protocol import Case, Protocol, Timing, measure
-from harness.measure.statistics import lower_quartile
+from harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
 from harness.papers.pal.layouts import TreeLayout, check, priorities
 from primitives.sum_tree import SumTree
 
@@ -56,17 +58,13 @@ def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) ->
     ]
     for operation in OPERATIONS:
         columns = {capacity: found for (name, capacity), found in timings.items() if name == operation}
-        lines += [
-            f"## {operation}",
-            "",
-            "| layout | " + " | ".join(f"{capacity:,}" for capacity in columns) + " |",
-        ]
-        lines += ["|---" * (1 + len(columns)) + "|"]
+        cells = []
         for layout in next(iter(columns.values())):
             texts = [_text(found[layout]) for found in columns.values()]
-            lines.append(f"| {layout} | " + " | ".join(texts) + " |")
+            cells.append([layout, *texts])
         best = [_fastest(found.values()) for found in columns.values()]
-        lines += ["| **fastest** | " + " | ".join(best) + " |", ""]
+        cells.append(["**fastest**", *best])
+        lines += section(operation, ("layout", *(f"{capacity:,}" for capacity in columns)), cells)
     failures = {
         f"- {t.name}: {t.reason}"
         for found in timings.values()
@@ -121,25 +119,25 @@ def ablation(
     return timings, rows
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the ablation, stores its rows and writes `table.md`."""
-    parser = command.parser("Time the native sum tree over fanouts and alignments.", "bench-layouts")
-    parser.add_argument("--rounds", type=int, default=15, help="samples of each case")
-    parser.add_argument("--capacities", type=int, nargs="+", default=CAPACITIES)
-    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
-    options = parser.parse_args(arguments)
-    run = command.open_run(options)
+def main(
+    rounds: Annotated[int, typer.Option("--rounds", min=FEWEST_SAMPLES, help="Samples of each case.")] = 15,
+    capacities: Annotated[str, typer.Option("--capacities", help="Leaves, separated by commas.")] = joined(
+        CAPACITIES
+    ),
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Items of a call.")] = BATCH_SIZE,
+    out: OutOption = RESULTS / "bench-layouts",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time the native sum tree over fanouts, its node groups aligned and not (PAL VI-H)."""
+    leaves = numbers("--capacities", capacities)
+    session = Session.begin(out, results, tier)
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
 
     def measured(report: Report) -> list[Measurement]:
-        found, rows = ablation(options.capacities, options.batch_size, options.rounds, report)
+        found, rows = ablation(leaves, batch_size, rounds, report)
         timings.update(found)
         return rows
 
-    command.measure_cell(run, "bench-layouts", measured)
-    command.write_table(options, table(timings, options.batch_size))
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+    session.measure("bench-layouts", measured)
+    session.write(table(timings, batch_size))

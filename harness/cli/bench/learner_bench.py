@@ -1,6 +1,6 @@
-"""`make bench-learner`: gradient steps of every learner, beside PyTorch at its best and other systems.
+"""Gradient steps of every learner, beside PyTorch at its best and other systems.
 
-    python -m harness.cli.bench.learner_bench [--cells Hopper] [--threads 1 2] [--rounds 45] [--build]
+    placerl bench learner [--cells Hopper] [--threads 1,2] [--rounds 45] [--build]
 
 A cell is a network and a batch size. In interleaved rounds of one run it times
 
@@ -19,17 +19,19 @@ peak arithmetic (float32 multiply-adds, measured beforehand). The TD errors of w
 against the definition in float64 before it is timed.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import torch
+import typer
 
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
 from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, Cell
 from harness.cli.bench.learner.limits import Limits, limits
 from harness.cli.bench.learner.sides import NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
+from harness.cli.common import RESULTS, ResultsOption
 from harness.compare import registry
 from harness.core.errors import UserError
 from harness.core.progress import Report
@@ -177,13 +179,10 @@ def table(results: Sequence[Result]) -> str:
     """Markdown: a table a number of threads, then what the native learner reached and what limits it."""
     lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
     for threads in dict.fromkeys(result.threads for result in results):
-        lines += [f"## {threads} thread(s)", ""]
-        lines += ["| cell | side | us a call | calls/s | faster than the best PyTorch | share of peak |"]
-        lines += ["|---" * 6 + "|"]
         chosen = [result for result in results if result.threads == threads]
-        for result in chosen:
-            lines += [_line(result, side) for side in result.timings]
-        lines += ["", "### The native learner", ""]
+        cells = [_cells(result, side) for result in chosen for side in result.timings]
+        lines += section(f"{threads} thread(s)", _COLUMNS, cells)
+        lines += ["### The native learner", ""]
         for result in chosen:
             lines += [f"- {result.cell.name}: {'; '.join(result.verdicts()) or 'no verdict'}."]
             lines += [f"  - {result.note()}."]
@@ -191,7 +190,10 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _line(result: Result, side: str) -> str:
+_COLUMNS = ("cell", "side", "us a call", "calls/s", "faster than the best PyTorch", "share of peak")
+
+
+def _cells(result: Result, side: str) -> list[str]:
     timing, share, ratio = result.timings[side], result.share_of_peak(side), None
     if result.best_pytorch and result.best_pytorch != side:
         ratio = result.against(side, result.best_pytorch)
@@ -199,63 +201,55 @@ def _line(result: Result, side: str) -> str:
     if ratio:
         against = f"{ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
     if timing.median_s is None:
-        return f"| {result.cell.name} | {side} | {timing.reason} | | | |"
+        return [result.cell.name, side, timing.reason, "", "", ""]
     spread = ""
     if timing.low_s is not None and timing.high_s is not None:
         spread = f" [{timing.low_s * 1e6:.4g}, {timing.high_s * 1e6:.4g}]"
     noisy = " (too noisy)" if timing.status == "too_noisy" else ""
     shown = f"{timing.median_s * 1e6:.4g}{spread}{noisy}"
-    return (
-        f"| {result.cell.name} | {side} | {shown} | {1 / timing.median_s:.4g} | {against} | "
-        f"{'' if share is None else f'{share:.1%}'} |"
-    )
+    rate = f"{1 / timing.median_s:.4g}"
+    return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
 
 
-def _parser() -> argparse.ArgumentParser:
-    made = command.parser("Time gradient steps, interleaved.", SUITE)
-    made.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of all sides")
-    made.add_argument("--rounds", type=int, default=statistics.PAIRS, help="samples of each side")
-    made.add_argument("--no-compile", action="store_true", help="leave out torch.compile, minutes of it")
-    made.add_argument("--peak-gflops", type=float, help="float32 peak of one core; measured when left out")
-    made.add_argument("--cells", default="", help="only cells whose name contains this")
-    made.add_argument(
-        "--build", action="store_true", help="make the peers' environments where they are missing"
-    )
-    return made
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, store, write `table.md` and print it."""
-    options = _parser().parse_args(arguments)
-    cells = [cell for cell in CELLS if options.cells in cell.name]
+def main(
+    threads: Annotated[str, typer.Option("--threads", help="Of all sides, separated by commas.")] = "1,2",
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=statistics.FEWEST_SAMPLES, help="Samples of each side.")
+    ] = statistics.PAIRS,
+    no_compile: Annotated[
+        bool, typer.Option("--no-compile", help="Leave out torch.compile, minutes of it.")
+    ] = False,
+    peak_gflops: Annotated[
+        float | None,
+        typer.Option("--peak-gflops", min=0, help="float32 peak of one core; measured when left out."),
+    ] = None,
+    only: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
+    build: Annotated[
+        bool, typer.Option("--build", help="Make the peers' environments where they are missing.")
+    ] = False,
+    out: OutOption = RESULTS / SUITE,
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time gradient steps of every learner, next to PyTorch at its best, Stable-Baselines3 and RLtools."""
+    cells = [cell for cell in CELLS if only in cell.name]
     if not cells:
-        raise UserError("bench-learner", "--cells", options.cells, "a part of a cell's name")
-    if options.rounds < statistics.FEWEST_SAMPLES:
-        raise UserError("bench-learner", "--rounds", options.rounds, f"at least {statistics.FEWEST_SAMPLES}")
-    if min(options.threads) < 1:
-        raise UserError("bench-learner", "--threads", min(options.threads), "at least 1")
-    run = command.open_run(options)
-    if options.build:
+        raise UserError("command line", "--cells", repr(only), "a part of a cell's name")
+    counts = numbers("--threads", threads)
+    session = Session.begin(out, results, tier)
+    if build:
         for name, failure in registry.build_baselines(PEERS).items():
             if failure:
-                print(f"{name}: {failure}")
-    peak = options.peak_gflops or _native.learner.peak_gflops()
-    results: list[Result] = []
+                typer.echo(f"{name}: {failure}", err=True)
+    peak = peak_gflops or _native.learner.peak_gflops()
+    made: list[Result] = []
 
-    def measured(cell: Cell, threads: int, report: Report) -> list[Measurement]:
+    def measured(cell: Cell, count: int, report: Report) -> list[Measurement]:
         report(0, 1, cell.name)
-        made = run_cell(cell, threads, options.rounds, compiled=not options.no_compile, peak_gflops=peak)
-        results.append(made)
-        return made.measurements()
+        made.append(run_cell(cell, count, rounds, compiled=not no_compile, peak_gflops=peak))
+        return made[-1].measurements()
 
-    for threads in options.threads:
+    for count in counts:
         for cell in cells:
-            command.measure_cell(
-                run, f"{SUITE}/{cell.name}/{threads} threads", partial(measured, cell, threads)
-            )
-    command.write_table(options, table(results))
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+            session.measure(f"{SUITE}/{cell.name}/{count} threads", partial(measured, cell, count))
+    session.write(table(made))

@@ -1,6 +1,6 @@
-"""`make bench-quantization`: the native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
+"""The native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
 
-    python -P -m harness.cli.bench.quantization_bench [--batch-size 256] [--rounds 45]
+    placerl bench quantization [--batch-size 256] [--rounds 45]
 
 DDPG of HalfCheetah, 400-300, one thread. In interleaved rounds:
 
@@ -21,12 +21,14 @@ definition in NumPy.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from harness import workloads
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.measure import statistics
@@ -202,13 +204,12 @@ def table(rows: Sequence[Measurement]) -> str:
         "floats' that is, which no implementation can "
         "exceed where floats reach their peak. Share: that time over the step's. Provenance: measured.",
         "",
-        "| side | time of a step | faster than floats | target | products at the peak | share |",
-        "|---|---|---|---|---|---|",
     ]
-    notes = []
+    columns = ("side", "time of a step", "faster than floats", "target", "products at the peak", "share")
+    notes, cells = [], []
     for side, row in by_side.items():
         if row.value is None:
-            lines.append(f"| {side} | {row.status}: {row.reason} | | | | |")
+            cells.append([side, f"{row.status}: {row.reason}", "", "", "", ""])
             continue
         details = row.details
         gain, target = "1", ""
@@ -229,10 +230,11 @@ def table(rows: Sequence[Measurement]) -> str:
         limit_s = details["least_s"]
         peak = f"{limit_s * 1e3:.2f} ms, {first.details['least_s'] / limit_s:.2f}x"
         share = f"{limit_s / row.value:.0%}"
-        lines.append(f"| {side} | {noisy}{row.value * 1e3:.2f} ms | {gain} | {target} | {peak} | {share} |")
+        cells.append([side, f"{noisy}{row.value * 1e3:.2f} ms", gain, target, peak, share])
+    lines += section("Sides", columns, cells)
     null = compared(rows, FIXED_32).null
     if null is not None:
-        lines += ["", f"A/A null of floats: {null.value:.3f} [{null.low:.3f}, {null.high:.3f}]."]
+        lines += [f"A/A null of floats: {null.value:.3f} [{null.low:.3f}, {null.high:.3f}]."]
     return "\n".join([*lines, "", *notes, ""])
 
 
@@ -251,25 +253,18 @@ def _note(side: str, row: Measurement) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark, stores its rows and writes `table.md`."""
-    parser = command.parser("Time gradient steps in fixed point beside floats.", "bench-quantization")
-    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
-    parser.add_argument("--rounds", type=int, default=statistics.PAIRS, help="samples of each side")
-    options = parser.parse_args(arguments)
-    if options.rounds < statistics.FEWEST_PAIRS:
-        parser.error(f"--rounds: found {options.rounds}; allowed: at least {statistics.FEWEST_PAIRS}")
-    if options.batch_size < 1:
-        parser.error(f"--batch-size: found {options.batch_size}; allowed: at least 1")
-    run = command.open_run(options)
-    rows = command.measure_cell(
-        run,
-        f"bench-quantization/{options.batch_size}",
-        lambda report: bench(options.batch_size, options.rounds, report),
-    )
-    command.write_table(options, table(rows))
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+def main(
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=1, help="Items of a gradient step.")
+    ] = BATCH_SIZE,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each side.")
+    ] = statistics.PAIRS,
+    out: OutOption = RESULTS / "bench-quantization",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time gradient steps in floats, 32-bit and 16-bit fixed point (FIX V-C, VI)."""
+    session = Session.begin(out, results, tier)
+    rows = session.measure(f"bench-quantization/{batch_size}", partial(bench, batch_size, rounds))
+    session.write(table(rows))

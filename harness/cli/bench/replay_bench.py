@@ -1,6 +1,6 @@
-"""`make bench-replay`: every sum tree in one table, timed in interleaved rounds.
+"""Every sum tree in one table, timed in interleaved rounds.
 
-    python -P -m harness.cli.bench.replay_bench [--build] [--capacities 131072 ...] [--batch-sizes 32 256 ...]
+    placerl bench replay [--build] [--capacities 131072] [--batch-sizes 32,256]
 
 Each tree lives in a process of its own, in its own environment, filled to its capacity and checked before anything is
 timed. In each round every tree does one block of calls, one tree at a time, in an order drawn anew; each call is a
@@ -11,11 +11,12 @@ the targets and whether they are met. A tree that fails, or takes too long, is a
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, numbers
 from harness.cli.bench.replay_table import judged, table
 from harness.cli.bench.tree_rows import (
     FLOORS,
@@ -29,6 +30,7 @@ from harness.cli.bench.tree_rows import (
     own_rows,
     peer_rows,
 )
+from harness.cli.common import RESULTS, ResultsOption
 from harness.compare import registry
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
@@ -97,42 +99,41 @@ def measure(
     return measured
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark, stores its rows and writes `table.md`."""
-    parser = command.parser("Time every sum tree, interleaved.", "bench-replay")
-    parser.add_argument("--rounds", type=int, default=statistics.PAIRS, help="samples of each cell")
-    parser.add_argument("--capacities", type=int, nargs="+", default=CAPACITIES)
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
-    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
-    parser.add_argument("--build", action="store_true", help="make the peers' environments where missing")
-    options = parser.parse_args(arguments)
-    if options.rounds < statistics.FEWEST_PAIRS:
-        parser.error(f"--rounds: found {options.rounds}; allowed: at least {statistics.FEWEST_PAIRS}")
-    for name in ("capacities", "batch_sizes"):
-        if min(getattr(options, name)) < 1:
-            parser.error(
-                f"--{name.replace('_', '-')}: found {min(getattr(options, name))}; allowed: at least 1"
-            )
-    run = command.open_run(options)
-    if options.build:
-        registry.build_baselines(options.peers)
-    rows = [*own_rows(), *peer_rows(options.peers)]
+def main(
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each cell.")
+    ] = statistics.PAIRS,
+    capacities: Annotated[str, typer.Option("--capacities", help="Leaves, separated by commas.")] = joined(
+        CAPACITIES
+    ),
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", help="Items of a call, separated by commas.")
+    ] = joined(BATCH_SIZES),
+    peers: Annotated[
+        str, typer.Option("--peers", help="Other libraries, separated by commas, or `none`.")
+    ] = joined(PEERS),
+    build: Annotated[
+        bool, typer.Option("--build", help="Make the peers' environments where they are missing.")
+    ] = False,
+    out: OutOption = RESULTS / "bench-replay",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time every sum tree next to other libraries' own, in one interleaved table."""
+    leaves, sizes = numbers("--capacities", capacities), numbers("--batch-sizes", batch_sizes)
+    others = chosen("--peers", peers, PEERS)
+    session = Session.begin(out, results, tier)
+    if build:
+        registry.build_baselines(others)
+    rows = [*own_rows(), *peer_rows(others)]
     rows += floor_rows(rows)
     rng = np.random.default_rng(0)
     measured: list[Measurement] = []
     try:
-        for capacity in sorted(options.capacities):  # a tree that fails at one is not tried at a larger one
-            measured += command.measure_cell(
-                run,
-                f"bench-replay/{capacity}",
-                partial(measure, capacity, options.batch_sizes, options.rounds, rows, rng),
-            )
+        for capacity in sorted(leaves):  # a tree that fails at one is not tried at a larger one
+            timed = partial(measure, capacity, sizes, rounds, rows, rng)
+            measured += session.measure(f"bench-replay/{capacity}", timed)
     finally:
         for row in rows:
             row.close()
-    command.write_table(options, table(measured, rows))
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+    session.write(table(measured, rows))

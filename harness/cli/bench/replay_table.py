@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.cli.bench.command import section
 from harness.cli.bench.tree_rows import FLOORS, OURS, Row
 from harness.core.row import Measurement
 from harness.measure import rows as sampled
@@ -125,14 +126,12 @@ def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
             chosen = [m for m in measured if m.details["capacity"] == capacity and m.primitive == primitive]
             sizes = list(dict.fromkeys(m.batch_size or 0 for m in chosen))
             operation = primitive.removeprefix("sum_tree.")
-            lines += [f"## {operation}, capacity {capacity:,}", ""]
-            lines += ["| tree | " + " | ".join(f"B={size}" for size in sizes) + " |"]
-            lines += ["|---" * (1 + len(sizes)) + "|"]
+            cells = []
             times = [m for m in chosen if m.quantity == "time_per_call"]
             for name, null in dict.fromkeys((m.backend, m.details["null"]) for m in times):
                 found = {m.batch_size: m for m in times if (m.backend, m.details["null"]) == (name, null)}
                 label = f"{name.replace('_', ' ')}{' (A/A null)' if null else ''}"
-                lines.append(f"| {label} | " + " | ".join(_time(found[size]) for size in sizes) + " |")
+                cells.append([label, *(_time(found[size]) for size in sizes)])
             for quantity, label in (
                 (PEER_GAIN, "native over the fastest peer"),
                 (FLOOR_RATIO, "native's time over the memory floor"),
@@ -140,9 +139,10 @@ def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
             ):
                 reached = {m.batch_size: m for m in chosen if m.quantity == quantity}
                 texts = [_reached(reached[size]) if size in reached else "no pairs" for size in sizes]
-                lines.append(f"| **{label}** | " + " | ".join(texts) + " |")
+                cells.append([f"**{label}**", *texts])
                 missed += [_missed(m, operation, capacity) for m in reached.values() if _misses(m)]
-            lines.append("")
+            columns = ("tree", *(f"B={size}" for size in sizes))
+            lines += section(f"{operation}, capacity {capacity:,}", columns, cells)
     lines += [
         "## Targets missed or without a verdict, and what bounds the cell",
         "",

@@ -1,6 +1,6 @@
-"""`make bench-replay-threads`: threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
+"""Threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
 
-    python -P -m harness.cli.bench.replay_threads_bench [--batch-sizes 32 256 ...] [--threads 1 2 4]
+    placerl bench replay-threads [--batch-sizes 32,256] [--threads 1,2,4]
 
 Each thread, one of C++'s, goes round: insert 8 items, sample a batch, update its priorities. Before anything is timed
 every side samples from a small, contended buffer, where each byte of each item is checked. The sides and numbers of
@@ -8,8 +8,13 @@ threads take turns in an order drawn anew each round. `harness/papers/pal/locks.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from harness.cli.bench import command
+import typer
+
+from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from harness.cli.common import RESULTS, ResultsOption
+from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.measure import statistics
 from harness.measure.statistics import Comparison, lower_quartile
@@ -42,17 +47,15 @@ def table(rows: Sequence[Measurement]) -> str:
     for batch_size in dict.fromkeys(row.batch_size for row in rows):
         found = cells(rows, batch_size or 0)
         threads = list(dict.fromkeys(count for _, count, _ in found))
-        lines += [f"## B={batch_size}", ""]
-        lines += ["| side | " + " | ".join(f"{count} threads" for count in threads) + " |"]
-        lines += ["|---" * (1 + len(threads)) + "|"]
-        for sharing in SHARINGS:
-            texts = [_rate(found, sharing, count, threads[0]) for count in threads]
-            lines.append(f"| {sharing} | " + " | ".join(texts) + " |")
-        for other in (ONE_LOCK, BINARY, OWNER):
-            texts = [_gain(found, other, count) for count in threads]
-            lines.append(f"| **two locks over {other}** | " + " | ".join(texts) + " |")
-        lines.append("| A/A null | " + " | ".join(_null(found, count) for count in threads) + " |")
-        lines.append("")
+        texts = [
+            *([name, *(_rate(found, name, count, threads[0]) for count in threads)] for name in SHARINGS),
+            *(
+                [f"**two locks over {other}**", *(_gain(found, other, count) for count in threads)]
+                for other in (ONE_LOCK, BINARY, OWNER)
+            ),
+            ["A/A null", *(_null(found, count) for count in threads)],
+        ]
+        lines += section(f"B={batch_size}", ("side", *(f"{count} threads" for count in threads)), texts)
     return "\n".join(lines)
 
 
@@ -82,38 +85,29 @@ def _null(found: Cells, threads: int) -> str:
     return "too few rounds" if null is None else f"{null.value:.3f} [{null.low:.3f}, {null.high:.3f}]"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark, stores its rows and writes `table.md`."""
-    parser = command.parser("Time threads that share one replay buffer.", "bench-replay-threads")
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
-    parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
-    parser.add_argument("--capacity", type=int, default=CAPACITY, help="items of the buffer")
-    parser.add_argument("--rounds", type=int, default=statistics.PAIRS, help="turns of each side")
-    parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="seconds of all turns together")
-    options = parser.parse_args(arguments)
-    if options.rounds < statistics.FEWEST_PAIRS:
-        parser.error(f"--rounds: found {options.rounds}; allowed: at least {statistics.FEWEST_PAIRS}")
-    for name in ("batch_sizes", "threads"):
-        if min(getattr(options, name)) < 1:
-            parser.error(
-                f"--{name.replace('_', '-')}: found {min(getattr(options, name))}; allowed: at least 1"
-            )
-    run = command.open_run(options)
-    rows = command.measure_cell(
-        run,
-        "bench-replay-threads",
-        lambda report: measure(
-            options.batch_sizes,
-            options.rounds,
-            options.budget_s,
-            report,
-            capacity=options.capacity,
-            threads=options.threads,
-        ),
-    )
-    command.write_table(options, table(rows))
-    return 0
+def main(
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", help="Items sampled at once, separated by commas.")
+    ] = joined(BATCH_SIZES),
+    threads: Annotated[str, typer.Option("--threads", help="On the buffer, separated by commas.")] = joined(
+        THREADS
+    ),
+    capacity: Annotated[int, typer.Option("--capacity", min=1, help="Items of the buffer.")] = CAPACITY,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Turns of each side.")
+    ] = statistics.PAIRS,
+    budget_s: Annotated[
+        float, typer.Option("--budget-s", min=0, help="Seconds of all turns together.")
+    ] = BUDGET_S,
+    out: OutOption = RESULTS / "bench-replay-threads",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time threads on one replay buffer, next to a global lock and an owner thread (PAL Fig. 9)."""
+    sizes, counts = numbers("--batch-sizes", batch_sizes), numbers("--threads", threads)
+    session = Session.begin(out, results, tier)
 
+    def measured(report: Report) -> list[Measurement]:
+        return measure(sizes, rounds, budget_s, report, capacity=capacity, threads=counts)
 
-if __name__ == "__main__":
-    command.finish(main)
+    session.write(table(session.measure("bench-replay-threads", measured)))

@@ -1,6 +1,6 @@
-"""`make scale`: 1 to 10,000 nodes, simulated from service times measured here.
+"""1 to 10,000 nodes, simulated from service times measured here.
 
-    python -P -m harness.cli.bench.scale_bench [--nodes 1 10 100] [--shards 1 4 16] [--workload hopper-ddpg]
+    placerl bench scale [--nodes 1,10,100] [--shards 1,4,16] [--workload hopper-ddpg]
 
 Measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of one
 (`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of the replay and
@@ -11,12 +11,16 @@ given: the seconds of a cell and the speed of a link.
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from harness import workloads
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.cluster import service_times
 from harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
+from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -95,25 +99,29 @@ def table(rows: Sequence[Measurement]) -> str:
     lines = ["# One to many nodes, simulated", ""]
     lines += ["Service times measured on this machine; `cell_s` and `link_bytes_per_s` are chosen:", ""]
     lines += [f"- {name}: {value:.4g}" for name, value in service.items()]
-    lines += ["", "## Cells (simulated)", "", "| machines | cells a minute | writer busy |", "|---|---|---|"]
+    lines.append("")
     rates, busy = _of(rows, "cells_per_s", use="cells"), _of(rows, "writer_busy", use="cells")
-    lines += [f"| {number:,} | {60 * rates[number]:,.1f} | {busy[number]:.0%} |" for number in nodes]
+    cells = [[f"{number:,}", f"{60 * rates[number]:,.1f}", f"{busy[number]:.0%}"] for number in nodes]
+    lines += section("Cells (simulated)", ("machines", "cells a minute", "writer busy"), cells)
+    lines += [
+        "Of training below: environment steps a second / gradient steps a second (busy: shards, link).",
+        "",
+    ]
     for broadcast in BROADCASTS:
-        lines += ["", f"## Training, weights sent {_WORDS[broadcast]} (simulated)", ""]
-        lines += ["Environment steps a second / gradient steps a second (busy: shards, link)", ""]
-        lines += ["| actors | " + " | ".join(f"{parts} shards" for parts in shards) + " |"]
-        lines += ["|---" * (1 + len(shards)) + "|"]
-        for number in nodes:
-            texts = [_training(rows, number, parts, broadcast) for parts in shards]
-            lines.append(f"| {number:,} | " + " | ".join(texts) + " |")
-    lines += ["", "## From how many nodes on a part has no time left (modelled)", ""]
-    lines += ["| part | shards | nodes |", "|---|---|---|"]
+        cells = [
+            [f"{number:,}", *(_training(rows, number, parts, broadcast) for parts in shards)]
+            for number in nodes
+        ]
+        columns = ("actors", *(f"{parts} shards" for parts in shards))
+        lines += section(f"Training, weights sent {_WORDS[broadcast]} (simulated)", columns, cells)
+    cells = []
     limits = [row for row in rows if row.quantity == "saturating_nodes"]
     for row in limits:
         part, parts = row.details["part"], row.details["shards"]
         if part == "shards" or parts == shards[0]:
-            lines.append(f"| {part} | {parts if part == 'shards' else 'any'} | {row.value:,.0f} |")
-    return "\n".join(lines)
+            cells.append([part, str(parts) if part == "shards" else "any", f"{row.value:,.0f}"])
+    title = "From how many nodes on a part has no time left (modelled)"
+    return "\n".join([*lines, *section(title, ("part", "shards", "nodes"), cells)])
 
 
 _WORDS = {"direct": "from the learner's machine to each actor", "tree": "from actor to actor, in a tree"}
@@ -153,34 +161,33 @@ def plot(rows: Sequence[Measurement], path: Path) -> None:
     figure.savefig(path)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, simulates, stores the rows, and writes `table.md` and `scale.svg`."""
-    parser = command.parser("Simulate a cluster of many nodes.", "scale")
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
-    parser.add_argument("--shards", type=int, nargs="+", default=SHARDS)
-    parser.add_argument("--workload", default="hopper-ddpg")
-    parser.add_argument("--mapping", default=MAPPING)
-    parser.add_argument("--cell-s", type=float, default=CELL_S, help="seconds that a cell takes")
-    parser.add_argument(
-        "--link-bytes-per-s", type=float, default=service_times.TEN_GBIT_BYTES_PER_S, help="of a machine"
-    )
-    options = parser.parse_args(arguments)
-    for name in ("nodes", "shards", "cell_s", "link_bytes_per_s"):
-        given = getattr(options, name)
-        if min(given if isinstance(given, list | tuple) else [given]) <= 0:
-            parser.error(f"--{name.replace('_', '-')}: found {given}; allowed: more than 0")
-    item, mapping = workloads.load(options.workload), Mapping.parse(options.mapping)
-    run = command.open_run(options)
+def main(
+    machines: Annotated[str, typer.Option("--nodes", help="Separated by commas.")] = joined(NODES),
+    shards: Annotated[str, typer.Option("--shards", help="Of the replay, separated by commas.")] = joined(
+        SHARDS
+    ),
+    workload: Annotated[str, typer.Option("--workload")] = "hopper-ddpg",
+    mapping: Annotated[str, typer.Option("--mapping", help="LEARNER-RMM-STORAGE.")] = MAPPING,
+    cell_s: Annotated[float, typer.Option("--cell-s", help="Seconds that a cell takes.")] = CELL_S,
+    link_bytes_per_s: Annotated[
+        float, typer.Option("--link-bytes-per-s", help="Of a machine.")
+    ] = service_times.TEN_GBIT_BYTES_PER_S,
+    out: OutOption = RESULTS / SUITE,
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Simulate 1 to 10,000 nodes from service times measured here: table and plot."""
+    nodes, parts = numbers("--nodes", machines), numbers("--shards", shards)
+    for option, given in (("--cell-s", cell_s), ("--link-bytes-per-s", link_bytes_per_s)):
+        if not given > 0:
+            raise UserError("command line", option, given, "more than 0")
+    item, placed = workloads.load(workload), Mapping.parse(mapping)
+    session = Session.begin(out, results, tier)
 
     def measure(report: Report) -> list[Measurement]:
-        service = service_times.measure(item, mapping, options.cell_s, options.link_bytes_per_s)
-        return simulate(service, options.nodes, options.shards, report)
+        service = service_times.measure(item, placed, cell_s, link_bytes_per_s)
+        return simulate(service, nodes, parts, report)
 
-    rows = command.measure_cell(run, f"{SUITE}/{item.name}/{mapping}", measure)
-    command.write_table(options, table(rows))
-    plot(rows, options.out / "scale.svg")
-    return 0
-
-
-if __name__ == "__main__":
-    command.finish(main)
+    rows = session.measure(f"{SUITE}/{item.name}/{placed}", measure)
+    session.write(table(rows))
+    plot(rows, out / "scale.svg")

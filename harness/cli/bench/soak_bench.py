@@ -1,6 +1,6 @@
 """Training for a long time: whether memory, descriptors, threads and throughput stay as they were.
 
-    python -P -m harness.cli.bench.soak_bench [--minutes 60] [--out results/soak]
+    placerl bench soak [--minutes 60] [--out results/soak]
 
 Trains `hopper-ddpg` for half of the time fused and for half of it unfused. The replay is small, so that it is full,
 and begins to overwrite, before anything is compared.
@@ -10,12 +10,15 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 import psutil
+import typer
 
 from harness import workloads
-from harness.cli.bench import command
+from harness.cli.bench.command import OutOption, Session, TierOption, section
+from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
@@ -27,6 +30,7 @@ from harness.runtime.training import Training
 from harness.store.diff import DRIFT
 
 WORKLOAD, MAPPING = "hopper-ddpg", Mapping.parse("native-native-cpu")
+SOAK = "soak"
 CAPACITY = 5_000  # transitions: overwritten many times in minutes
 STRETCH_S = 2.0
 GROWTH = 0.01  # of resident memory that still counts as flat
@@ -118,7 +122,7 @@ def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
         samples = tuple(float(asdict(reading)[quantity]) for reading in found)
         made.append(
             Measurement(
-                suite="soak",
+                suite=SOAK,
                 workload=WORKLOAD,
                 primitive="training",
                 backend="placerl",
@@ -134,31 +138,30 @@ def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
     return made
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains, stores and prints; 1 where something was not flat."""
-    parser = command.parser("Train for a long time and watch memory, descriptors and throughput.", "soak")
-    parser.add_argument("--minutes", type=float, default=60, help="in all; at least 2")
-    options = parser.parse_args(arguments)
-    if options.minutes < 2:
-        parser.error(f"--minutes: found {options.minutes:g}; allowed: 2 or more")
-    run = command.open_run(options)
-    lines = ["| | first quarter, median | last quarter, median | |", "|---|---|---|---|"]
-    status = 0
+def main(
+    minutes: Annotated[float, typer.Option("--minutes", min=2, help="In all.")] = 60,
+    out: OutOption = RESULTS / SOAK,
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Train for a long time: memory, descriptors and throughput must stay flat; exit status 1 where one does not."""
+    session = Session.begin(out, results, tier)
+    cells, flat = [], True
     for fusion in (Fusion.STEP, Fusion.NONE):
 
         def measure(report: Report, fusion: Fusion = fusion) -> list[Measurement]:
-            return rows(fusion, list(readings(fusion, options.minutes * 30, report)))
+            return rows(fusion, list(readings(fusion, minutes * 30, report)))
 
-        for row in command.measure_cell(run, f"soak/{fusion}/{options.minutes:g}", measure):
+        for row in session.measure(f"{SOAK}/{fusion}/{minutes:g}", measure):
             quarter = len(row.samples) // 4
             first, last = np.median(row.samples[:quarter]), np.median(row.samples[-quarter:])
-            lines.append(f"| fusion {fusion}: {row.quantity} ({row.unit}) | {first:,.0f} | {last:,.0f} | |")
+            cells.append(
+                [f"fusion {fusion}: {row.quantity} ({row.unit})", f"{first:,.0f}", f"{last:,.0f}", ""]
+            )
         for name, text in row.details["not_flat"].items():
-            lines.append(f"| fusion {fusion}: **{name}** | | | {text} |")
-            status = 1
-    command.write_table(options, "\n".join(lines))
-    return status
-
-
-if __name__ == "__main__":
-    command.finish(main)
+            cells.append([f"fusion {fusion}: **{name}**", "", "", text])
+            flat = False
+    columns = ("quantity", "first quarter, median", "last quarter, median", "not flat")
+    session.write("\n".join(section("Training for a long time", columns, cells)))
+    if not flat:
+        raise typer.Exit(1)

@@ -223,7 +223,7 @@ CLAIMS = (
         NEEDS_ADAPTERS,
         plugged_in,
         (adapters.SUITE,),
-        commands=("make bench-adapters", "placerl report"),
+        commands=("placerl bench adapters", "placerl report"),
     ),
     Claim(
         "PAL-F11-order",
@@ -233,7 +233,7 @@ CLAIMS = (
         NEEDS_ADAPTERS,
         order_of_gains,
         (adapters.SUITE,),
-        commands=("make bench-adapters", "placerl report"),
+        commands=("placerl bench adapters", "placerl report"),
     ),
     Claim(
         "PAL-F12",

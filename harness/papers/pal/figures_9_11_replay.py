@@ -10,7 +10,7 @@ from harness.papers.evidence import Paired, detail, number, paired, records, sel
 from harness.papers.number import from_text
 from harness.papers.pal.locks import BINARY, EXPERIMENT, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS
 
-NEEDS_ADAPTERS = "`make bench-adapters`: training in other libraries with this replay and with their own"
+NEEDS_ADAPTERS = "`placerl bench adapters`: training in other libraries with this replay and with their own"
 NEEDS_LOCKS = (
     "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
 )

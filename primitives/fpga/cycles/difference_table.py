@@ -1,7 +1,7 @@
 """The table of the papers' formulas beside simulated cycles, with the reasons between, for the blocks of every paper.
 
-`make fpga-differences` prints it (`python -m harness.cli.bench.fpga_tables_bench differences --json` for a script). Sizes
-are multiples of P, one off them, and below P: formulas in multiples of P hide differences.
+`placerl bench fpga-tables differences` prints it (with `--json` for a script). Sizes are multiples of P, one off them,
+and below P: formulas in multiples of P hide differences.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Cells of the blocks that the papers have numbers for: counted by Yosys once, and committed (`counted.json`).
 
-`make fpga-resources COUNT=1` counts again what has changed: minutes for the large ones.
+`placerl bench fpga-tables resources --count` counts again what has changed: minutes for the large ones.
 """
 
 import json

@@ -12,6 +12,7 @@ from tests.harness.cli.command_line import Placerl, refused
 
 COMMANDS = (
     "baselines",
+    "bench",
     "compare",
     "diff",
     "doctor",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness.cli.bench import asv_bench, asv_check_bench
+from tests.harness.cli.command_line import Placerl
 
 SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"
 
@@ -136,7 +137,7 @@ def test_a_slowdown_is_caught_that_is_larger_than_the_cases_own_noise(
     [(None, 0), (("same", asv_check_bench.ONLY), 1), (("same", ""), 1), (("slow", asv_check_bench.ONLY), 1)],
 )
 def test_the_check_looks_at_every_case_too(
-    wrong: tuple[str, str] | None, status: int, monkeypatch: pytest.MonkeyPatch
+    placerl: Placerl, wrong: tuple[str, str] | None, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
         slower = {f"primitives.Primitives.track_call('a/32', '{asv_check_bench.SLOWED}')": 2.0}
@@ -147,7 +148,7 @@ def test_the_check_looks_at_every_case_too(
     monkeypatch.setattr(asv_check_bench, "commits", lambda repository, folder: ("start", "same", "slow"))
     monkeypatch.setattr(asv_check_bench, "_git", lambda folder, *arguments: "")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: None)
-    assert asv_check_bench.main(["--times", "2"]) == status
+    assert placerl("bench", "asv-check", "--times", "2").status == status
 
 
 def test_an_asv_that_fails_is_no_regression_and_no_pass(

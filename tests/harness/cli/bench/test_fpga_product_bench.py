@@ -1,13 +1,12 @@
 """A product with data on a compute unit: exact and of the stated cycles, or refused."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from harness.cli.bench import fpga_product_bench
 from primitives.fpga.compute_unit.simulation import SimulatedUnit, UnitOutcome
 from primitives.fpga.export import toolchain
+from tests.harness.cli.command_line import Placerl, refused
 
 pytestmark = pytest.mark.skipif(
     bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"
@@ -50,10 +49,5 @@ def test_a_wrong_product_or_count_is_no_result(
         fpga_product_bench.product(4)
 
 
-def test_a_side_out_of_range_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["fpga_product", "--side", "1"])
-    with pytest.raises(SystemExit, match="2"):
-        fpga_product_bench.main()
-    assert "--side: found 1; allowed: 2 to 64" in capsys.readouterr().err
+def test_a_side_out_of_range_is_refused(placerl: Placerl) -> None:
+    refused(placerl("bench", "fpga-product", "--side", "1"), "--side: found '1'", "2")

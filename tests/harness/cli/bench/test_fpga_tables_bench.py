@@ -40,7 +40,9 @@ def test_differences_as_json_say_where_each_number_comes_from(capsys: pytest.Cap
 
 def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
     rows = fpga_tables_bench.cells(check=False)
-    assert {row["block"] for row in rows} == set(counted.SUBJECTS), "make fpga-resources COUNT=1"
+    assert {row["block"] for row in rows} == set(counted.SUBJECTS), (
+        "placerl bench fpga-tables resources --count"
+    )
     beside = [item["paper"] for row in rows for item in row["beside"]]
     assert len(beside) == len(resource_table.COUNTERPARTS)
     fpga_tables_bench.print_cells(rows)

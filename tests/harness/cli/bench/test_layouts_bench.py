@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-import pytest
-
 from harness.cli.bench import layouts_bench
 from harness.store.store import Store
+from tests.harness.cli.command_line import Placerl
 
 
-def test_every_layout_of_a_small_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_layout_of_a_small_tree(placerl: Placerl, tmp_path: Path) -> None:
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
     options = ["--rounds", "5", "--capacities", "500", "--batch-size", "32"]
-    assert layouts_bench.main([*folders, *options]) == 0
+    outcome = placerl("bench", "layouts", *folders, *options)
+    assert outcome.status == 0
     text = (tmp_path / "out" / "table.md").read_text()
-    assert text in capsys.readouterr().out
+    assert text in outcome.out
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         measurements = store.measurements(suite="bench-layouts")
     assert len(measurements) == 2 * 2 * len(layouts_bench.FANOUTS)

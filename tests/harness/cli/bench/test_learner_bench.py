@@ -17,7 +17,6 @@ from harness.cli.bench.learner.eager import EAGER
 from harness.cli.bench.learner.limits import Limits
 from harness.cli.bench.learner_bench import Result
 from harness.compare import registry
-from harness.core.errors import UserError
 from harness.measure.protocol import Protocol, Timing, measure
 from harness.measure.statistics import Samples
 from harness.profile.cases.learners import random_batch
@@ -25,6 +24,7 @@ from harness.store.store import Store
 from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.learner.torch.in_place import InPlaceUpdates
+from tests.harness.cli.command_line import refused
 
 ONCE = Protocol(rounds=1, block_s=1e-6, warm_up_s=0, warm_up_calls=0)
 
@@ -213,10 +213,10 @@ def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
 
 
 @pytest.mark.slow
-def test_the_command_stores_what_it_measures(tmp_path):
+def test_the_command_stores_what_it_measures(placerl, tmp_path):
     arguments = ["--cells", "CartPole-DDPG 8-8, B=32", "--no-compile", "--rounds", "5", "--threads", "1"]
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
-    assert learner_bench.main([*arguments, *folders]) == 0
+    assert placerl("bench", "learner", *arguments, *folders).status == 0
     assert "CartPole-DDPG 8-8, B=32" in (tmp_path / "out" / "table.md").read_text()
     (path,) = tmp_path.glob("*.sqlite")
     with Store.open(path, read_only=True) as store:
@@ -228,7 +228,6 @@ def test_the_command_stores_what_it_measures(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["--cells", "no such cell"], ["--rounds", "4"], ["--threads", "0"]], ids=str
 )
-def test_a_wrong_option_is_refused(arguments, tmp_path):
-    with pytest.raises(UserError):
-        learner_bench.main([*arguments, "--results", str(tmp_path)])
+def test_a_wrong_option_is_refused(placerl, arguments, tmp_path):
+    refused(placerl("bench", "learner", *arguments, "--results", str(tmp_path)), arguments[0])
     assert not list(tmp_path.iterdir())

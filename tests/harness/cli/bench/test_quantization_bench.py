@@ -7,6 +7,7 @@ from harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.fix.training import FIXED_32
+from tests.harness.cli.command_line import Placerl, refused
 
 PAIRS = 20
 
@@ -45,9 +46,7 @@ def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
     assert "A/A null of floats: 1.000" in text
 
 
-def test_a_batch_or_rounds_out_of_range_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--batch-size", "0"], ["--rounds", "3"]):
-        with pytest.raises(SystemExit) as stopped:
-            quantization_bench.main(arguments)
-        assert stopped.value.code == 2
-        assert "allowed: at least" in capsys.readouterr().err
+@pytest.mark.parametrize(("option", "least"), [("--batch-size", "1"), ("--rounds", "15")])
+def test_a_batch_or_rounds_out_of_range_are_refused(placerl: Placerl, option: str, least: str) -> None:
+    outcome = placerl("bench", "quantization", option, "0")
+    refused(outcome, f"{option}: found '0'; allowed: greater than or equal to {least}")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.cli.bench import replay_bench
-from harness.cli.bench.replay_bench import main, measure, measurement
+from harness.cli.bench.replay_bench import measure, measurement
 from harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
 from harness.cli.bench.tree_rows import (
     FLOORS,
@@ -22,6 +22,7 @@ from harness.cli.bench.tree_rows import (
 )
 from harness.core.row import Measurement
 from harness.store.store import Store
+from tests.harness.cli.command_line import Placerl, refused
 
 TREE = """
 VERSION, NOTE = "1", ""
@@ -158,14 +159,13 @@ def test_a_cell_that_misses_says_what_bounds_it() -> None:
     assert "Bound by the call itself" in text
 
 
-def test_stores_its_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stores_its_rows(placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [row for row in own_rows() if row.name in ("native", NULL)]
     monkeypatch.setattr(replay_bench, "own_rows", lambda: few)
-    options = ["--rounds", "15", "--capacities", "1000", "--batch-sizes", "32", "--peers"]
-    assert main(["--out", str(tmp_path / "out"), "--results", str(tmp_path), *options]) == 0
-    assert (tmp_path / "out" / "table.md").read_text() in capsys.readouterr().out
+    options = ["--rounds", "15", "--capacities", "1000", "--batch-sizes", "32", "--peers", "none"]
+    outcome = placerl("bench", "replay", "--out", str(tmp_path / "out"), "--results", str(tmp_path), *options)
+    assert outcome.status == 0
+    assert (tmp_path / "out" / "table.md").read_text() in outcome.out
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         assert store.cells(1) == ["bench-replay/1000"]
         rows = store.measurements(suite="bench-replay")
@@ -173,7 +173,18 @@ def test_stores_its_rows(
     assert {m.primitive for m in rows} == {f"sum_tree.{name}" for name in replay_bench.OPERATIONS}
 
 
-def test_too_few_rounds(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["--rounds", "1"])
-    assert "--rounds: found 1; allowed: at least 15" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--rounds", "1", "greater than or equal to 15"),
+        ("--capacities", "8,0", "whole numbers of at least 1, separated by commas"),
+        ("--batch-sizes", "x", "whole numbers of at least 1, separated by commas"),
+        ("--peers", "cprb", "cpprb, "),
+    ],
+)
+def test_a_wrong_option_is_refused(
+    placerl: Placerl, option: str, value: str, allowed: str, tmp_path: Path
+) -> None:
+    outcome = placerl("bench", "replay", option, value, "--results", str(tmp_path / "none"))
+    refused(outcome, f"{option}: found '{value.split(',')[-1]}'; allowed: ", allowed)
+    assert not (tmp_path / "none").exists()

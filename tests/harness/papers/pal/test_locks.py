@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bench import replay_threads_bench
 from harness.core.row import Measurement
 from harness.papers import Outcome, claims
 from harness.papers.pal import locks
@@ -46,19 +45,6 @@ def test_where_the_replays_do_not_fit_the_memory_it_says_so(monkeypatch: pytest.
 def test_unknown_sharing() -> None:
     with pytest.raises(ValueError, match="sharing: found 'no locks'"):
         locks.make("no locks", 8)
-
-
-def test_stores_every_side_and_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--batch-sizes", "16", "--threads", "1", "2", "--capacity", "512", "--rounds", "15"]
-    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
-    assert replay_threads_bench.main([*options, "--budget-s", "0", *folders]) == 0
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert text in capsys.readouterr().out
-    assert "**two locks over one lock, binary tree**" in text
-    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
-        rows = store.measurements(suite="claim")
-    assert len(rows) == 2 * (len(SHARINGS) + 1)
-    assert all(len(row.samples) == 15 and row.unit == "s" for row in rows)
 
 
 def turns(times_us: dict[tuple[str, int], float]) -> list[Measurement]:

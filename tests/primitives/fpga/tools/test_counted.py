@@ -11,7 +11,7 @@ COMBINATIONAL = ("lane-route", "bank-arbiter")
 
 
 def test_every_subject_is_committed_with_cells_that_are_known() -> None:
-    assert set(counted.committed()) == set(counted.SUBJECTS), "make fpga-resources COUNT=1"
+    assert set(counted.committed()) == set(counted.SUBJECTS), "placerl bench fpga-tables resources --count"
     for found in counted.committed().values():
         assert found.resources.luts > 0
         assert (found.resources.flip_flops == 0) == (found.subject.block in COMBINATIONAL), found.subject.name
@@ -49,4 +49,4 @@ def test_subjects_are_blocks_with_their_parameters() -> None:
 def test_the_committed_cells_are_those_of_the_blocks_as_they_are(name: str) -> None:
     if reason := resources.unavailable_reason():
         pytest.skip(reason)
-    assert counted.is_current(counted.committed()[name]), "make fpga-resources COUNT=1"
+    assert counted.is_current(counted.committed()[name]), "placerl bench fpga-tables resources --count"

@@ -1,0 +1,89 @@
+"""`placerl bench NAME`: a benchmark is a file `harness/cli/bench/NAME_bench.py` with a Typer function `main`."""
+
+import ast
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command as command_of
+
+from harness.cli.app import OneLineErrors, app
+from harness.core.errors import UserError
+
+FOLDER = Path(__file__).parent / "bench"
+_SUFFIX = "_bench"
+_EXTRAS = {"ray": "cluster", "simpy": "cluster", "amaranth": "fpga"}
+"""Extra of each package that only some benchmarks import."""
+_ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _path(name: str) -> Path:
+    return FOLDER / f"{name.replace('-', '_')}{_SUFFIX}.py"
+
+
+def names() -> list[str]:
+    """Return the benchmarks' names, sorted, by their files: `replay-threads` is `replay_threads_bench.py`."""
+    return sorted(path.stem.removesuffix(_SUFFIX).replace("_", "-") for path in FOLDER.glob(f"*{_SUFFIX}.py"))
+
+
+def summary(name: str) -> str:
+    """Return the first line of what a benchmark's `main` says of itself, without importing it."""
+    for node in ast.parse(_path(name).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "main":
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
+class Benchmarks(OneLineErrors):
+    """The group of benchmarks: each is imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in names():
+            raise UserError("command line", "NAME", repr(cmd_name), ", ".join(names()), name=cmd_name)
+        made = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
+        try:
+            module = importlib.import_module(f"harness.cli.bench.{_path(cmd_name).stem}")
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRAS:
+                raise
+            made.command(cmd_name, help=summary(cmd_name), context_settings=_ANY)(_refusal(error.name))
+        else:
+            made.command(cmd_name)(module.main)
+        return command_of(made)
+
+
+def _refusal(package: str) -> Callable[[], None]:
+    """Return the command in the place of one whose package is not installed here."""
+
+    def refuse() -> None:
+        allowed = f"pip install 'placerl[{_EXTRAS[package]}]'"
+        raise UserError("this machine", package, "nothing: it is not installed", allowed)
+
+    return refuse
+
+
+benchmarks = typer.Typer(cls=Benchmarks, no_args_is_help=False)
+
+
+@benchmarks.callback(invoke_without_command=True, epilog="Example: `placerl bench replay --rounds 45`")
+def bench(
+    ctx: typer.Context,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Name every benchmark and what it measures.")
+    ] = False,
+) -> None:
+    """Time parts of this project next to other ways to do the same, in interleaved rounds."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if not listed:
+        raise UserError("command line", "NAME", "nothing", f"{', '.join(names())}, --list")
+    for name in names():
+        typer.echo(f"{name:<15} {summary(name)}")
+
+
+app.add_typer(benchmarks, name="bench")
