@@ -8,11 +8,13 @@ way there and back, and its commit. A cell that times the native sum tree is mea
 turns: the ratio has to hold 1.
 """
 
+import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure import statistics
 from harness.measure.conditions import conditions
+from harness.measure.turns import Rounds, in_rounds
 from harness.plan import plan as reproduce
 from harness.plan import tiers
 from harness.store.cell import Cell
@@ -143,23 +146,18 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
 
 def same_numbers(pairs: int) -> list[Measurement]:
     """The same cell here and over a cluster of one node by turns; the ratio of its times, and of here against here."""
-    here: list[float] = []
-    again: list[float] = []
-    there: list[float] = []
+    numbers = itertools.count()
     with nodes(1) as address, connected(address), tempfile.TemporaryDirectory() as folder:
-        for number in range(-1, pairs):
-            cell = timing(str(number))
+
+        def turn(measure: Callable[[Store, Cell], Sequence[float]]) -> float:
+            number = next(numbers)
             with Store.open(Path(folder) / f"{number}.sqlite") as store:
-                on_cluster.execute(store, tiers.tier(TIER), [cell], silent)
-                (over,) = store.measurements()
-            with Store.open(Path(folder) / f"{number}.here.sqlite") as store:
-                run = store.begin_run(TIER, "here", {"fingerprint": "here"})
-                first, second = (reproduce.measure_now(run, cell, silent)[0] for _ in range(2))
-            if number >= 0:
-                there.append(float(statistics.lower_quartile(over.samples)))
-                here.append(float(statistics.lower_quartile(first.samples)))
-                again.append(float(statistics.lower_quartile(second.samples)))
-    outcome = statistics.compare(here, there, again)
+                return float(statistics.lower_quartile(measure(store, timing(str(number)))))
+
+        here = partial(turn, _here)
+        sides = {"here": here, "there": partial(turn, _over_the_cluster), "again": here}
+        times_s = in_rounds(sides, Rounds(pairs, warm_up=1))
+    outcome = statistics.compare(times_s["here"], times_s["there"], times_s["again"])
     if outcome.ratio is None or outcome.null is None:
         raise UserError("command line", "--pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
     made = []
@@ -168,6 +166,17 @@ def same_numbers(pairs: int) -> list[Measurement]:
         row = _row(quantity, "1", [ratio.value], **details)
         made.append(Measurement(**{**vars(row), "low": ratio.low, "high": ratio.high, "samples": ()}))
     return made
+
+
+def _here(store: Store, cell: Cell) -> Sequence[float]:
+    run = store.begin_run(TIER, "here", {"fingerprint": "here"})
+    return reproduce.measure_now(run, cell, silent)[0].samples
+
+
+def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
+    on_cluster.execute(store, tiers.tier(TIER), [cell], silent)
+    (row,) = store.measurements()
+    return row.samples
 
 
 def table(rows: Sequence[Measurement]) -> str:
