@@ -100,3 +100,12 @@ def test_an_equivalent_mutant_is_of_lines_that_are_there_and_has_a_reason(one):
 def test_files_that_have_tests_listed_are_there():
     for file, tests in NOTES["tests"].items():
         assert all((ROOT / name).is_file() for name in (file, *tests))
+        assert len(set(mutants.tests_of(file, {}) + tests)) == len(mutants.tests_of(file, NOTES["tests"])), (
+            f"{file}: a test is listed twice, or is the mirrored one"
+        )
+
+
+@pytest.mark.parametrize("pattern", mutants.DEFAULT)
+def test_a_pattern_of_the_default_finds_files_that_have_tests(pattern):
+    found = [str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)]
+    assert any(mutants.tests_of(file, NOTES["tests"]) for file in found)

@@ -200,7 +200,7 @@ def breakdown(frame: pd.DataFrame) -> Finding:
         return Finding(Outcome.NOT_REPRODUCED, numbers, explanation)
     constant = change["environment"].above(1 / CONSTANT) and change["environment"].below(CONSTANT)
     grows = all(
-        ours["learner", b].low is not None and ours["learner", a].below(ours["learner", b].low or 0.0)
+        (low := ours["learner", b].low) is not None and ours["learner", a].below(low)
         for a, b in pairwise(sizes)
     )
     if constant and grows and bottleneck[smallest] != "learner" and bottleneck[largest] == "learner":

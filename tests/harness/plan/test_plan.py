@@ -448,21 +448,6 @@ def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(
     assert len(run.measurements()) == 2
 
 
-def test_a_failure_names_suite_workload_and_error() -> None:
-    failed = Cell("run/cartpole-dqn/32", 1, lambda run, report: []).failure(ValueError("why"))
-    assert (failed.suite, failed.workload, failed.primitive) == ("run", "cartpole-dqn", "run/cartpole-dqn/32")
-    assert (failed.quantity, failed.unit, failed.reason) == ("failure", "1", "ValueError: why")
-
-
-def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
-    cell = Cell("a", 1, lambda run, report: [])
-    assert cell.rows(run) == []
-    for name in ("a", "a#2", "a#3"):
-        cell.store(run, [row(1.0)])
-        assert run.finished(name)
-    assert not run.finished("a#4")
-
-
 def test_a_tier_without_their_names_has_no_trainings_for_claims() -> None:
     assert plan.fixed_point_cells(TINY) == []
     assert plan.relaxed_cells(TINY) == []

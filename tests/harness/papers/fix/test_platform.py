@@ -254,6 +254,8 @@ def test_the_platforms_peak_stands_beside_the_earlier_accelerators(
     found = verdict("FIX-T2", tmp_path, *array([rate] * 4), *host(1e-4))
     assert found.finding.outcome is outcome
     peak, slow, gain = found.finding.ours[:3]
+    quantities = " ".join(number.quantity for number in found.finding.ours)
+    assert "that of FCCM'20 [20], published 5.7x" in quantities  # 38,779.8 over 6,823.2
     assert peak.quantity == "this host with FIX's array, batch size 512, at 164 MHz"
     assert peak.value < rate  # the accelerator alone does not stand in Table II
     assert slow.value < peak.value

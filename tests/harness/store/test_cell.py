@@ -1,0 +1,81 @@
+"""Cells of a run: their attempts, when they are finished, and the row of one that raised."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.platforms.available_memory import NotEnoughMemory
+from harness.store.cell import Cell
+from harness.store.store import Run, Store
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        yield store.begin_run("tiny", "revision", {"fingerprint": "here"})
+
+
+def row(value: float) -> Measurement:
+    return Measurement(
+        suite="test",
+        primitive="nothing",
+        quantity="value",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        value=value,
+    )
+
+
+FAILED = replace(row(1.0), value=None, status="failed", reason="made up")
+CELL = Cell("run/cartpole-dqn/32", 1, lambda run, report: [])
+
+
+def test_attempts_are_numbered_from_the_second_on(run: Run) -> None:
+    cell = Cell("a", 1, lambda run, report: [])
+    assert cell.rows(run) == []
+    for name in ("a", "a#2", "a#3"):
+        cell.store(run, [row(1.0)])
+        assert run.finished(name)
+    assert not run.finished("a#4")
+
+
+def test_the_rows_are_those_of_the_last_attempt(run: Run) -> None:
+    for value in (1.0, 2.0, 3.0):
+        CELL.store(run, [row(value)])
+        assert [each.value for each in CELL.rows(run)] == [value]
+    assert [each.value for each in run.measurements()] == [1.0, 2.0, 3.0], "earlier attempts stay"
+
+
+def test_a_cell_is_finished_whose_last_attempt_has_a_row_that_did_not_fail(run: Run) -> None:
+    for rows, finished in (
+        ([FAILED], False),
+        ([FAILED, row(1.0)], True),
+        ([FAILED, FAILED], False),
+        ([row(1.0)], True),
+    ):
+        CELL.store(run, rows)
+        assert CELL.finished(run) == finished
+
+
+def test_a_cell_needs_nothing_and_goes_not_stale_unless_it_says_so(run: Run) -> None:
+    assert not CELL.finished(run)
+    assert CELL.stale(run) is False
+    assert (CELL.chain, CELL.baselines, CELL.needs) == ("", (), ())
+    assert CELL.provenance is Provenance.MEASURED
+
+
+def test_a_failure_names_suite_workload_and_error() -> None:
+    failed = CELL.failure(ValueError("why"))
+    assert (failed.suite, failed.workload, failed.primitive) == ("run", "cartpole-dqn", "run/cartpole-dqn/32")
+    assert (failed.quantity, failed.unit, failed.reason) == ("failure", "1", "ValueError: why")
+    assert (failed.status, failed.value) == ("failed", None)
+
+
+def test_a_failure_of_memory_is_not_run_and_gives_the_message_alone() -> None:
+    failed = replace(CELL, provenance=Provenance.SIMULATED).failure(NotEnoughMemory("needs 4 GB"))
+    assert (failed.status, failed.reason) == ("not_run", "needs 4 GB")
+    assert failed.provenance is Provenance.SIMULATED
