@@ -76,7 +76,11 @@ def test_fixs_elements_are_compared_with_the_row_of_its_elements(
     found = verdict("FIX-T1", tmp_path)
     assert {number.quantity.split(":")[0] for number in found.claim.published} == {"PEs"}
     assert found.finding.outcome is Outcome.IN_KIND
-    assert found.finding.ours[2].value == 4 * 512  # DSPs
+    assert found.finding.ours[2].value == 4 * 512
+    words = [(number.quantity.rpartition(": ")[2], number.unit) for number in found.finding.ours]
+    assert words == [("LUTs", "count"), ("flip-flops", "count"), ("DSPs", "count")]
+    assert all(f"{name} " in found.finding.explanation for name, _ in words)
+    assert "count" not in found.finding.explanation
     counts(monkeypatch, 3)
     assert verdict("FIX-T1", tmp_path).finding.outcome is Outcome.NOT_REPRODUCED
 
