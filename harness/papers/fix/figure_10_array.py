@@ -10,6 +10,7 @@ from harness.papers.base import Finding, Outcome
 from harness.papers.clocks import CLOCK, placed_clock, times_as_fast
 from harness.papers.evidence import detail, number, records, select
 from harness.papers.fix import array_runs
+from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_cell, from_text, ratio
 from primitives.fpga.cycles import fixar, networks
 
@@ -66,8 +67,8 @@ def fixar_throughput(frame: pd.DataFrame) -> Finding:
     numbers.append(Number(title, occupied, "%", Provenance.MODELLED, "FIX V-A"))
 
     published, published_full = from_text("FIX.accelerator_ips", "FIX.utilisation")
-    bars = [_bar(size) for size in sorted(full)]
-    read = max(bar.high or 0 for bar in bars) / min(bar.low or 0 for bar in bars) - 1
+    bars = [interval(_bar(size)) for size in sorted(full)]
+    read = max(high for _, high in bars) / min(low for low, _ in bars) - 1
     spread = max(rates) / min(rates) - 1
     near = published.value <= min(rates) <= ROOM * published.value
     explanation = (

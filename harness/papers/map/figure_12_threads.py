@@ -4,6 +4,7 @@ import pandas as pd
 
 from harness.papers.base import Finding, Outcome
 from harness.papers.evidence import Paired, detail, paired, records, select
+from harness.papers.gains_rule import interval
 from harness.papers.map.tree_threads import EXPERIMENT, FIND, THREADS, UPDATE
 
 NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with two threads, a core each"
@@ -47,6 +48,6 @@ def threads_in_a_call(frame: pd.DataFrame) -> Finding:
     if found.count("faster") < len(found):
         return Finding(Outcome.NO_VERDICT, ours, explanation)
     # Not to be faster is shown only where updates gain clearly less than finds do.
-    least = min(each.gain.value if each.gain.low is None else each.gain.low for each in finds)
-    most = max(each.gain.value if each.gain.high is None else each.gain.high for each in updates)
+    least = min(interval(each.gain)[0] for each in finds)
+    most = max(interval(each.gain)[1] for each in updates)
     return Finding(Outcome.REPRODUCED if most < least else Outcome.NO_VERDICT, ours, explanation)

@@ -1,4 +1,4 @@
-"""MAP's own sum tree answers as cumulative sums do, and the claim about its threads reads its rows."""
+"""MAP's own sum tree answers as cumulative sums do, and what is measured of its threads leads to a verdict."""
 
 from pathlib import Path
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from harness.core.progress import silent
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
 from harness.papers import Outcome, claims
 from harness.papers.map import tree_threads
-from harness.papers.map.tree_threads import EXPERIMENT, FIND, UPDATE, sides
+from harness.papers.map.tree_threads import sides
 from harness.papers.sum_tree import EXPERIMENTS
 from harness.plan import plan, tiers
 from harness.store.store import Store
@@ -38,55 +36,6 @@ def test_no_leaf_of_priority_zero_is_found() -> None:
     tree = AtomicSumTree(37, 4, threads=1)
     tree.update(np.array([5]), np.array([1.0]))
     assert set(tree.find(np.linspace(0, np.nextafter(1, 0), 50))) == {5}
-
-
-def rows(times_us: dict[tuple[str, int], float]) -> list[Measurement]:
-    made = []
-    for side in sides():
-        time_s = times_us[side.call, side.threads] * 1e-6
-        samples = tuple(time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
-        made.append(
-            Measurement(
-                suite="claim",
-                primitive=side.call,
-                backend="atomic",
-                device="cpu",
-                batch_size=side.batch_size,
-                quantity="time_per_call",
-                unit="s",
-                provenance=Provenance.MEASURED,
-                value=time_s,
-                low=time_s,
-                high=1.01 * time_s,
-                samples=samples,
-                details={"experiment": EXPERIMENT, "threads": side.threads, "null": side.null},
-            )
-        )
-    return made
-
-
-@pytest.mark.parametrize(
-    ("find", "update", "outcome"),
-    [
-        (5, 10, Outcome.REPRODUCED),
-        (5, 15, Outcome.REPRODUCED),
-        (5, 6, Outcome.NOT_REPRODUCED),  # updates gain too
-        (12, 10, Outcome.NOT_REPRODUCED),
-        (10, 10, Outcome.NO_VERDICT),
-        (4, 10, Outcome.NO_VERDICT),  # 2 threads 2.5 times as fast: suspect
-    ],
-)
-def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Path) -> None:
-    (claim,) = (claim for claim in claims() if claim.key == "MAP-F12-threads")
-    times = {(FIND, 1): 10.0, (FIND, 2): find, (UPDATE, 1): 10.0, (UPDATE, 2): update}
-    with Store.open(tmp_path / "store.sqlite") as store:
-        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
-        run.finish("threads", rows(times))
-        frame = store.frame()
-    finding = claim.evaluate(frame).finding
-    assert finding.outcome is outcome
-    assert finding.ours[0].value == pytest.approx(10 / find, rel=0.01)
-    assert claim.evaluate(frame[frame["batch_size"] == 1]).finding.outcome is Outcome.NOT_RUN
 
 
 def test_a_core_for_two_threads_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
