@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from harness.cli.bench import cluster
+from harness.cli.bench import cluster_bench as cluster
 from harness.core.errors import UserError
 from harness.store.cell import Cell
 from harness.store.store import Store
