@@ -51,7 +51,8 @@ def environment_step(frame: pd.DataFrame) -> Finding:
             times.append(paired(title, found[name, 0, False], found[name, 0, True], step))
     if not times:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
-    stated = from_text("PPO.subproc_step_slowdown")[0].value
+    (published,) = from_text("PPO.subproc_step_slowdown")
+    stated = published.value
     said = (
         f"Reproduced: within a factor of {NEAR:g} of {stated:g}; in kind: at least {IN_KIND * stated:g} times as long, "
         "everywhere. Gymnasium's AsyncVectorEnv stands in for OpenAI Baselines' SubprocVecEnv, and the step in one's "
@@ -80,7 +81,8 @@ def shared_networks_train_faster(frame: pd.DataFrame) -> Finding:
     ]
     if not times:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_NETWORKS)
-    stated = from_text("PPO.shared_network_gain")[0].value
+    (published,) = from_text("PPO.shared_network_gain")
+    stated = published.value
     said = (
         f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "
         "everywhere. Both train on the native learner, where the paper compares two libraries."

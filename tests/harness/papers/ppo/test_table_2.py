@@ -273,49 +273,6 @@ def test_what_table_2_prints_twice(tmp_path: Path) -> None:
     assert "Humanoid, Spinning Up, CPU: N=4 over M=512" not in values, "another number of agents"
 
 
-@pytest.mark.parametrize(
-    ("longer", "outcome"),
-    [
-        (8.0, Outcome.REPRODUCED),
-        (9.5, Outcome.REPRODUCED),
-        (9.8, Outcome.REPRODUCED),  # within a quarter of eight
-        (10.3, Outcome.IN_KIND),
-        (6.6, Outcome.REPRODUCED),
-        (6.2, Outcome.IN_KIND),
-        (11.0, Outcome.IN_KIND),
-        (5.0, Outcome.IN_KIND),
-        (4.2, Outcome.IN_KIND),  # half of it
-        (3.8, Outcome.NOT_REPRODUCED),
-        (4.0, Outcome.NO_VERDICT),
-        (3.0, Outcome.NOT_REPRODUCED),
-        (0.5, Outcome.NOT_REPRODUCED),
-    ],
-)
-@pytest.mark.parametrize("agents", [1, 4])
-def test_steps_by_way_of_processes(agents: int, longer: float, outcome: Outcome, tmp_path: Path) -> None:
-    """`longer` is that of an environment's step: a call steps all of them."""
-    made = []
-    for number, null, time_s in ((0, False, 1.0), (0, True, 1.0), (agents, False, agents * longer)):
-        pace = 11 if number else 7
-        samples = tuple(time_s * (1 + 0.01 * (pace * i % 30) / 30) for i in range(30))
-        made.append(
-            Measurement(
-                suite="claim",
-                workload="hopper-ppo",
-                primitive="environment.step",
-                quantity="time_per_call",
-                unit="s",
-                provenance=Provenance.MEASURED,
-                value=time_s,
-                samples=samples,
-                details={"experiment": environment_steps.EXPERIMENT, "agents": number, "null": null},
-            )
-        )
-    found = finding("PPO-5.3.1-environment", tmp_path, made)
-    assert found.outcome is outcome
-    assert found.ours[0].value == pytest.approx(longer, rel=0.02)
-
-
 def test_a_step_is_checked_against_a_twin() -> None:
     case = environment_steps.case("hopper-ppo", 0, "here")
     made, zeros = case.setup(), np.zeros((1, 11))
