@@ -5,14 +5,11 @@ products.product_cycles(GemmShape(512, 64, 64), side=16, dataflow="IS")  # fits 
 products.stalls(...)                                                     # of these, waiting for the plain layout
 """
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from primitives import disk_cache
 from primitives.fpga import simulation
-from primitives.fpga.cycles.simulated_units import GEMM_SOURCES, rtl_key
+from primitives.fpga.cycles.simulated_once import SimulatedOnce
 from primitives.fpga.gemm.plan import GemmShape, command_fields
 from primitives.fpga.gemm.timer import GemmTimer
 from primitives.fpga.simulation.ports import columns
@@ -37,7 +34,7 @@ class SimulatedProducts:
         self.side, self.block_load, self.layout = side, block_load, layout
         self._start = simulation.engine(engine)
         self._timer: Any = None
-        self._found: dict[Product, tuple[int, int]] = {}
+        self._known = SimulatedOnce("primitives.fpga.gemm.timer", self._simulated)
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         """Simulated cycles, stalls among them; a `cycles.ppo.ProductCycles`.
@@ -55,43 +52,32 @@ class SimulatedProducts:
 
     def simulate(self, products: Iterable[Product]) -> None:
         """Simulates all that are not known yet in one go."""
-        new = [product for product in dict.fromkeys(products) if not self.is_known(product)]
-        if not new:
-            return
+        self._known.simulate(map(self._size, products))
+
+    def is_known(self, product: Product) -> bool:
+        """Whether a product's cycles need no simulation any more."""
+        return self._known.is_known(self._size(product))
+
+    def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:
+        cycles, stalls = self._known(self._size((shape, dataflow)))
+        return cycles, stalls
+
+    def _size(self, product: Product) -> list[Any]:
+        shape, dataflow = product
+        return [self.side, self.block_load, self.layout, shape.a, shape.b, shape.c, dataflow]
+
+    def _simulated(self, sizes: Sequence[Any]) -> list[tuple[int, int]]:
         if self._timer is None:
             self._timer = self._start(
                 GemmTimer(side=self.side, block_load=self.block_load, layout=self.layout)
             )
         commands = [
             {
-                "gemm": command_fields(shape, side=self.side, dataflow=dataflow),
+                "gemm": command_fields(GemmShape(a, b, c), side=self.side, dataflow=dataflow),
                 "transposed_a": dataflow == "IS",
             }
-            for shape, dataflow in new
+            for *_, a, b, c, dataflow in sizes
         ]
-        run = self._timer.run({"commands": columns(commands)}, {"finished": len(new)})
+        run = self._timer.run({"commands": columns(commands)}, {"finished": len(commands)})
         finished = run.outputs["finished"]
-        for product, cycles, stalls in zip(new, finished["cycles"], finished["stalls"], strict=True):
-            self._found[product] = int(cycles), int(stalls)
-            text = json.dumps(self._found[product])
-            disk_cache.made(self._name(product), lambda path, text=text: path.write_text(text) and None)  # type: ignore[misc]
-
-    def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:
-        self.simulate([(shape, dataflow)])
-        return self._found[shape, dataflow]
-
-    def is_known(self, product: Product) -> bool:
-        """Whether a product's cycles need no simulation any more."""
-        if product not in self._found:
-            path = Path(disk_cache.folder() / self._name(product))
-            if not path.exists():
-                return False
-            cycles, stalls = json.loads(path.read_text())
-            self._found[product] = cycles, stalls
-        return True
-
-    def _name(self, product: Product) -> str:
-        shape, dataflow = product
-        unit = (self.side, self.block_load, self.layout)
-        sizes = json.dumps((*unit, shape.a, shape.b, shape.c, dataflow))
-        return f"cycles/{disk_cache.key(rtl_key(GEMM_SOURCES), sizes)}.json"
+        return list(zip(finished["cycles"].tolist(), finished["stalls"].tolist(), strict=True))

@@ -3,51 +3,22 @@
 Cycles depend on sizes alone, so a step that was seen before costs no simulation.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache as remember
-from importlib import import_module
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from primitives import disk_cache
 from primitives.fpga.cycles.fixar import ArrayModel, Product
 from primitives.fpga.cycles.gemm import best_dataflow
 from primitives.fpga.cycles.learner import Pass
+from primitives.fpga.cycles.simulated_once import SimulatedOnce
 from primitives.fpga.gemm.plan import GemmShape, blocks
 
-# The sources that the simulated hardware is made of: what a change in them changes, is simulated again.
-GEMM_SOURCES = (
-    "gemm.plan",
-    "gemm.timer",
-    "gemm.control",
-    "gemm.matrix_buffer",
-    "gemm.processing_element",
-)
-_SEQUENCER_SOURCES = ("vector.stream_sequencer",)
-_ARRAY_SOURCES = ("adaptive_array.timer", "adaptive_array.array")
-_LAYOUT_SOURCES = ("convolution.layout_transform", "cycles.convolution")
-_PIPELINE_SOURCES = ("learner_pipeline.timer", "learner_pipeline.layer", "learner_pipeline.pipeline")
 
-
-@remember
-def rtl_key(sources: tuple[str, ...]) -> str:
-    """A hash of the sources of `primitives.fpga` named, and of the tool that turns them into hardware."""
-    files = (import_module(f"primitives.fpga.{name}").__file__ for name in sources)
-    return disk_cache.key(version("amaranth"), *(Path(str(file)).read_text() for file in files))
-
-
-def _kept(sources: tuple[str, ...], sizes: tuple[Any, ...], simulate: Callable[[], int]) -> int:
-    name = f"cycles/{disk_cache.key(rtl_key(sources), json.dumps(sizes))}.json"
-    path = disk_cache.made(name, lambda path: _write(path, simulate()))
-    return int(json.loads(path.read_text()))
-
-
-def _write(path: Path, cycles: int) -> None:
-    path.write_text(json.dumps(cycles))
+def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
+    """Cycles that a block's simulation gives for `sizes`, simulated once; see `SimulatedOnce`."""
+    return int(SimulatedOnce(f"primitives.fpga.{module}", lambda _: [simulate()])(sizes))
 
 
 class GemmUnit:
@@ -130,12 +101,12 @@ class GemmUnit:
             run = _transform(self.side).run({"commands": fields}, {"moves": moves})
             return int(run.output_cycles["moves"][-1] - run.input_cycles["commands"][0]) + MOVE_CYCLES
 
-        return _kept(_LAYOUT_SOURCES, (self.side, *command.values()), simulate)
+        return _kept("cycles.convolution", (self.side, *command.values()), simulate)
 
     def _part_cycles(self, part: GemmShape) -> int:
         dataflow = self.dataflow(part)
         sizes = (self.side, part.a, part.b, part.c, dataflow)
-        return _kept(GEMM_SOURCES, sizes, lambda: self._timed(part, dataflow))
+        return _kept("gemm.timer", sizes, lambda: self._timed(part, dataflow))
 
     def _timed(self, part: GemmShape, dataflow: str) -> int:
         from primitives.fpga import simulation
@@ -182,7 +153,7 @@ def sequence_cycles(words: int, latency: int) -> int:
         run = _sequencer().run({"commands": {"words": [words], "latency": [latency]}}, {"done": 1})
         return int(run.output_cycles["done"][0] - run.input_cycles["commands"][0])
 
-    return _kept(_SEQUENCER_SOURCES, (words, latency), simulate)
+    return _kept("vector.stream_sequencer", (words, latency), simulate)
 
 
 @remember
@@ -204,7 +175,7 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
         run = _pipeline_timer(topology_of(work)).run({"commands": commands}, {"cycles": 1})
         return int(run.outputs["cycles"][0])
 
-    return _kept(_PIPELINE_SOURCES, (fields,), simulate)
+    return _kept("learner_pipeline.timer", fields, simulate)
 
 
 @remember
@@ -237,4 +208,4 @@ def array_cycles(products: Sequence[Product], array: ArrayModel) -> int:
         run = _array_timer(array.side).run({"commands": commands}, {"cycles": len(layers)})
         return int(run.outputs["cycles"].sum())
 
-    return _kept(_ARRAY_SOURCES, (array.side, layers), simulate)
+    return _kept("adaptive_array.timer", (array.side, layers), simulate)
