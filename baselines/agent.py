@@ -46,9 +46,10 @@ class Agent(ABC):
 
     def warm_up(self) -> None:
         """Train until nothing is done for the first time any more."""
-        self._train_until(WARM_UP_GRADIENT_STEPS)
+        self.train_until(WARM_UP_GRADIENT_STEPS)
 
-    def _train_until(self, gradient_steps: int) -> None:
+    def train_until(self, gradient_steps: int) -> None:
+        """Train until so many gradient steps have been taken in all; a library's own loop may take its place."""
         while self.gradient_steps < gradient_steps:
             if self.alone:
                 self.learn(gradient_steps - self.gradient_steps)
@@ -61,7 +62,7 @@ class Agent(ABC):
         self.episode_returns.clear()
         before = self.gradient_steps, self.environment_steps
         start_s = time.perf_counter()
-        self._train_until(before[0] + gradient_steps)
+        self.train_until(before[0] + gradient_steps)
         wall_s = time.perf_counter() - start_s
         if self.alone and self.environment_steps != before[1]:
             raise RuntimeError(

@@ -19,7 +19,7 @@ class Learner:
         if workload["network"]["kind"] == "nature_cnn":
             workload["replay"]["capacity"] = 2000  # a million frames are not what is timed
         job = {"workload": workload, "batch_size": batch_size, "seed": 0, "threads": threads}
-        self._agent = worker.Agent(job)
+        self._agent = worker.Training(job)
         self._model, self._batch_size = self._agent.model, batch_size
 
     def checksum(self):

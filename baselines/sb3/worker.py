@@ -9,17 +9,15 @@ capacity, learning starts and update interval. The settings that favour it: no l
 the workload says, the result's `notes` say so.
 """
 
-import gc
 import math
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
-from job_loop import UnsupportedError, register_environments, serve, versions
+from agent import WARM_UP_GRADIENT_STEPS, Agent, cadence, make_environment
+from job_loop import UnsupportedError, serve
 from stable_baselines3 import DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -28,8 +26,6 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-WARM_UP_GRADIENT_STEPS = 50
-PACKAGES = ("stable-baselines3", "ale-py", "Box2D")  # the last two step environments, where installed
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
@@ -58,16 +54,16 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-class Timer(BaseCallback):
-    """Times a call of `learn` inside training and collects the returns of episodes that end in it."""
+class Returns(BaseCallback):
+    """Collects the returns of episodes that end in a call of `learn`.
 
-    def __init__(self) -> None:
+    Args:
+        episode_returns: appended to.
+    """
+
+    def __init__(self, episode_returns: list[float]) -> None:
         super().__init__()
-        self.wall_s = 0.0
-        self.episode_returns: list[float] = []
-
-    def _on_training_start(self) -> None:
-        self._start_s = time.perf_counter()
+        self.episode_returns = episode_returns
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
@@ -75,11 +71,8 @@ class Timer(BaseCallback):
                 self.episode_returns.append(float(info["episode"]["r"]))
         return True
 
-    def _on_training_end(self) -> None:
-        self.wall_s = time.perf_counter() - self._start_s
 
-
-class Agent:
+class Training(Agent):
     """One model in training.
 
     Args:
@@ -89,39 +82,36 @@ class Agent:
         UnsupportedError: SB3 has no such algorithm or network.
     """
 
+    packages = ("stable-baselines3", "ale-py", "Box2D")  # the last two step environments, where installed
     learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
         workload = job["workload"]
         self.alone, self.batch_size = not job.get("environment", True), job["batch_size"]
         training = workload["training"]
-        self.notes = {"replay": "uniform: Stable-Baselines3 has no prioritised replay"}
-        if not workload["replay"]["prioritized"]:
-            del self.notes["replay"]
-        torch.set_num_threads(job["threads"])
-        actors, interval = training["actors"], training["update_interval"]
-        environments = make_environments(workload["environment"], actors)
         self.on_policy = workload["algorithm"]["name"] == "ppo"
+        if workload["replay"]["prioritized"] and not self.on_policy:
+            self.notes["replay"] = "uniform: Stable-Baselines3 has no prioritised replay"
+        torch.set_num_threads(job["threads"])
+        environments = make_environments(workload["environment"], training["actors"])
         if self.on_policy:
             # A round is an iteration: N T environment steps, then K epochs of minibatches of M.
-            samples = actors * workload["algorithm"]["trajectory_length"]
-            self.environment_steps = samples
-            self.gradient_steps = workload["algorithm"]["epochs"] * (samples // job["batch_size"])
-            self.notes = {}
+            samples = training["actors"] * workload["algorithm"]["trajectory_length"]
+            self.round_environment_steps = samples
+            self.round_gradient_steps = workload["algorithm"]["epochs"] * (samples // job["batch_size"])
             self.model = self._ppo(job, environments)
             warm_up_steps = samples
         else:
-            common = math.gcd(actors, interval)
-            # Each vector step is `actors` environment steps; one gradient step belongs to `interval` of them.
-            self.vector_steps, self.gradient_steps = interval // common, actors // common
-            self.environment_steps = self.vector_steps * actors
+            self.vector_steps, self.round_gradient_steps = cadence(training)
+            self.round_environment_steps = self.vector_steps * training["actors"]
             self.model = self._model(job, environments)
             warm_up_steps = training["learning_starts"] + self._steps_for(WARM_UP_GRADIENT_STEPS)
         self.model.set_logger(Logger(folder=None, output_formats=[]))
-        self._train(warm_up_steps)
+        self._run(warm_up_steps)
 
     def _steps_for(self, gradient_steps: int) -> int:
-        return math.ceil(gradient_steps / self.gradient_steps) * self.environment_steps
+        return math.ceil(gradient_steps / self.round_gradient_steps) * self.round_environment_steps
 
     @staticmethod
     def _network(workload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -160,7 +150,7 @@ class Agent:
             gamma=algorithm["gamma"],
             tau=algorithm["tau"],
             train_freq=(self.vector_steps, "step"),
-            gradient_steps=self.gradient_steps,
+            gradient_steps=self.round_gradient_steps,
             seed=job["seed"],
             device="cpu",
         )
@@ -262,60 +252,42 @@ class Agent:
     def _count_minibatch(self, *_: object) -> None:
         self.minibatches += 1
 
-    @property
-    def steps_taken(self) -> int:
-        """Gradient steps so far; SB3 counts those of PPO in epochs."""
-        return self.minibatches if self.on_policy else self.model._n_updates
+    def _count(self) -> None:
+        """Take over the model's own counts; SB3 counts the gradient steps of PPO in epochs."""
+        self.gradient_steps = self.minibatches if self.on_policy else self.model._n_updates
+        self.environment_steps = self.model.num_timesteps
 
-    def _train(self, environment_steps: int) -> Timer:
-        timer = Timer()
+    def _run(self, environment_steps: int) -> None:
+        """Train in one call of its own loop."""
+        returns = Returns(self.episode_returns)
         self.model.learn(
-            environment_steps, callback=timer, log_interval=sys.maxsize, reset_num_timesteps=False
+            environment_steps, callback=returns, log_interval=sys.maxsize, reset_num_timesteps=False
         )
-        return timer
+        self._count()
 
-    def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Train on for at least `gradient_steps`, and say what that took."""
-        gc.collect()
-        if self.alone:
-            return self._learnt(gradient_steps)
-        before = self.steps_taken, self.model.num_timesteps
-        timers = [self._train(self._steps_for(gradient_steps))]
+    def iterate(self) -> None:
+        """Train one round in its own loop."""
+        self._run(self.round_environment_steps)
+
+    def train_until(self, gradient_steps: int) -> None:
+        """Train until so many gradient steps have been taken in all, in as few calls of its loop as that takes."""
         # PPO's early stop leaves out steps of an iteration.
-        while (missing := before[0] + gradient_steps - self.steps_taken) > 0:
-            timers.append(self._train(self._steps_for(missing)))
-        return {
-            "gradient_steps": self.steps_taken - before[0],
-            "environment_steps": self.model.num_timesteps - before[1],
-            "wall_s": sum(timer.wall_s for timer in timers),
-            "episode_returns": [value for timer in timers for value in timer.episode_returns],
-            "versions": versions(*PACKAGES),
-            "notes": self.notes,
-        }
+        while (missing := gradient_steps - self.gradient_steps) > 0:
+            if self.alone:
+                self.learn(missing)
+            else:
+                self._run(self._steps_for(missing))
 
-    def _learnt(self, gradient_steps: int) -> dict[str, Any]:
+    def learn(self, gradient_steps: int) -> None:
         """Gradient steps alone, in one call of its own `train`; DQN's target network stays as it is meanwhile."""
-        start_s = time.perf_counter()
         self.model.train(gradient_steps, self.batch_size)
-        return {
-            "gradient_steps": gradient_steps,
-            "environment_steps": 0,
-            "wall_s": time.perf_counter() - start_s,
-            "episode_returns": [],
-            "versions": versions(*PACKAGES),
-            "notes": self.notes,
-        }
+        self._count()
 
 
 def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
     """The workload's environments, `number` of them, stepped one after the other by SB3."""
-    register_environments()
-
-    def make() -> Monitor:
-        return Monitor(gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"]))
-
-    return DummyVecEnv([make] * number)
+    return DummyVecEnv([lambda: Monitor(make_environment(environment))] * number)
 
 
 if __name__ == "__main__":
-    serve(Agent)
+    serve(Training)
