@@ -239,3 +239,11 @@ def test_a_board_without_a_clock_is_refused(board):
     stated = {"key": "cpu", "kind": "cpu", "name": "x", "clock_mhz": {"board": board}}
     with pytest.raises(UserError, match=r"device\[0\]\.clock_mhz\.board: found .*; allowed: u200, u50"):
         check(platforms.Platform, {"name": "x", "device": [stated]}, "file")
+
+
+def test_a_new_platform_is_one_file(tmp_path, monkeypatch):
+    text = (FILES / "map-tpds23.toml").read_text()
+    (tmp_path / "another.toml").write_text(text.replace("map-tpds23", "another"))
+    monkeypatch.setattr(platforms.schema, "_FOLDER", tmp_path)
+    assert set(platforms.names()) - {"this-machine"} == {"another"}
+    assert platforms.load("another").name == "another"

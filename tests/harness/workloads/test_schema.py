@@ -184,3 +184,12 @@ def test_any_value_anywhere_is_a_workload_or_one_line(place, value):
         lines = [made.name]
         assert workloads.from_tables(made.tables(), "x") == made
     assert len(lines) == 1
+
+
+def test_a_new_workload_is_one_file(tmp_path, monkeypatch):
+    (tmp_path / "cartpole-small.toml").write_text(
+        toml("cartpole-dqn").replace("cartpole-dqn", "cartpole-small")
+    )
+    monkeypatch.setattr(workloads.schema, "_FOLDER", tmp_path)
+    assert workloads.names() == ("cartpole-small",)
+    assert workloads.load("cartpole-small").name == "cartpole-small"

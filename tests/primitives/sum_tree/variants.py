@@ -97,7 +97,7 @@ def _simd_sets() -> list[str]:
 SIMD_SETS = _simd_sets()
 DOUBLE = float(np.finfo(np.float64).eps)
 
-VARIANTS = [
+_LISTED = [
     Variant("reference", epsilon=DOUBLE),
     Variant("reference", {"dtype": "float32"}),
     *(Variant("native", {"simd": simd}) for simd in ("avx512", "avx2", "portable")),
@@ -123,5 +123,8 @@ VARIANTS = [
     pytest.param(Variant("cuda"), marks=pytest.mark.gpu),
     pytest.param(Variant("cuda", {"dtype": "float64"}, DOUBLE), marks=pytest.mark.gpu),
 ]
+_NAMED = {one.backend if isinstance(one, Variant) else one.values[0].backend for one in _LISTED}
+VARIANTS = [*_LISTED, *(Variant(name) for name in REASONS if name not in _NAMED)]
+"""Those, and a backend that is new as it is created by default: in single precision or better."""
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
