@@ -135,3 +135,19 @@ def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: 
     assert found.finding.outcome is Outcome.NO_VERDICT
     assert "nothing here refutes the table" in found.finding.explanation
     assert "CartPole, batch size 256: F-F-F over F-G-F, second best" in found.finding.explanation
+
+
+def test_claims_about_the_simulated_fpga_alone_read_no_timed_rows() -> None:
+    every = {claim.key: claim for claim in papers.claims("MAP")}
+    assert every["MAP-F12-linear"].reads == ("simulated/hopper-ddpg",)
+    assert every["MAP-F13-CartPole"].reads == ("simulated/cartpole-ddpg",)
+    assert every["MAP-F11-CartPole"].reads == ("profile/cartpole-ddpg", "simulated/cartpole-ddpg")
+
+
+def test_pong_s_curves_are_made_at_a_small_and_a_large_batch() -> None:
+    (claim,) = papers.claims("MAP-F11-Pong")
+    assert claim.commands == tuple(
+        f"placerl profile pong-dqn --batch-size {size}{device}"
+        for size in (8, 64)
+        for device in ("", " --device fpga:u200")
+    )
