@@ -40,12 +40,7 @@ LOOSE = ("__main__",)
 BASELINES = ("baselines", *sorted(path.stem for path in (ROOT / "baselines").glob("*.py")))
 """What the files of `baselines/` are called in an import: nothing here imports one."""
 
-EXCEPTIONS: dict[str, str] = {
-    "harness.papers.sum_tree -> harness.papers.map.tree_threads": "each paper's experiment moves to its folder",
-    "harness.papers.sum_tree -> harness.papers.pal.layouts": "each paper's experiment moves to its folder",
-    "harness.papers.sum_tree -> harness.papers.pal.locks": "each paper's experiment moves to its folder",
-    "harness.papers.map.tree_threads -> harness.papers.pal.layouts": "what both papers use moves out of pal/",
-}
+EXCEPTIONS: dict[str, str] = {}
 """What breaks a rule for the time being, and what mends it. One that is no longer needed fails, too."""
 
 Arrow = tuple[str, str]
@@ -151,7 +146,7 @@ class FloorPlan:
             name.split(".")[2] for name in self.modules if name.startswith(room) and name.count(".") > 2
         }
         importing, imported = (name.removeprefix(room).strip(".").partition(".")[0] for name in (one, other))
-        return imported in folders and importing not in ("", imported)
+        return imported in folders and importing != imported
 
     def drawing(self) -> str:
         """Return the rooms, top to bottom, with what each imports, and the counts of rooms, arrows and circles."""

@@ -22,7 +22,7 @@ SOUND = {
     "upper_package/__main__.py": "from upper_package.top import command\n",
     "upper_package/top/__init__.py": "",
     "upper_package/top/command.py": "from upper_package import papers\nfrom upper_package.base import rows\n",
-    "upper_package/papers/__init__.py": "def every():\n    from upper_package.papers.one import claims\n",
+    "upper_package/papers/__init__.py": "from upper_package.papers import shared\n",
     "upper_package/papers/shared.py": "import json\n",
     "upper_package/papers/one/__init__.py": "",
     "upper_package/papers/one/claims.py": "from upper_package.papers import shared\n",
@@ -64,6 +64,7 @@ def test_a_sound_tree_passes(plant: Plant) -> None:
 
 
 HIDDEN = "def later():\n    from upper_package.top import command\n"
+HIDDEN_CLAIMS = "def later():\n    from upper_package.papers.one import claims\n"
 FOR_TYPES = (
     "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from upper_package.top import command\n"
 )
@@ -78,6 +79,7 @@ FOR_TYPES = (
         ("base/more.py", "from .. import papers\n", "base.more -> upper_package.papers"),
         ("papers/two/more.py", "from ..one import claims\n", "papers.two.more -> upper_package.papers.one.claims"),
         ("papers/more.py", "from .one import claims\n", "papers.more -> upper_package.papers.one.claims"),
+        ("papers/__init__.py", HIDDEN_CLAIMS, "papers -> upper_package.papers.one.claims"),
         ("top/more.py", "from upper_package import __main__\n", "top.more -> upper_package.__main__"),
         ("top/more.py", "import baselines.worker\n", "top.more -> baselines"),
         ("top/more.py", "def later():\n    import agent\n", "top.more -> agent"),

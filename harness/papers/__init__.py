@@ -1,17 +1,31 @@
-"""Statements of the five papers, and their verdicts as code over the store's rows."""
+"""Statements of papers, and their verdicts as code over the store's rows: one folder a paper, found by its name."""
+
+import importlib
 
 import pandas as pd
 
 from harness.core.errors import UserError
+from harness.papers import discovery
 from harness.papers.base import Claim, Finding, Outcome, Verdict
+from harness.papers.cells import Tier
 from harness.papers.evidence import last_attempts
-from harness.papers.published import PAPERS
+from harness.store.cell import Cell
 
-__all__ = ["Claim", "Finding", "Outcome", "Verdict", "claims", "evaluate"]
+__all__ = ["Claim", "Finding", "Outcome", "Verdict", "cells", "claims", "evaluate", "titles"]
+
+
+def titles() -> dict[str, str]:
+    """Titles of the papers by their keys, in the order of their positions."""
+    return {paper.key: paper.title for paper in discovery.papers()}
+
+
+def cells(tier: Tier) -> list[Cell]:
+    """What the papers' figures need measured in a tier, paper by paper."""
+    return [cell for function in discovery.functions("cells") for cell in function(tier)]
 
 
 def claims(only: str = "") -> list[Claim]:
-    """Every claim, paper by paper in the order of `published.PAPERS`.
+    """Every claim, paper by paper in the order of their positions.
 
     Args:
         only: a paper's key ("MAP"), a claim's ("MAP-T5") or what several begin with ("MAP-F12"); or all.
@@ -19,13 +33,7 @@ def claims(only: str = "") -> list[Claim]:
     Raises:
         UserError: no claim's key begins so.
     """
-    from harness.papers.fix import claims as fixar21
-    from harness.papers.map import claims as map_tpds23
-    from harness.papers.pal import claims as pal21
-    from harness.papers.ppo import claims as ppoaccel
-    from harness.papers.prl import claims as pearl24
-
-    modules = (map_tpds23, pal21, pearl24, ppoaccel, fixar21)
+    modules = [importlib.import_module(f"{package.__name__}.claims") for package in discovery.packages()]
     every = [claim for module in modules for claim in module.CLAIMS]
     chosen = [claim for claim in every if f"{claim.key}-".startswith(f"{only}-" if only else "")]
     if not chosen:
@@ -33,8 +41,9 @@ def claims(only: str = "") -> list[Claim]:
         near = (
             ", ".join(claim.key for claim in every if claim.paper == paper) or "a claim's key, such as MAP-T5"
         )
-        names = [*PAPERS, *(claim.key for claim in every)]
-        raise UserError("command line", "--only", repr(only), f"{', '.join(PAPERS)}; {near}", names=names)
+        keys = list(titles())
+        names = [*keys, *(claim.key for claim in every)]
+        raise UserError("command line", "--only", repr(only), f"{', '.join(keys)}; {near}", names=names)
     return chosen
 
 

@@ -10,13 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-PAPERS = {
-    "MAP": "Framework for Mapping DRL Algorithms With Prioritized Replay Buffer (IEEE TPDS 2023)",
-    "PAL": "Parallel Actors and Learners: Generating Scalable RL Implementations (2021)",
-    "PRL": "PEARL: Portable, Productive, and High-Performance DRL (CF 2024)",
-    "PPO": "PPOAccel: A High-Throughput Acceleration Framework for PPO (IEEE TPDS)",
-    "FIX": "FIXAR: A Fixed-Point Deep Reinforcement Learning Platform (2021)",
-}
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "papers"
 
 

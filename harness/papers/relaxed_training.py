@@ -1,15 +1,22 @@
-"""Reward over training with batches sampled ahead, and with actors re-allocated (MAP VII-B, Fig. 10; PRL 3.3.1).
+"""What a relaxed training loop costs in reward: its runs, and the share of the reward that it keeps.
 
 One run is a curve and a seed; its row holds the return of every stretch of training, exploration included. The runs of
 one experiment and seed have the same learner, and differ in the relaxation alone.
+
+A curve's score is the interquartile mean over seeds of the return at the end of training (the metric of rliable,
+Agarwal et al. 2021); its share is what it gains over the first twentieth of training, of what the reference gains.
 """
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.stats import trim_mean
 
 from harness import workloads
 from harness.core.progress import Report
@@ -17,10 +24,18 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.measure.conditions import conditions
+from harness.measure.statistics import FEWEST_SAMPLES
+from harness.papers.cells import row_cell
+from harness.papers.evidence import detail, records, select
+from harness.papers.number import Number
 from harness.runtime.seed_order import last_fifth
 from harness.runtime.training import Training
+from harness.store.cell import Cell
 
 STRETCHES = 20
+NO_LOSS = 0.9
+"""A curve whose share's whole interval is at least this loses nothing that a plot would show."""
+_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -53,22 +68,6 @@ class Experiment:
     actors: int | None = None
 
 
-PRESAMPLED = Experiment(
-    "MAP-F10",
-    "native-native-cpu",
-    tuple(Curve(f"D={ahead}", {"presampled_batches": ahead}) for ahead in (0, 1, 10, 50, 200)),
-)
-REALLOCATED = Experiment(
-    "PRL-F9",
-    "torch-native-cpu",
-    (
-        Curve("two actors", {"overlap": 16, "processes": 2}),
-        Curve("re-allocated", {"overlap": 16, "processes": 2, "reallocate": True}),
-    ),
-    actors=2,
-)
-
-
 @dataclass(frozen=True)
 class Task:
     """One size of an experiment's training runs.
@@ -84,26 +83,6 @@ class Task:
     workload: str
     gradient_steps: int
     step_s: float
-
-
-TASKS = {
-    "quick": (Task(PRESAMPLED, "cartpole-ddpg", 6_000, 1e-4),),
-    "standard": (
-        Task(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
-        Task(PRESAMPLED, "hopper-ddpg", 8_000, 5e-3),
-        Task(REALLOCATED, "cartpole-ddpg", 6_000, 3e-3),
-        Task(REALLOCATED, "hopper-ddpg", 4_000, 1e-2),
-    ),
-    "full": (
-        Task(PRESAMPLED, "cartpole-ddpg", 20_000, 1e-4),
-        Task(REALLOCATED, "cartpole-ddpg", 20_000, 3e-3),
-        Task(PRESAMPLED, "hopper-ddpg", 1_000_000, 5e-3),
-        Task(REALLOCATED, "hopper-ddpg", 1_000_000, 1e-2),
-        Task(PRESAMPLED, "pong-dqn", 1_000_000, 3e-2),
-        Task(REALLOCATED, "pong-dqn", 1_000_000, 3e-2),
-    ),
-}
-"""By tier. The quick tier leaves out re-allocation: starting the actors' processes takes longer than the runs."""
 
 
 def train(
@@ -166,11 +145,104 @@ def train(
     return row(value=float(np.mean(last)), samples=last)
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
-    """Key, rough seconds and the run itself of each training run of a tier; seeds outside, curves inside."""
-    for task in TASKS[tier]:
-        for seed in workloads.load(task.workload).training.seeds:
-            for curve in task.experiment.curves:
-                key = f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}"
-                run = partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed)
-                yield key, task.gradient_steps * task.step_s, run
+def cells(tasks: Iterable[Task]) -> list[Cell]:
+    """A cell for each training run; seeds outside, curves inside."""
+    return [
+        row_cell(
+            f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}",
+            task.gradient_steps * task.step_s,
+            partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed),
+        )
+        for task in tasks
+        for seed in workloads.load(task.workload).training.seeds
+        for curve in task.experiment.curves
+    ]
+
+
+Runs = dict[str, dict[int, Any]]
+"""Rows of one workload by curve and seed."""
+
+
+def runs_of(frame: pd.DataFrame, experiment: Experiment) -> dict[str, Runs]:
+    """Return the rows by workload, where every curve was trained: of the seeds that all curves have."""
+    found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
+    for row in records(select(frame, suite="claim", quantity="final_return")):
+        if detail(row, "experiment") == experiment.key:
+            found[row.workload][row.backend][int(detail(row, "seed"))] = row
+    names = [curve.name for curve in experiment.curves]
+    complete = {}
+    for workload, curves in found.items():
+        seeds = set.intersection(*(set(curves.get(name, {})) for name in names))
+        if len(seeds) >= FEWEST_SAMPLES:
+            complete[workload] = {
+                name: {seed: curves[name][seed] for seed in sorted(seeds)} for name in names
+            }
+    return complete
+
+
+def interquartile_mean(scores: npt.NDArray) -> Any:
+    """Return the mean of the middle half of scores along the last axis."""
+    return trim_mean(scores, 0.25, axis=-1)
+
+
+def scores_of(rows: dict[int, Any]) -> npt.NDArray:
+    """Return the return at the end of training, a seed each."""
+    return np.array([row.value for row in rows.values()])
+
+
+def _first(rows: dict[int, Any]) -> npt.NDArray:
+    """The return at the beginning of training, a seed each."""
+    return np.array([next(x for x in detail(row, "mean_returns") if x is not None) for row in rows.values()])
+
+
+def share_of_gain(
+    curve: npt.NDArray, reference: npt.NDArray, first: npt.NDArray
+) -> tuple[float, float, float] | None:
+    """Return a curve's share of the reference's gain, and its 95% interval.
+
+    None where the reference may not gain at all.
+    """
+    rng = np.random.default_rng(0)
+
+    def resampled(scores: npt.NDArray) -> Any:
+        return interquartile_mean(rng.choice(scores, (_RESAMPLES, len(scores))))
+
+    begin = resampled(first)
+    gain = resampled(reference) - begin
+    if np.quantile(gain, 0.025) <= 0:
+        return None
+    low, high = np.quantile((resampled(curve) - begin) / gain, [0.025, 0.975])
+    value = (interquartile_mean(curve) - interquartile_mean(first)) / (
+        interquartile_mean(reference) - interquartile_mean(first)
+    )
+    return float(value), float(low), float(high)
+
+
+def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
+    """Return the share of every curve but the reference; None as `share_of_gain`.
+
+    Args:
+        name: the workload's.
+        runs: its rows.
+        reference: name of the curve that the others are compared with.
+    """
+    first, scores = _first(runs[reference]), scores_of(runs[reference])
+    made: dict[str, Number | None] = {}
+    for curve, rows in runs.items():
+        if curve == reference:
+            continue
+        found = share_of_gain(scores_of(rows), scores, first)
+        labels = tuple(sorted(int(row.Index) for row in (*rows.values(), *runs[reference].values())))
+        words = f"{name}, {curve}: share of the reward gained by {reference}"
+        source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"
+        made[curve] = found and Number(
+            words, found[0], "ratio", Provenance.MEASURED, source, *found[1:], labels
+        )
+    return made
+
+
+def keeps(share: Number | None) -> bool | None:
+    """Return whether a curve loses nothing that shows; None where the seeds cannot tell."""
+    if share is None or share.low is None or share.high is None:
+        return None
+    return True if share.low >= NO_LOSS else False if share.high < NO_LOSS else None

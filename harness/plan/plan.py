@@ -3,24 +3,17 @@
 A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
-from harness import platforms, workloads
+from harness import papers, platforms, workloads
 from harness.compare import rounds
 from harness.compare.rounds import Part, label
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted
 from harness.mapping import Mapping, predict
-from harness.papers import relaxed_training
-from harness.papers.base import Claim
-from harness.papers.fix import array_runs
-from harness.papers.fix import throughput as fixed_point_throughput
-from harness.papers.fix import training as fixed_point_training
-from harness.papers.pal import core_scaling
-from harness.papers.ppo import accelerator_runs, environment_steps, iterations, shared_trunk
-from harness.papers.sum_tree import EXPERIMENTS, MODELLED
+from harness.papers import Claim
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import available_memory
 from harness.profile import machine_peaks, measured, simulated
@@ -74,15 +67,6 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
     key = f"{simulated.cell_key(item.name, batch_size, device)}/replay"
     return Cell(key, SIMULATED_REPLAY_S, measure, provenance=Provenance.SIMULATED)
-
-
-def simulated_array_cell() -> Cell:
-    """FIX's accelerator over batch size."""
-
-    def measure(run: Run, report: Report) -> list[Measurement]:
-        return array_runs.measure(report)
-
-    return Cell(f"claim/{array_runs.EXPERIMENT}", 2, measure, provenance=Provenance.MODELLED)
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
@@ -192,72 +176,6 @@ def compare_cell(
     return Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs)
 
 
-def claim_cell(key: str, tier: Tier) -> Cell:
-    """What the claim of that key needs beyond the profile of a workload."""
-
-    def measure(run: Run, report: Report) -> list[Measurement]:
-        return EXPERIMENTS[key](tier.experiment_s, report)
-
-    if key in MODELLED:
-        return Cell(f"claim/{key}", 0.0, measure, provenance=Provenance.MODELLED)
-    return Cell(f"claim/{key}", tier.experiment_s, measure, provenance=Provenance.MEASURED)
-
-
-def fixed_point_cells(tier: Tier) -> list[Cell]:
-    """Training in fixed point: a run each of FIX Fig. 7, and the throughput of Fig. 8 to 10; in named tiers alone."""
-    if tier.name not in TIERS:
-        return []
-
-    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
-        return lambda run, report: [measure(report)]
-
-    cells = [
-        Cell(f"claim/{key}", estimate_s, training(measure))
-        for key, estimate_s, measure in fixed_point_training.experiments(tier.name)
-    ]
-    throughput = fixed_point_throughput
-
-    def steps(run: Run, report: Report) -> list[Measurement]:
-        return throughput.measure(tier.experiment_s, report)
-
-    return [*cells, Cell(f"claim/{throughput.EXPERIMENT}", tier.experiment_s, steps)]
-
-
-def relaxed_cells(tier: Tier) -> list[Cell]:
-    """Training with batches sampled ahead and with actors re-allocated; in named tiers alone."""
-    if tier.name not in relaxed_training.TASKS:
-        return []
-
-    def training(measure: Callable[[Report], Measurement]) -> Callable[[Run, Report], list[Measurement]]:
-        return lambda run, report: [measure(report)]
-
-    return [
-        Cell(f"claim/{key}", estimate_s, training(measure))
-        for key, estimate_s, measure in relaxed_training.experiments(tier.name)
-    ]
-
-
-def experiment_cells(tier: Tier) -> list[Cell]:
-    """Actors and learners against cores; PPO's accelerator simulated, its iterations, environments and networks."""
-
-    def alone(
-        measure: Callable[[Report], list[Measurement]],
-    ) -> Callable[[Run, Report], list[Measurement]]:
-        return lambda run, report: measure(report)
-
-    return [
-        Cell(f"claim/{key}", estimate_s, alone(measure))
-        for module in (
-            core_scaling,
-            accelerator_runs,
-            iterations,
-            environment_steps,
-            shared_trunk,
-        )
-        for key, estimate_s, measure in module.experiments(tier.name)
-    ]
-
-
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """The mapping that the default strategy chose, from the run's own predictions."""
     rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
@@ -286,8 +204,7 @@ def plan(tier: Tier) -> list[Cell]:
             if ALONE.get(item.name) == baseline
             for batch_size in item.training.batch_sizes
         ]
-    cells += [claim_cell(key, tier) for key in EXPERIMENTS]
-    cells += [simulated_array_cell(), *fixed_point_cells(tier), *relaxed_cells(tier), *experiment_cells(tier)]
+    cells += papers.cells(tier)
     if tier.validate_s:
         cells += validate.cells(tier.name, tier.validate_s)
     return cells

@@ -12,11 +12,11 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from harness import papers
 from harness.core.provenance import Provenance
 from harness.papers import Outcome
 from harness.papers.evidence import number, records
 from harness.papers.number import from_text
-from harness.papers.published import PAPERS
 from harness.plan import plan
 from harness.report import plots, reference, roofline_plot
 from harness.report.content import Content, Fact, PrimitiveTime
@@ -95,7 +95,7 @@ def _shared(content: Content, home: str) -> dict[str, object]:
     return {
         "home": home,
         "content": content,
-        "papers": PAPERS,
+        "papers": papers.titles(),
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         "fact_groups": _grouped(content.facts),
     }

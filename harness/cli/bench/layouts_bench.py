@@ -18,7 +18,7 @@ from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
-from harness.papers.pal.layouts import TreeLayout, check, priorities
+from harness.papers.tree_layouts import TreeLayout, check, priorities
 from primitives.sum_tree import SumTree
 
 CAPACITIES = (10**3, 10**4, 10**5, 10**6, 10**7)

@@ -1,1 +1,9 @@
 """FIXAR (paper key FIX): fixed-point training and its adaptive array."""
+
+from harness.papers.discovery import Paper
+
+PAPER = Paper(
+    "FIX",
+    "FIXAR: A Fixed-Point Deep Reinforcement Learning Platform (2021)",
+    position=5,
+)

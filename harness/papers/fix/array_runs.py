@@ -14,8 +14,10 @@ from dataclasses import replace
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.papers.cells import Tier, claim_cell
 from harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from harness.profile import simulated
+from harness.store.cell import Cell
 from primitives.fpga.cycles import fixar
 from primitives.fpga.cycles.networks import FIX_BENCHMARKS
 from primitives.learner.fpga import fpga_backend
@@ -84,3 +86,8 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
     }
     value = batch_size * row.details["clock_mhz"] * 1e6 / cycles
     return replace(row, status="ok", reason="", value=value, details=details)
+
+
+def cells(tier: Tier) -> list[Cell]:
+    """FIX's accelerator over batch size."""
+    return [claim_cell(EXPERIMENT, 2, measure, Provenance.MODELLED)]

@@ -14,7 +14,7 @@ from harness.papers.evidence import detail, records, select
 from harness.papers.fix import training
 from harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
 from harness.papers.number import Number, from_cell
-from harness.papers.relaxed_reward import share_of_gain
+from harness.papers.relaxed_training import share_of_gain
 
 NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
 NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"

@@ -17,12 +17,15 @@ from harness.core.row import Measurement
 from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
 from harness.measure.turns import Rounds, in_rounds
+from harness.papers.cells import Tier, claim_cell
 from harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, Trial, described, make_learner
+from harness.store.cell import Cell
 from harness.workloads import Workload
 from primitives.quantization import precision
 from primitives.quantization.precision import Precision
 
 EXPERIMENT = "FIX-F8"
+TIERS = ("quick", "standard", "full")
 WORKLOAD = "halfcheetah-ddpg"
 BATCH_SIZES = (64, 128, 256, 512)
 TERMS = ("environment", "inference", "transfer", "learner")
@@ -145,3 +148,10 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
         row("learner_inferences_per_s", "IPS", [batch_size / step.terms_s["learner"] for step in steps]),
         *(row(f"{term}_time", "s", [step.terms_s[term] for step in steps]) for term in TERMS),
     ]
+
+
+def cells(tier: Tier) -> list[Cell]:
+    """One cell; none in a tier without a name."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]

@@ -7,7 +7,7 @@ delay is a share of the run, and `sweep` tries others of both.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -20,8 +20,10 @@ from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure.conditions import conditions
+from harness.papers.cells import Tier, row_cell
 from harness.runtime.actors.actor import Actor
 from harness.runtime.seed_order import interleaved, last_fifth
+from harness.store.cell import Cell
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
 from primitives import learner
@@ -250,16 +252,18 @@ def described(formats: Precision | None) -> dict[str, Any]:
     }
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], Measurement]]]:
-    """The runs of a tier: key, rough seconds, and what measures it. The quick tier has no time for seeds enough."""
-    for task in TASKS.get(tier, ()):
-        seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier]]
+def cells(tier: Tier) -> list[Cell]:
+    """A cell for each run. The quick tier has no time for seeds enough."""
+    made: list[Cell] = []
+    for task in TASKS.get(tier.name, ()):
+        seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier.name]]
         for seed, (curve, formats_of) in interleaved(seeds, list(CURVES.items())):
             measure = partial(train, task, curve, formats_of(task), seed)
-            yield _key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure
-    for name, formats in sweep(SWEPT).items() if tier in TASKS else ():
+            made.append(row_cell(_key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure))
+    for name, formats in sweep(SWEPT).items() if tier.name in TASKS else ():
         measure = partial(train, SWEPT, name, formats, SWEPT_SEED, experiment=SWEEP)
-        yield _key(SWEEP, SWEPT, name, SWEPT_SEED), SWEPT.steps * SWEPT.step_s, measure
+        made.append(row_cell(_key(SWEEP, SWEPT, name, SWEPT_SEED), SWEPT.steps * SWEPT.step_s, measure))
+    return made
 
 
 def _key(experiment: str, task: Task, curve: str, seed: int) -> str:

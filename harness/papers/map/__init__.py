@@ -1,1 +1,9 @@
 """MAP: mapping deep reinforcement learning onto heterogeneous machines."""
+
+from harness.papers.discovery import Paper
+
+PAPER = Paper(
+    "MAP",
+    "Framework for Mapping DRL Algorithms With Prioritized Replay Buffer (IEEE TPDS 2023)",
+    position=1,
+)

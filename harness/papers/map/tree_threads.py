@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.pal.layouts import check, priorities
+from harness.papers.cells import Tier, claim_cell
+from harness.papers.tree_layouts import check, priorities
+from harness.store.cell import Cell
 from primitives.sum_tree.atomic_tree import AtomicSumTree
 
 EXPERIMENT = "threads in a call"
@@ -113,6 +116,11 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         )
         for side, timed in cases.items()
     ]
+
+
+def cells(tier: Tier) -> list[Cell]:
+    """Both calls with each number of threads."""
+    return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
 
 
 def _not_run(reason: str) -> Measurement:

@@ -1,1 +1,9 @@
 """PAL: parallel actors and learners on one concurrent replay."""
+
+from harness.papers.discovery import Paper
+
+PAPER = Paper(
+    "PAL",
+    "Parallel Actors and Learners: Generating Scalable RL Implementations (2021)",
+    position=2,
+)

@@ -8,7 +8,7 @@ all of a phase take turns, a stretch each, in interleaved rounds.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
@@ -26,12 +26,14 @@ from harness.mapping.strategies.actors_learners import allocate
 from harness.measure.conditions import conditions, pinned, set_blas_threads
 from harness.measure.rows import sampled
 from harness.measure.turns import Rounds, in_rounds
+from harness.papers.cells import Tier, claim_cell
 from harness.profile.cases.shared_parts import fill
 from harness.profile.cases.storage import fitted
 from harness.runtime.actors.pool import ActorPool
 from harness.runtime.compose import compose
 from harness.runtime.learners.processes import LearnerProcesses
 from harness.runtime.training import Training
+from harness.store.cell import Cell
 from harness.workloads import Workload
 
 EXPERIMENT = "PAL-F10"
@@ -229,8 +231,8 @@ def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measuremen
     )
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], list[Measurement]]]]:
-    """Key, rough seconds and the measurement of each workload; none in the quick tier, which this would overrun."""
-    if tier in TIERS:
-        for name in WORKLOADS:
-            yield f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)
+def cells(tier: Tier) -> list[Cell]:
+    """A cell for each workload; none in the quick tier, which this would overrun."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)) for name in WORKLOADS]

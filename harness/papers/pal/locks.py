@@ -19,10 +19,13 @@ import numpy as np
 
 from harness.core.progress import Report, part
 from harness.core.row import Measurement
+from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
 from harness.measure.turns import Rounds, in_rounds
+from harness.papers.cells import Tier, claim_cell
 from harness.platforms import available_memory
+from harness.store.cell import Cell
 
 EXPERIMENT = "locks"
 PRIMITIVE = "replay.insert_sample_update"
@@ -33,6 +36,7 @@ TWO_LOCKS, ONE_LOCK, BINARY, OWNER = SHARINGS = (
     "owner thread",
 )
 THREADS = (1, 2, 4)
+BATCH_SIZES = (64, 1024)
 CAPACITY = 2**20
 INSERTED = 8
 FANOUT = 16
@@ -176,3 +180,15 @@ def _row(
         unit="s",
         details=details,
     )
+
+
+def experiment(budget_s: float, report: Report) -> list[Measurement]:
+    """The rows of the claim, in about so many seconds."""
+    # Threads take their time to meet: a turn is never shortened to make room for more rounds.
+    rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS
+    return measure(BATCH_SIZES, rounds, budget_s, report)
+
+
+def cells(tier: Tier) -> list[Cell]:
+    """Every way of sharing at every number of threads."""
+    return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]

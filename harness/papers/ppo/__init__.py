@@ -1,1 +1,9 @@
 """PPO: an accelerator for proximal policy optimisation."""
+
+from harness.papers.discovery import Paper
+
+PAPER = Paper(
+    "PPO",
+    "PPOAccel: A High-Throughput Acceleration Framework for PPO (IEEE TPDS)",
+    position=4,
+)

@@ -4,7 +4,6 @@ Spinning Up steps its environment itself, OpenAI Baselines by way of `SubprocVec
 Gymnasium's `AsyncVectorEnv` stands in for the latter, without shared memory, as that was.
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -20,6 +19,8 @@ from harness.environments import Seeded
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
+from harness.papers.cells import Tier, claim_cell
+from harness.store.cell import Cell
 
 EXPERIMENT = "PPO-5.3.1-environment"
 WORKLOADS = ("hopper-ppo", "humanoid-ppo")
@@ -118,7 +119,9 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     return rows
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Any]]:
-    """Key, rough seconds and the measurement; none in the quick tier, where starting the processes takes too long."""
-    if tier in TIERS:
-        yield EXPERIMENT, len(WORKLOADS) * TIERS[tier], partial(measured, TIERS[tier])
+def cells(tier: Tier) -> list[Cell]:
+    """One cell; none in the quick tier, where starting the processes takes too long."""
+    if tier.name not in TIERS:
+        return []
+    budget_s = TIERS[tier.name]
+    return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]

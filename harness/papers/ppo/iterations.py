@@ -8,7 +8,7 @@ claims' to say.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -26,8 +26,10 @@ from harness.measure.conditions import conditions
 from harness.measure.rows import sampled
 from harness.measure.turns import Rounds, in_rounds
 from harness.papers import published
+from harness.papers.cells import Tier, claim_cell
 from harness.papers.ppo.published_clocks import published_clock_mhz
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.store.cell import Cell
 from harness.workloads import Workload
 from primitives.fpga.cycles import gemm, networks, ppo
 from primitives.fpga.cycles.ppo import Iteration
@@ -234,18 +236,21 @@ def is_counted(benchmark: str, wanted: Sequence[Iteration]) -> bool:
     return all(unit.is_known(product) for item in wanted for product in _products(benchmark, item))
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Callable[[Report], list[Measurement]]]]:
-    """Key, rough seconds and the measurement of each benchmark and device; none in a tier without a name."""
-    if tier not in TIERS:
-        return
-    varied, budget_s, build_s = TIERS[tier]
-    for benchmark in BENCHMARKS if tier != "quick" else ("Hopper",):
+def cells(tier: Tier) -> list[Cell]:
+    """A cell for each benchmark and device; none in a tier without a name."""
+    made: list[Cell] = []
+    if tier.name not in TIERS:
+        return made
+    varied, budget_s, build_s = TIERS[tier.name]
+    for benchmark in BENCHMARKS if tier.name != "quick" else ("Hopper",):
         wanted = iterations(benchmark, varied)
-        if tier == "quick":
+        if tier.name == "quick":
             fewest = min(iteration.agents for iteration in wanted)
             wanted = [iteration for iteration in wanted if iteration.agents == fewest]
         key = f"{EXPERIMENT}/{benchmark.lower()}"
         for device in DEVICES if torch.cuda.is_available() else ("cpu",):
-            yield f"{key}/{device}", budget_s, partial(timed, benchmark, device, wanted, budget_s)
+            run = partial(timed, benchmark, device, wanted, budget_s)
+            made.append(claim_cell(f"{key}/{device}", budget_s, run))
         count_s = 1.0 if is_counted(benchmark, wanted) else build_s
-        yield f"{key}/fpga", count_s, partial(counted, benchmark, wanted)
+        made.append(claim_cell(f"{key}/fpga", count_s, partial(counted, benchmark, wanted)))
+    return made

@@ -5,7 +5,7 @@ algorithm on the native learner, with as many samples a step, so that times of s
 training.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -19,7 +19,9 @@ from harness.core.row import Measurement
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
+from harness.papers.cells import Tier, claim_cell
 from harness.profile.cases.learners import random_batch
+from harness.store.cell import Cell
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of
 from primitives import learner
@@ -129,8 +131,9 @@ def measured(
     return rows
 
 
-def experiments(tier: str) -> Iterator[tuple[str, float, Any]]:
-    """Key, rough seconds and the measurement; none in a tier without a name."""
-    if tier in TIERS:
-        names, budget_s = TIERS[tier]
-        yield EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s)
+def cells(tier: Tier) -> list[Cell]:
+    """One cell; none in a tier without a name."""
+    if tier.name not in TIERS:
+        return []
+    names, budget_s = TIERS[tier.name]
+    return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]

@@ -1,1 +1,9 @@
 """PEARL (paper key PRL): deep reinforcement learning composed from portable primitives."""
+
+from harness.papers.discovery import Paper
+
+PAPER = Paper(
+    "PRL",
+    "PEARL: Portable, Productive, and High-Performance DRL (CF 2024)",
+    position=3,
+)

@@ -3,13 +3,13 @@
 import pandas as pd
 
 from harness.compare.registry import RLLIB
-from harness.papers import devices, relaxed_reward
+from harness.papers import devices
 from harness.papers.base import Claim, Finding, Outcome
 from harness.papers.clocks import at_both_clocks
 from harness.papers.comparisons import beside, gains
 from harness.papers.number import from_text
+from harness.papers.prl import figure_9, runs
 from harness.papers.prl import portability as checks
-from harness.papers.prl import runs
 
 LIBRARIES = ("sb3", *RLLIB)
 BESIDE_LIBRARIES = beside(*LIBRARIES)
@@ -65,8 +65,8 @@ CLAIMS = (
         "6.4, Fig. 9",
         "Faster convergence at the same reward",
         (),
-        relaxed_reward.NEEDS_CONVERGENCE,
-        relaxed_reward.reallocated,
+        figure_9.NEEDS,
+        figure_9.reallocated,
         ("claim/PRL-F9",),
     ),
     Claim(

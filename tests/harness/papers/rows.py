@@ -70,6 +70,24 @@ def compared(ratio: float, verdict: str, baseline: str = "sb3", **fields: Any) -
     return measurement(ratio, **(base | fields))
 
 
+def final_return(workload: str, curve: str, final: float, seed: int, experiment: str) -> Measurement:
+    """The end of a training run under a curve's relaxation."""
+    return Measurement(
+        suite="claim",
+        workload=workload,
+        primitive="training",
+        backend=curve,
+        device="native-native-cpu",
+        batch_size=32,
+        quantity="final_return",
+        unit="1",
+        provenance=Provenance.MEASURED,
+        value=final,
+        samples=(final,),
+        details={"experiment": experiment, "seed": seed, "mean_returns": [None, 10.0 + seed, final]},
+    )
+
+
 def claim_of(key: str) -> Claim:
     """The claim with exactly this key."""
     (claim,) = (each for each in papers.claims(key) if each.key == key)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import published
+from harness.papers import published, titles
 from harness.papers.number import from_cell, ratio
-from harness.papers.published import PAPERS, figure_names, quantity, table, table_names, text
+from harness.papers.published import figure_names, quantity, table, table_names, text
 
 MAP5, MAP6, MAP7 = table("map_table_5"), table("map_table_6"), table("map_table_7")
 PPO1, PPO2 = table("ppo_table_1"), table("ppo_table_2")
@@ -31,7 +31,7 @@ def test_every_cell_names_its_source_and_its_paper() -> None:
     }
     for name in table_names():
         for cell in table(name).cells:
-            assert cell.source.split()[0] in PAPERS
+            assert cell.source.split()[0] in titles()
             assert cell.row
             assert cell.column
             assert cell.printed or cell.note, cell.place
@@ -39,7 +39,7 @@ def test_every_cell_names_its_source_and_its_paper() -> None:
 
 
 def test_every_number_of_the_text_names_its_place() -> None:
-    assert {q.paper for q in text().values()} == set(PAPERS)
+    assert {q.paper for q in text().values()} == set(titles())
     for key, number in text().items():
         assert key == f"{number.paper}.{key.partition('.')[2]}"
         assert math.isfinite(number.value)

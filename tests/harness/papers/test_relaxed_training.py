@@ -1,11 +1,15 @@
-"""Training with batches sampled ahead: what a run's row holds."""
+"""Relaxed training: what a run's row holds, and which runs a tier has."""
 
 import pytest
 
 from harness.core.progress import silent
 from harness.core.provenance import Provenance
 from harness.papers import relaxed_training
-from harness.papers.relaxed_training import PRESAMPLED, REALLOCATED
+from harness.papers.map import figure_10
+from harness.papers.map.figure_10 import PRESAMPLED
+from harness.papers.prl import figure_9
+from harness.papers.prl.figure_9 import REALLOCATED
+from harness.plan.tiers import TIERS
 
 EXPERIMENTS = [PRESAMPLED, REALLOCATED]
 
@@ -26,7 +30,7 @@ def test_a_run_tells_its_curve():
     ("tier", "curves", "workloads"), [("quick", 5, 1), ("standard", 7, 2), ("full", 7, 3)]
 )
 def test_every_tier_has_five_seeds_of_every_curve_on_every_workload(tier, curves, workloads):
-    keys = [key for key, _, _ in relaxed_training.experiments(tier)]
+    keys = [cell.key for module in (figure_10, figure_9) for cell in module.cells(TIERS[tier])]
     assert len(keys) == len(set(keys)) == 5 * curves * workloads
 
 

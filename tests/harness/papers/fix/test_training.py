@@ -7,6 +7,7 @@ from harness import workloads
 from harness.core.progress import silent
 from harness.papers.fix import throughput, training
 from harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, Task
+from harness.plan.tiers import TIERS
 from primitives.quantization import precision
 
 TINY = Task("pendulum-ddpg", 6, 3)
@@ -46,7 +47,7 @@ def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
         names = {task.workload for task in training.TASKS[tier]}
         assert {workloads.load(name).environment.id for name in names} == environments
         assert {workloads.load(name).network.hidden for name in names} == {(400, 300)}
-    keys = [key for key, _, _ in training.experiments("full")]
+    keys = [cell.key for cell in training.cells(TIERS["full"])]
     sweep = training.sweep(training.SWEPT)
     assert len(set(keys)) == len(keys) == 3 * 5 * len(CURVES) + len(sweep)
 
@@ -60,7 +61,7 @@ def test_the_sweep_has_what_it_is_compared_with() -> None:
 
 
 def test_a_tier_without_time_for_seeds_has_no_trainings() -> None:
-    assert not list(training.experiments("quick"))
+    assert not training.cells(TIERS["quick"])
 
 
 def test_throughput_has_every_term_of_every_side() -> None:

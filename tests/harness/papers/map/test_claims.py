@@ -9,7 +9,8 @@ import pytest
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict, sum_tree
+from harness.papers import Outcome, Verdict
+from harness.papers.map import table_5
 from tests.harness.papers.rows import frame_of, measurement
 
 PRINTED = {("cartpole-ddpg", 32): "F-F-F", ("hopper-ddpg", 32): "F-F-F", ("hopper-ddpg", 256): "G-C-G"}
@@ -83,7 +84,7 @@ def test_gains_of_this_machine_s_mappings_are_no_part_of_table_5(tmp_path: Path)
 
 
 def test_the_experiment_is_table_5_as_algorithm_3_makes_it() -> None:
-    every = sum_tree.EXPERIMENTS["MAP-T5"](1.0, lambda *_: None)
+    every = table_5.optimal_mappings(lambda *_: None)
     assert {row.provenance for row in every} == {Provenance.MODELLED}
     rows = [row for row in every if row.quantity == "as_printed"]
     assert len(rows) == 11
@@ -125,7 +126,7 @@ def test_gains_of_table_5_are_judged_by_their_order_and_their_size(
 
 
 def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: Path) -> None:
-    rows = sum_tree.EXPERIMENTS["MAP-T5"](1.0, lambda *_: None)
+    rows = table_5.optimal_mappings(lambda *_: None)
     found = verdict("MAP-T5-gains", tmp_path, *rows)
     assert len(found.claim.published) == len(found.finding.ours) == 12
     assert found.provenance == "modelled"

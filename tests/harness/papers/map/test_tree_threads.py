@@ -1,5 +1,6 @@
 """MAP's own sum tree answers as cumulative sums do, and what is measured of its threads leads to a verdict."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,6 @@ from harness.core.progress import silent
 from harness.papers import Outcome, claims
 from harness.papers.map import tree_threads
 from harness.papers.map.tree_threads import sides
-from harness.papers.sum_tree import EXPERIMENTS
 from harness.plan import plan, tiers
 from harness.store.store import Store
 from primitives.sum_tree.atomic_tree import AtomicSumTree
@@ -49,8 +49,8 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     """Through the store, as a tier's cell: which verdict is the machine's to say."""
     monkeypatch.setattr(tree_threads, "CAPACITY", 5000)
     monkeypatch.setattr(tree_threads.os, "sched_getaffinity", lambda _: {0, 1})
-    (cell,) = (c for c in plan.plan(tiers.tier("quick")) if c.key == "claim/MAP-F12-threads")
-    monkeypatch.setitem(EXPERIMENTS, "MAP-F12-threads", lambda _, report: tree_threads.measured(0.0, report))
+    no_time = replace(tiers.tier("quick"), experiment_s=0.0)
+    (cell,) = (c for c in plan.plan(no_time) if c.key == "claim/MAP-F12-threads")
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
         plan.execute(run, [cell], silent)

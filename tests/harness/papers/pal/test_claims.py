@@ -8,7 +8,8 @@ import pytest
 
 from harness.core.row import Measurement
 from harness.measure.statistics import FEWEST_PAIRS
-from harness.papers import Outcome, sum_tree
+from harness.papers import Outcome
+from harness.papers.pal import figure_9_sum_tree
 from tests.harness.papers.rows import profiled
 from tests.harness.papers.test_verdicts import verdict
 
@@ -28,7 +29,7 @@ def tree_row(capacity: int, fanout: int, time_s: float, **details: object) -> Me
     known = {"experiment": "fanout", "capacity": capacity, "fanout": fanout, "aligned": True}
     samples = tuple(time_s * (0.98 + 0.04 * ((7 * i + 11 * fanout) % 30) / 29) for i in range(30))
     return profiled(
-        sum_tree.PRIMITIVE,
+        figure_9_sum_tree.PRIMITIVE,
         time_s,
         64,
         suite="claim",

@@ -8,6 +8,7 @@ from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.pal import core_scaling
 from harness.papers.pal.core_scaling import COLLECTION, CONSUMPTION, TRAINING, Count, Subject, curve, splits
+from harness.plan.tiers import TIERS
 
 
 def row(kind: str, cores: int, rate: float) -> Measurement:
@@ -76,10 +77,10 @@ def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
 
 
 def test_the_quick_tier_leaves_it_out():
-    assert not list(core_scaling.experiments("quick"))
-    assert [key for key, *_ in core_scaling.experiments("standard")] == [
-        "PAL-F10/lunarlander-dqn",
-        "PAL-F10/ant-ddpg",
+    assert not core_scaling.cells(TIERS["quick"])
+    assert [cell.key for cell in core_scaling.cells(TIERS["standard"])] == [
+        "claim/PAL-F10/lunarlander-dqn",
+        "claim/PAL-F10/ant-ddpg",
     ]
 
 

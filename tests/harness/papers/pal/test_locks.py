@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.progress import silent
 from harness.core.row import Measurement
+from harness.measure import statistics
 from harness.papers import Outcome, claims
 from harness.papers.pal import locks
 from harness.papers.pal.locks import BINARY, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS, Side, _row
@@ -101,3 +103,16 @@ def test_on_cores_enough_threads_that_are_slower_refute_two_locks(tmp_path: Path
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
         run.finish("locks", rows)
         assert claim.evaluate(store.frame()).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "rounds"),
+    [(59.9, statistics.FEWEST_PAIRS), (60.0, statistics.PAIRS), (600.0, statistics.PAIRS)],
+)
+def test_threads_take_whole_rounds_and_more_of_them_in_a_minute(
+    budget_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(locks, "measure", lambda *arguments: asked.append(arguments) or [])
+    assert locks.experiment(budget_s, silent) == []
+    assert asked == [((64, 1024), rounds, budget_s, silent)]

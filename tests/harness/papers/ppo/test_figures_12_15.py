@@ -20,6 +20,7 @@ from harness.papers.base import Outcome, Verdict
 from harness.papers.ppo import accelerator_runs, cycle_models
 from harness.papers.ppo.accelerator_runs import EXPERIMENTS
 from harness.papers.ppo.cycle_models import published_throughput
+from harness.plan.tiers import TIERS
 from primitives.fpga.cycles import gemm, networks
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.rows import frame_of
@@ -259,5 +260,7 @@ def test_without_the_tools_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_named_tiers_simulate_them() -> None:
-    assert {key for key, _, _ in accelerator_runs.experiments("full")} == set(EXPERIMENTS)
-    assert not list(accelerator_runs.experiments("quick"))
+    assert {cell.key for cell in accelerator_runs.cells(TIERS["full"])} == {
+        f"claim/{key}" for key in EXPERIMENTS
+    }
+    assert not accelerator_runs.cells(TIERS["quick"])

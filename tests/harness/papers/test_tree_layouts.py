@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from harness.cli.bench import layouts_bench
-from harness.papers import sum_tree
-from harness.papers.pal.layouts import TreeLayout, check
+from harness.papers.pal import figure_9_sum_tree
+from harness.papers.tree_layouts import TreeLayout, check
 
 
 @pytest.mark.parametrize("aligned", [True, False])
@@ -45,5 +45,5 @@ def test_a_wrong_tree_is_found_out(way: str) -> None:
 
 
 def test_the_ablation_and_the_experiments_share_the_check() -> None:
-    shared = [sum_tree.case(TreeLayout(10, 2), "tree"), *layouts_bench.cases("sample", 10, 4)]
+    shared = [figure_9_sum_tree.case(TreeLayout(10, 2), "tree"), *layouts_bench.cases("sample", 10, 4)]
     assert {case.check for case in shared} == {check}

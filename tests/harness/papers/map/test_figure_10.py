@@ -1,44 +1,26 @@
-"""Verdicts on the reward of relaxed training from made-up rows."""
+"""Training with batches sampled ahead: verdicts from made-up rows."""
 
 from pathlib import Path
 
 import pytest
 
-from harness.core.provenance import Provenance
-from harness.core.row import Measurement
-from harness.papers import Finding, Outcome, relaxed_reward
-from tests.harness.papers.rows import frame_of
+from harness.papers import Finding, Outcome
+from harness.papers.map import figure_10
+from tests.harness.papers.rows import final_return, frame_of
 
 WIGGLE = (-2.0, -1.0, 0.0, 1.0, 2.0)
-
-
-def run(workload: str, curve: str, final: float, seed: int, experiment: str) -> Measurement:
-    return Measurement(
-        suite="claim",
-        workload=workload,
-        primitive="training",
-        backend=curve,
-        device="native-native-cpu",
-        batch_size=32,
-        quantity="final_return",
-        unit="1",
-        provenance=Provenance.MEASURED,
-        value=final,
-        samples=(final,),
-        details={"experiment": experiment, "seed": seed, "mean_returns": [None, 10.0 + seed, final]},
-    )
 
 
 def finding(
     folder: Path, finals: dict[str, dict[str, float]], seeds: int = 5, spread: float = 1.0
 ) -> Finding:
     rows = [
-        run(workload, curve, final + spread * WIGGLE[seed], seed, "MAP-F10")
+        final_return(workload, curve, final + spread * WIGGLE[seed], seed, "MAP-F10")
         for workload, curves in finals.items()
         for curve, final in curves.items()
         for seed in range(seeds)
     ]
-    return relaxed_reward.presampled(frame_of(folder, *rows))
+    return figure_10.presampled(frame_of(folder, *rows))
 
 
 def curves(d0: float, d50: float, d200: float) -> dict[str, float]:
@@ -112,47 +94,36 @@ def test_a_tenth_of_the_gain_is_a_loss(d50: float, outcome: Outcome, tmp_path: P
 
 def test_rows_of_other_experiments_and_other_quantities_are_left_out(tmp_path: Path) -> None:
     rows = [
-        run("hopper-ddpg", curve, 400.0, seed, key)
+        final_return("hopper-ddpg", curve, 400.0, seed, key)
         for key in ("AAA", "PRL-F9")
         for curve in curves(0, 0, 0)
         for seed in range(5)
     ]
-    assert relaxed_reward.presampled(frame_of(tmp_path, *rows)).outcome is Outcome.NOT_RUN
+    assert figure_10.presampled(frame_of(tmp_path, *rows)).outcome is Outcome.NOT_RUN
 
 
 def test_seeds_that_a_curve_lacks_count_for_none(tmp_path: Path) -> None:
     rows = [
-        run("hopper-ddpg", curve, final + WIGGLE[seed % 5], seed, "MAP-F10")
+        final_return("hopper-ddpg", curve, final + WIGGLE[seed % 5], seed, "MAP-F10")
         for curve, final in curves(400, 400, 200).items()
         for seed in range(6 if curve == "D=1" else 5)
     ]
     frame = frame_of(tmp_path, *rows)
-    found = relaxed_reward.presampled(frame)
+    found = figure_10.presampled(frame)
     assert {len(number.rows) for number in found.ours} == {10}
     missing = frame[~((frame["backend"] == "D=10") & (frame["value"] == 400.0))]
-    assert relaxed_reward.presampled(missing).outcome is Outcome.NOT_RUN
+    assert figure_10.presampled(missing).outcome is Outcome.NOT_RUN
 
 
 def test_a_score_is_the_mean_of_the_middle_half(tmp_path: Path) -> None:
     """One seed far below the others changes nothing."""
     finals = {"D=0": 412.0, "D=1": 412.0, "D=10": 412.0, "D=50": 212.0, "D=200": 412.0}
     rows = [
-        run("cartpole-ddpg", curve, -9e3 if (curve, seed) == ("D=50", 0) else final, seed, "MAP-F10")
+        final_return("cartpole-ddpg", curve, -9e3 if (curve, seed) == ("D=50", 0) else final, seed, "MAP-F10")
         for curve, final in finals.items()
         for seed in range(5)
     ]
-    found = relaxed_reward.presampled(frame_of(tmp_path, *rows))
+    found = figure_10.presampled(frame_of(tmp_path, *rows))
     half = next(number for number in found.ours if "D=50" in number.quantity)
     assert half.value == pytest.approx(0.5)
     assert "interquartile means of 5 seeds" in half.source
-
-
-def test_reallocation_gives_numbers_but_no_verdict_on_convergence(tmp_path: Path) -> None:
-    rows = [
-        run("cartpole-ddpg", curve, 400 + seed, seed, "PRL-F9")
-        for curve in ("two actors", "re-allocated")
-        for seed in range(5)
-    ]
-    found = relaxed_reward.reallocated(frame_of(tmp_path, *rows))
-    assert found.outcome is Outcome.NOT_RUN
-    assert [number.value for number in found.ours] == [pytest.approx(1.0)]

@@ -1,0 +1,67 @@
+"""The papers' folders are found by their names."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import papers
+from harness.papers import discovery
+from harness.papers.discovery import Paper
+from harness.plan.tiers import TIERS
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_folders_are_the_papers() -> None:
+    assert [folder.name for folder in discovery.folders()] == ["fix", "map", "pal", "ppo", "prl"]
+    assert [paper.key for paper in discovery.papers()] == ["MAP", "PAL", "PRL", "PPO", "FIX"]
+    for package in discovery.packages():
+        assert package.__name__ == f"harness.papers.{package.PAPER.key.lower()}"
+
+
+def test_the_plan_names_no_paper() -> None:
+    folders = "|".join(folder.name for folder in discovery.folders())
+    for file in (ROOT / "harness" / "plan").glob("*.py"):
+        assert not re.search(rf"harness\.papers\.({folders})\b", file.read_text(encoding="utf-8")), file
+
+
+def test_each_claim_and_cell_is_of_its_paper_s_folder() -> None:
+    for function in discovery.functions("cells"):
+        key = function.__module__.split(".")[2].upper()
+        for tier in TIERS.values():
+            assert all(cell.key.startswith(f"claim/{key}-") for cell in function(tier)), function.__module__
+
+
+def test_a_function_counts_where_it_is_defined_alone() -> None:
+    modules = [function.__module__ for function in discovery.functions("cells")]
+    assert len(set(modules)) == len(modules) > 10
+    assert "harness.papers.fix.throughput" in modules
+    assert list(discovery.functions("no such function")) == []
+
+
+def test_papers_without_a_position_follow_by_their_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    for name in ("later_b", "later_a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "claims.py").write_text("CLAIMS = ()\n")
+        source = (
+            f'from harness.papers.discovery import Paper\n\nPAPER = Paper("{name.upper()}", "Untitled")\n'
+        )
+        (tmp_path / name / "__init__.py").write_text(source)
+    (tmp_path / "no_paper").mkdir()
+    assert list(papers.titles())[-3:] == ["FIX", "LATER_A", "LATER_B"]
+    assert discovery.papers()[-1] == Paper("LATER_B", "Untitled")
+
+
+def test_a_folder_that_does_not_say_which_paper_it_is_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    (tmp_path / "nameless").mkdir()
+    (tmp_path / "nameless" / "claims.py").write_text("CLAIMS = ()\n")
+    (tmp_path / "nameless" / "__init__.py").write_text("")
+    with pytest.raises(TypeError, match=r"nameless.*PAPER: found none; allowed: a Paper"):
+        discovery.packages()
