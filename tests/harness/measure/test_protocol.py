@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness.measure import statistics
 from harness.measure.case_runner import CaseRunner
 from harness.measure.pace import Bracket, Pace, Piece, Readings
 from harness.measure.protocol import (
@@ -431,6 +432,28 @@ def test_blocks_whose_arguments_take_far_longer_than_their_calls_are_shorter(wor
     (plain,) = world.measure(case).values()
     assert plain.calls >= 10
     assert 1 <= settled.calls < plain.calls
+
+
+def test_a_turn_that_settles_takes_five_blocks_with_its_arguments(world):
+    """A call takes 10 us, its arguments 100 us: 45 of both take 5 ms, five blocks of 1 ms."""
+
+    def inputs(state, rng):
+        world.now_s += 1e-4
+
+    (settled,) = world.measure(world.case("a", 1e-5, inputs=inputs), budget_s=10.0, settle=True).values()
+    assert settled.calls == pytest.approx(45, abs=2)
+
+
+def test_the_interval_is_that_of_samples_taken_one_after_another(world):
+    """A case that drifts: what neighbours share widens its interval."""
+
+    def time_s():
+        return 1e-4 * (1 + 0.02 * np.sin(world.now_s / 0.02))
+
+    (timing,) = world.measure(world.case("a", time_s), rounds=45).values()
+    in_order, shuffled = (statistics.interval(timing.samples, in_order=each) for each in (True, False))
+    assert (timing.low_s, timing.high_s) == in_order
+    assert in_order != shuffled
 
 
 def test_a_call_that_empties_the_caches_or_fills_them_itself_has_none_to_lead_in(world):
