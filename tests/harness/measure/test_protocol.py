@@ -12,6 +12,7 @@ from harness.measure.case_runner import CaseRunner
 from harness.measure.pace import Bracket, Pace, Piece, Readings
 from harness.measure.protocol import (
     NULL,
+    RESOLVED,
     Case,
     Protocol,
     _next_round,
@@ -20,6 +21,7 @@ from harness.measure.protocol import (
     overhead_s,
     timing_status,
 )
+from harness.measure.timed_case import NOISE_LIMIT
 
 
 class World:
@@ -608,3 +610,13 @@ def test_what_is_no_part_is_judged_by_its_own_interval_alone(world):
     assert "of all parts" not in reason
     (failed,) = world.measure(world.case("a", check=lambda state: 1 / 0)).values()
     assert failed.calls == 0
+
+
+def test_the_details_give_full_speed_exactly_where_it_was_read(world):
+    (timing,) = world.measure(world.case("a")).values()
+    readings = timing.details["readings"]
+    assert ("full_s" in readings) == (readings["count"] > 0)
+
+
+def test_a_ratio_is_resolved_more_finely_than_one_case_alone():
+    assert 0 < RESOLVED < NOISE_LIMIT
