@@ -31,6 +31,8 @@ class GemmCore(wiring.Component):
         configurable: elements with FIX's configurable datapath: two sums each.
         block_load: every element has a memory of its own for the stationary operand (P x P banks, PPO Fig. 6), read
             along with the vectors; otherwise blocks come in from above, a row a cycle.
+        datapath: False leaves out the array and the accumulators, and with them all ports of data: the core asks for
+            the same operands in the same cycles, which is all that a timer needs.
 
     Ports:
         command: In(stream of GemmCommand).
@@ -45,6 +47,7 @@ class GemmCore(wiring.Component):
             left to right. IS: column j gives column j of a block column of C, top to bottom.
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block asked
             for in cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
+        streaming: Out(1), an operand that streams enters the array in this cycle (without `datapath` only).
     """
 
     def __init__(
@@ -56,23 +59,30 @@ class GemmCore(wiring.Component):
         accumulator_depth: int = 1024,
         configurable: bool = False,
         block_load: bool = False,
+        datapath: bool = True,
     ):
         self.side, self.width, self.accumulator_width = side, width, accumulator_width
         self.accumulator_depth, self.configurable = accumulator_depth, configurable
-        self.block_load = block_load
+        self.block_load, self.datapath = block_load, datapath
         self.lanes = 2 if configurable else 1
         vector = data.ArrayLayout(signed(width), side)
         sums = data.ArrayLayout(signed(accumulator_width), self.lanes)
+        requests = {
+            "command": In(stream.Signature(GemmCommand)),
+            "a": Out(VectorRequest),
+            "b": Out(VectorRequest),
+            "ready": In(1),
+        }
+        when = {"entering": Out(1), "idle": Out(1)}
+        if not datapath:
+            super().__init__({**requests, **when, "streaming": Out(1)})
+            return
         super().__init__(
             {
-                "command": In(stream.Signature(GemmCommand)),
-                "a": Out(VectorRequest),
-                "b": Out(VectorRequest),
-                "ready": In(1),
+                **requests,
                 "a_data": In(vector),
                 "b_data": In(vector),
-                "entering": Out(1),
-                "idle": Out(1),
+                **when,
                 "tile_sums": Out(sums).array(side * side),
                 "tile_done": Out(side * side),
                 "column_sums": Out(data.ArrayLayout(sums, side)),
@@ -85,15 +95,7 @@ class GemmCore(wiring.Component):
         m = Module()
         side = self.side
         m.submodules.controller = controller = GemmController(side=side, block_load=self.block_load)
-        m.submodules.array = array = SystolicArray(
-            side=side,
-            width=self.width,
-            accumulator_width=self.accumulator_width,
-            configurable=self.configurable,
-            block_load=self.block_load,
-        )
-        if self.block_load:
-            m.d.comb += [theirs.eq(ours) for theirs, ours in zip(array.weights, self.weights, strict=True)]
+        array = self._array(m) if self.datapath else None
         wiring.connect(m, wiring.flipped(self.command), controller.command)
         m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
 
@@ -105,17 +107,18 @@ class GemmCore(wiring.Component):
             load.eq(controller.load),
             load_row.eq(controller.load_row),
         ]
-        swapped = controller.dataflow == Dataflow.WS  # A's vectors enter the columns
-        m.d.comb += [
-            array.stationary.eq(controller.dataflow != Dataflow.NS),
-            array.halves.eq(controller.halves),
-            array.control.eq(control),
-            array.load.eq(load),
-            array.load_row.eq(load_row),
-            array.left.eq(Mux(swapped, self.b_data, self.a_data)),
-            array.top.eq(Mux(swapped, self.a_data, self.b_data)),
-            self.entering.eq(control.valid | load),
-        ]
+        if array is not None:
+            swapped = controller.dataflow == Dataflow.WS  # A's vectors enter the columns
+            m.d.comb += [
+                array.stationary.eq(controller.dataflow != Dataflow.NS),
+                array.halves.eq(controller.halves),
+                array.control.eq(control),
+                array.load.eq(load),
+                array.load_row.eq(load_row),
+                array.left.eq(Mux(swapped, self.b_data, self.a_data)),
+                array.top.eq(Mux(swapped, self.a_data, self.b_data)),
+            ]
+        m.d.comb += self.entering.eq(control.valid | load)
         # What entered last leaves the far corner after 2 P - 1 cycles.
         remaining = Signal(range(2 * side))
         with m.If(self.entering):
@@ -128,6 +131,28 @@ class GemmCore(wiring.Component):
             controller.drained.eq(self.idle),
         ]
 
+        if array is not None:
+            self._add_sums(m, platform, array)
+        else:
+            m.d.comb += self.streaming.eq(control.valid)
+        return m
+
+    def _array(self, m: Module) -> SystolicArray:
+        """The array, with the blocks beside its elements where it has them."""
+        m.submodules.array = array = SystolicArray(
+            side=self.side,
+            width=self.width,
+            accumulator_width=self.accumulator_width,
+            configurable=self.configurable,
+            block_load=self.block_load,
+        )
+        if self.block_load:
+            m.d.comb += [theirs.eq(ours) for theirs, ours in zip(array.weights, self.weights, strict=True)]
+        return array
+
+    def _add_sums(self, m: Module, platform: object, array: SystolicArray) -> None:
+        """The sums of blocks at the elements, and the accumulators below the columns."""
+        side = self.side
         m.d.comb += [ours.eq(theirs) for ours, theirs in zip(self.tile_sums, array.sums, strict=True)]
         m.d.comb += self.tile_done.eq(array.done)
         valid = []
@@ -145,4 +170,3 @@ class GemmCore(wiring.Component):
             m.d.comb += self.column_sums[j].eq(accumulator.totals)
             valid.append(accumulator.valid)
         m.d.comb += self.column_done.eq(Cat(valid))
-        return m

@@ -1,15 +1,16 @@
-"""How long a compute unit takes for a product: its controller and its layout, without the array and the data.
+"""How long a compute unit takes for a product: its core without the datapath, and its layout.
 
-The controller decides when every operand enters; behind the last one the array adds the constant that its size gives
-(`cycles.gemm.fill_cycles`). So the cycles are those of the whole unit, which the tests compare, and a simulation runs
-hundreds of times as fast.
+The core's controller decides when every operand enters; behind the last one the array adds the constant that its size
+gives (`cycles.gemm.fill_cycles`). So the cycles are those of the whole unit, which the tests compare, and a simulation
+runs hundreds of times as fast.
 """
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.gemm.control import Axis, GemmCommand, GemmController
+from primitives.fpga.gemm.control import Axis, GemmCommand
+from primitives.fpga.gemm.core import GemmCore
 from primitives.fpga.gemm.matrix_buffer import PlainBuffer
 
 COUNT_BITS = 32
@@ -43,61 +44,49 @@ class GemmTimer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.controller = controller = GemmController(side=self.side, block_load=self.block_load)
+        m.submodules.core = core = GemmCore(side=self.side, block_load=self.block_load, datapath=False)
         running, entered = Signal(), Signal()
         since, stalls = Signal(COUNT_BITS), Signal(COUNT_BITS)
         command, finished = Signal.like(self.commands.payload), self.finished
         starting = self.commands.valid & self.commands.ready
-        # Operands enter in the cycle after their request, and the first stalls are before the first of them.
-        asked = Signal()
-        m.d.sync += asked.eq(controller.control.valid | controller.load)
-        waits = self._waits(m, controller, command, starting)
+        waits = self._waits(m, core, command, starting)
         m.d.comb += [
-            controller.ready.eq(~waits),
-            controller.drained.eq(~running),
-            controller.command.valid.eq(starting),
-            controller.command.payload.eq(self.commands.payload.gemm),
-            self.commands.ready.eq(~running & ~finished.valid & controller.command.ready),
+            core.ready.eq(~waits),
+            core.command.valid.eq(starting),
+            core.command.payload.eq(self.commands.payload.gemm),
+            self.commands.ready.eq(~running & ~finished.valid & core.command.ready),
         ]
-        with m.If(asked | entered):
+        # Operands enter in the cycle after their request, and the first stalls are before the first of them.
+        with m.If(core.entering | entered):
             m.d.sync += [entered.eq(1), since.eq(since + 1)]
-        with m.If(waits & (asked | entered)):
+        with m.If(waits & (core.entering | entered)):
             m.d.sync += stalls.eq(stalls + 1)
-        vector = Signal()
-        m.d.sync += vector.eq(controller.control.valid)
-        with m.If(vector):
+        with m.If(core.streaming):
             # The last vector's sum is at the edge 2 P - 1 cycles after it entered.
             m.d.sync += finished.payload.cycles.eq(since + 2 * self.side - 1)
         with m.If(starting):
             m.d.sync += [command.eq(self.commands.payload), running.eq(1)]
             m.d.sync += [entered.eq(0), since.eq(0), stalls.eq(0)]
-        # The array is empty 2 P cycles after what entered last.
-        remaining = Signal(range(2 * self.side))
-        with m.If(asked):
-            m.d.sync += remaining.eq(2 * self.side - 1)
-        with m.Elif(remaining != 0):
-            m.d.sync += remaining.eq(remaining - 1)
-        asking = controller.a.valid | controller.b.valid
-        with m.If(running & entered & ~asking & ~asked & (remaining == 0)):
+        with m.If(running & entered & core.idle):
             m.d.sync += [running.eq(0), finished.valid.eq(1), finished.payload.stalls.eq(stalls)]
         with m.If(finished.valid & finished.ready):
             m.d.sync += finished.valid.eq(0)
         return m
 
-    def _waits(self, m: Module, controller: GemmController, command: Signal, starting: ValueLike) -> Signal:
-        """Whether A's memory lets the controller wait in this cycle."""
+    def _waits(self, m: Module, core: GemmCore, command: Signal, starting: ValueLike) -> Signal:
+        """Whether A's memory lets the core wait in this cycle."""
         waits = Signal()
         if self.layout == "plain":
             # Words of one bit: what it answers does not matter, when it does is the whole memory's affair.
             a = PlainBuffer(side=self.side, width=1, blocks=1)
             m.submodules.a = ResetInserter(starting)(a)  # each product has an A of its own
-            m.d.comb += [a.request.eq(controller.a), a.pitch.eq(command.gemm.b_blocks)]
+            m.d.comb += [a.request.eq(core.a), a.pitch.eq(command.gemm.b_blocks)]
             with m.If(command.transposed_a):
                 m.d.comb += [
-                    a.request.axis.eq(Mux(controller.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
-                    a.request.block_row.eq(controller.a.block_column),
-                    a.request.block_column.eq(controller.a.block_row),
+                    a.request.axis.eq(Mux(core.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
+                    a.request.block_row.eq(core.a.block_column),
+                    a.request.block_column.eq(core.a.block_row),
                     a.pitch.eq(command.gemm.a_blocks),
                 ]
-            m.d.comb += waits.eq(controller.a.valid & ~a.ready)
+            m.d.comb += waits.eq(core.a.valid & ~a.ready)
         return waits
