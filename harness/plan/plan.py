@@ -21,7 +21,7 @@ from harness.runtime import measured_run
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
-from harness.store.crash_marker import MOST_DEATHS, in_hand
+from harness.store.crash_marker import MAX_CRASHES, crash_marker
 from harness.store.store import Measurement, Run
 from harness.validate import plan as validate
 from harness.workloads import Workload
@@ -251,9 +251,9 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
         report(done_s, total_s, cell.key)
         if not cell.finished(run) or cell.stale(run):
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
-            with in_hand(run.path, cell.key) as deaths:
+            with crash_marker(run.path, cell.key) as deaths:
                 try:
-                    if deaths >= MOST_DEATHS:
+                    if deaths >= MAX_CRASHES:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
                     rows = _measured(run, cell, inner)
                 except Exception as error:  # one broken cell must not cost the others; it is stored and shown

@@ -1,28 +1,28 @@
-"""Remembers beside a store which cell is being measured: one that kills the process must not do so for ever."""
+"""Mark the cell being measured in a file next to the store, so that a cell that crashes the process is given up."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MOST_DEATHS = 4
-"""A cell that the process died in so many times running is recorded as failed, and the others come to their turn.
+MAX_CRASHES = 4
+"""A cell in which the process crashed this many times in a row is recorded as failed; the others get their turn.
 
-More than somebody kills a run in one cell by chance: a cell that can be measured must not come out failed."""
+High enough that a user who kills a run a few times does not make a cell fail that can be measured."""
 
 _LONGEST = 100_000  # characters; more is not ours
 
 
 @contextmanager
-def in_hand(store: Path, cell: str) -> Iterator[int]:
-    """Notes a cell for as long as it is enclosed; an exception ends that, the process's death does not.
+def crash_marker(store: Path, cell: str) -> Iterator[int]:
+    """Mark a cell as being measured until the block ends; the mark outlives a crash of the process, not an exception.
 
     Args:
         store: the store's file.
         cell: the cell's key.
 
     Yields:
-        How many times running the process has died in this cell.
+        How often in a row the process has crashed in this cell before.
     """
     path = store.with_name(f"{store.name}-in-hand")
     deaths = _deaths(path, cell)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.core.progress import silent
 from harness.plan import plan
-from harness.store.crash_marker import MOST_DEATHS
+from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -69,12 +69,12 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path):
 
 @pytest.mark.slow
 def test_a_cell_that_kills_the_job_each_time_costs_no_other_cell(tmp_path):
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_CRASHES):
         assert ends(tmp_path, "a", "b=killed", "c") == -signal.SIGKILL
     assert ends(tmp_path, "a", "b=killed", "c") == 0
     found = rows(tmp_path)
     assert found["b"].status == "failed"
-    assert f"the process died in it {MOST_DEATHS} times" in found["b"].reason
+    assert f"the process died in it {MAX_CRASHES} times" in found["b"].reason
     assert found["c"].status == "ok"
     assert done(tmp_path) == ["a", "c"]
     assert ends(tmp_path, "a", "b", "c") == 0

@@ -27,7 +27,7 @@ from harness.profile import simulated
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import STRICT, Options
 from harness.store.cell import Cell
-from harness.store.crash_marker import MOST_DEATHS
+from harness.store.crash_marker import MAX_CRASHES
 from harness.store.store import Run, Store
 from tests.harness.papers.rows import claim_of
 
@@ -414,7 +414,7 @@ def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_l
     ]
 
 
-@pytest.mark.parametrize(("deaths", "status"), [(MOST_DEATHS - 1, "ok"), (MOST_DEATHS, "failed")])
+@pytest.mark.parametrize(("deaths", "status"), [(MAX_CRASHES - 1, "ok"), (MAX_CRASHES, "failed")])
 def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
     run: Run, deaths: int, status: str
 ) -> None:
