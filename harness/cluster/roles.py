@@ -18,7 +18,7 @@ import ray
 import torch
 
 from harness.cluster.connection import RESTARTS
-from harness.cluster.shard import Arrays, Drawn, Shard, Standing, Ticket, whole_batches
+from harness.cluster.shard import Arrays, Drawn, SampleHandle, Shard, ShardSummary, whole_batches
 from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime.actors.actor import Episode
@@ -30,8 +30,8 @@ UNTIL_GONE = -1
 
 
 @dataclass
-class Told:
-    """What a role tells of one call.
+class CallStats:
+    """What a role reports of one call.
 
     Attributes:
         process: changes when Ray has started the role anew.
@@ -63,8 +63,8 @@ class _Role:
         self._process = uuid4().hex
         self._node = ray.get_runtime_context().get_node_id()
 
-    def _told(self) -> Told:
-        return Told(self._process, self._node)
+    def _stats(self) -> CallStats:
+        return CallStats(self._process, self._node)
 
 
 def _owned(arrays: Arrays) -> Arrays:
@@ -89,9 +89,9 @@ class EnvironmentActor(_Role):
         self._share = share
 
     @ray.method(num_returns=2)
-    def collect(self, steps: int, weights: Arrays | None, environment_steps: int) -> tuple[Arrays, Told]:
+    def collect(self, steps: int, weights: Arrays | None, environment_steps: int) -> tuple[Arrays, CallStats]:
         """Vector steps under the weights, at random without; `environment_steps`: that all actors have taken so far."""
-        told, actor = self._told(), self._actor
+        stats, actor = self._stats(), self._actor
         before, spent = actor.environment_steps, (actor.environment_s, actor.inference_s)
 
         def overall(own_steps: int) -> int:
@@ -105,10 +105,10 @@ class EnvironmentActor(_Role):
                 return self._algorithm.explore(acting, observations, overall(own_steps), rng)
 
         transitions = actor.collect(steps, policy)
-        told.steps = actor.environment_steps - before
-        told.seconds = {"environment": actor.environment_s - spent[0], "infer": actor.inference_s - spent[1]}
-        told.episodes = [Episode(overall(step), value) for step, value in actor.take_episodes()]
-        return transitions, told
+        stats.steps = actor.environment_steps - before
+        stats.seconds = {"environment": actor.environment_s - spent[0], "infer": actor.inference_s - spent[1]}
+        stats.episodes = [Episode(overall(step), value) for step, value in actor.take_episodes()]
+        return transitions, stats
 
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
@@ -130,33 +130,33 @@ class ReplayShard(_Role):
         super().__init__()
         self._shard = Shard(workload, mapping, seed, shared_seed, number)
 
-    def insert(self, transitions: Arrays) -> Told:
+    def insert(self, transitions: Arrays) -> CallStats:
         """Takes what an actor has collected."""
-        told = self._told()
-        with told.timed("insert"):
-            told.steps = self._shard.insert(transitions)
-        return told
+        stats = self._stats()
+        with stats.timed("insert"):
+            stats.steps = self._shard.insert(transitions)
+        return stats
 
     @ray.method(num_returns=2)
-    def standing(self) -> tuple[Standing, Told]:
+    def summary(self) -> tuple[ShardSummary, CallStats]:
         """What it holds, for the shards to sample as one."""
-        return self._shard.standing(), self._told()
+        return self._shard.summary(), self._stats()
 
     def sample(
-        self, call: int, learners: int, batches: int, batch_size: int, *standings: Standing
-    ) -> tuple[Drawn | Ticket | Told, ...]:
-        """See `Shard.sample`; what was drawn for each learner, the ticket, and what it tells."""
-        told = self._told()
-        with told.timed("sample"):
-            drawn, ticket = self._shard.sample(call, learners, batches, batch_size, standings)
-        return *drawn, ticket, told
+        self, call: int, learners: int, batches: int, batch_size: int, *summaries: ShardSummary
+    ) -> tuple[Drawn | SampleHandle | CallStats, ...]:
+        """See `Shard.sample`; what was drawn for each learner, the handle, and what it tells."""
+        stats = self._stats()
+        with stats.timed("sample"):
+            drawn, handle = self._shard.sample(call, learners, batches, batch_size, summaries)
+        return *drawn, handle, stats
 
-    def update(self, ticket: Ticket, *td_errors: Sequence[npt.NDArray]) -> Told:
+    def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> CallStats:
         """See `Shard.update`."""
-        told = self._told()
-        with told.timed("update"):
-            self._shard.update(ticket, *td_errors)
-        return told
+        stats = self._stats()
+        with stats.timed("update"):
+            self._shard.update(handle, *td_errors)
+        return stats
 
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
@@ -194,7 +194,7 @@ class LearnerActor(_Role):
     @ray.method(num_returns=4)
     def learn(
         self, call: int, batches: int, shards: int, *inputs: Any
-    ) -> tuple[Arrays, Arrays, list[npt.NDArray], Told]:
+    ) -> tuple[Arrays, Arrays, list[npt.NDArray], CallStats]:
         """A gradient step on each batch that is whole.
 
         Args:
@@ -207,27 +207,27 @@ class LearnerActor(_Role):
         Returns:
             State, weights to act on, (B,) TD errors of each batch, empty where it was not whole, and what it tells.
         """
-        told = self._told()
+        stats = self._stats()
         drawn, states = inputs[:shards], inputs[shards:]
-        with told.timed("state"):
+        with stats.timed("state"):
             if len(states) > 1 or self._holds != call - 1:
                 self._learner.load_state_dict(mean_state(states, self._number))
         first = ((call - 1) * len(states) + self._number) * batches  # of all learners' gradient steps
         betas = [self._beta(step) for step in range(first, first + batches)]
         td_errors = []
-        with told.timed("learner"):
+        with stats.timed("learner"):
             for batch in whole_batches(drawn, self._batch_size, betas):
                 if batch is None:
                     td_errors.append(np.zeros(0, np.float32))
                     continue
                 outcome = self._learner.step(*batch)
                 td_errors.append(np.array(outcome.td_errors))
-                told.losses = outcome.losses
-                told.steps += 1
+                stats.losses = outcome.losses
+                stats.steps += 1
         self._holds = call
-        with told.timed("state"):
+        with stats.timed("state"):
             state, weights = self._learner.state_dict(), self._learner.parameters()
-        return state, weights, td_errors, told
+        return state, weights, td_errors, stats
 
 
 def mean_state(states: Sequence[Arrays], own: int) -> Arrays:

@@ -1,6 +1,6 @@
 """A prioritised replay in shards that sample as one replay of all their items would.
 
-Before it is sampled, each shard tells its `Standing`: the sum of its priorities, its items and its largest priority.
+Before it is sampled, each shard gives its `ShardSummary`: the sum of its priorities, its items, its largest priority.
 From these and a seed that they share, all compute how many items of each batch come from which shard: multinomial over
 the sums, so that each item of a batch is drawn by itself, item i with probability P(i) / sum(P) of all shards. Its
 importance weight is of that sum and of all their items, and a new item takes the largest priority of any shard.
@@ -24,7 +24,7 @@ from primitives.replay.prioritized import importance_weights
 Arrays = dict[str, npt.NDArray]
 
 
-class Standing(NamedTuple):
+class ShardSummary(NamedTuple):
     """What a shard holds.
 
     Attributes:
@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
     items: int
 
 
-class Ticket(NamedTuple):
+class SampleHandle(NamedTuple):
     """Where a shard's part of a round's batches came from, for the update of its priorities.
 
     Attributes:
@@ -76,12 +76,12 @@ class Ticket(NamedTuple):
 
 
 def dealt(
-    standings: Sequence[Standing], shape: tuple[int, ...], batch_size: int, rng: np.random.Generator
+    summaries: Sequence[ShardSummary], shape: tuple[int, ...], batch_size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
     """How many items of each batch come from each shard.
 
     Args:
-        standings: of all shards.
+        summaries: of all shards.
         shape: of the batches.
         batch_size: items in a batch.
         rng: the same for all shards.
@@ -89,9 +89,9 @@ def dealt(
     Returns:
         (*shape, shards) int64; all 0 where the shards do not hold a batch, as after a new start.
     """
-    counts = np.zeros((*shape, len(standings)), np.int64)
-    if sum(shard.items for shard in standings) >= batch_size:
-        totals = np.array([shard.total for shard in standings])
+    counts = np.zeros((*shape, len(summaries)), np.int64)
+    if sum(shard.items for shard in summaries) >= batch_size:
+        totals = np.array([shard.total for shard in summaries])
         held = np.flatnonzero(totals)  # rounding must not give an item to a shard that has none
         counts[..., held] = rng.multinomial(batch_size, totals[held] / totals[held].sum(), shape)
     return counts
@@ -131,37 +131,37 @@ class Shard:
         self._inserted += rows
         return rows
 
-    def standing(self) -> Standing:
+    def summary(self) -> ShardSummary:
         """What it holds now."""
         replay, items = self._replay, len(self._replay)
         if isinstance(replay, PrioritizedReplay):
-            return Standing(self.process, float(replay.tree.total), items, replay.max_priority)
-        return Standing(self.process, float(items), items, 1.0)
+            return ShardSummary(self.process, float(replay.tree.total), items, replay.max_priority)
+        return ShardSummary(self.process, float(items), items, 1.0)
 
     def sample(
-        self, call: int, learners: int, batches: int, batch_size: int, standings: Sequence[Standing]
-    ) -> tuple[list[Drawn], Ticket]:
-        """Its part of each learner's batches: nothing has been inserted or updated since it told its standing.
+        self, call: int, learners: int, batches: int, batch_size: int, summaries: Sequence[ShardSummary]
+    ) -> tuple[list[Drawn], SampleHandle]:
+        """Its part of each learner's batches: nothing has been inserted or updated since it gave its summary.
 
         Args:
             call: number of the round.
             learners, batches, batch_size: how many, for each and in each.
-            standings: of all shards, in the order of their numbers.
+            summaries: of all shards, in the order of their numbers.
         """
         rng = np.random.default_rng([*self._shared_seed, call])
-        counts = dealt(standings, (learners, batches), batch_size, rng)
+        counts = dealt(summaries, (learners, batches), batch_size, rng)
         own, before = counts[..., self._number], counts[..., : self._number].sum(-1)
-        if standings[self._number].process != self.process:
+        if summaries[self._number].process != self.process:
             own = np.zeros_like(own)  # it was started anew in between, and holds none of these items
         if isinstance(self._replay, PrioritizedReplay):
-            self._replay.max_priority = max(shard.largest for shard in standings)
-        total, items = sum(shard.total for shard in standings), sum(shard.items for shard in standings)
+            self._replay.max_priority = max(shard.largest for shard in summaries)
+        total, items = sum(shard.total for shard in summaries), sum(shard.items for shard in summaries)
         drawn, indices = [], []
         for each in own:
             rows, priorities = self._draw(int(each.sum()))
             drawn.append(Drawn(self._replay.storage.gather(rows), priorities, each, total, items))
             indices.append(rows)
-        return drawn, Ticket(self.process, self._inserted, indices, own, before)
+        return drawn, SampleHandle(self.process, self._inserted, indices, own, before)
 
     def _draw(self, items: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Rows and priorities of items, each drawn by priority."""
@@ -172,23 +172,23 @@ class Shard:
             return rows, np.asarray(self._replay.tree.get(rows), np.float64)
         return self._rng.integers(len(self._replay), size=items), np.ones(items)
 
-    def update(self, ticket: Ticket, *td_errors: Sequence[npt.NDArray]) -> None:
+    def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> None:
         """The new priorities of its part of a round's batches, but of items that have been replaced since.
 
         Args:
-            ticket: of that sampling; one of an earlier process is of no use.
+            handle: of that sampling; one of an earlier process is of no use.
             td_errors: (B,) of each learner's whole batches; empty where a batch was not learnt from.
         """
-        if ticket.process != self.process:
+        if handle.process != self.process:
             return
         capacity = self._replay.storage.capacity
         for indices, counts, before, errors in zip(
-            ticket.indices, ticket.counts, ticket.before, td_errors, strict=True
+            handle.indices, handle.counts, handle.before, td_errors, strict=True
         ):
             parts = np.split(indices, np.cumsum(counts)[:-1])
             for rows, first, whole in zip(parts, before, errors, strict=True):
                 if len(rows) and len(whole):
-                    kept = not_overwritten(rows, capacity, self._inserted, ticket.inserted)
+                    kept = not_overwritten(rows, capacity, self._inserted, handle.inserted)
                     self._replay.update_priorities(rows[kept], whole[first : first + len(rows)][kept])
 
 

@@ -8,7 +8,7 @@ This process only says what depends on what. It submits rounds of calls, `ahead`
 there; Ray runs a call once its inputs are, and moves these from machine to machine through its object store:
 
     actors      collect(weights)    -> transitions   -> shards   insert
-    shards      standing            -> totals        -> shards   sample
+    shards      summary             -> totals        -> shards   sample
     shards      sample              -> parts         -> learners learn
     learners    learn(states)       -> TD errors     -> shards   update
                                     -> weights       -> actors
@@ -32,7 +32,7 @@ from ray.exceptions import RayError
 from harness import workloads
 from harness.cluster.connection import brief
 from harness.cluster.placement import Placement
-from harness.cluster.roles import EnvironmentActor, LearnerActor, ReplayShard, Told
+from harness.cluster.roles import CallStats, EnvironmentActor, LearnerActor, ReplayShard
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
@@ -139,7 +139,7 @@ class ClusterTraining:
         self._call = 0
         self._pending: deque[_Asked] = deque()
         self._collected: deque[list[Any]] = deque()
-        self._tickets: deque[tuple[list[Any], list[Any]]] = deque()
+        self._handles: deque[tuple[list[Any], list[Any]]] = deque()
 
         seeds = np.random.SeedSequence(seed).spawn(5)
         plan = compose.actors_of(
@@ -226,53 +226,53 @@ class ClusterTraining:
     def _learning(self) -> _Asked:
         """Submits the calls of one round."""
         this = self._collecting(self._weights.popleft(), self._ahead)
-        if len(self._tickets) > self._ahead:
-            tickets, td_errors = self._tickets.popleft()
-            for number, (shard, ticket) in enumerate(zip(self._shards, tickets, strict=True)):
-                this.append((f"shard {number}", shard.update.remote(ticket, *td_errors)))
+        if len(self._handles) > self._ahead:
+            handles, td_errors = self._handles.popleft()
+            for number, (shard, handle) in enumerate(zip(self._shards, handles, strict=True)):
+                this.append((f"shard {number}", shard.update.remote(handle, *td_errors)))
         self._call += 1
-        drawn, tickets = self._sampling(this)
+        drawn, handles = self._sampling(this)
         made, td_errors = [], []
         for learner, actor in enumerate(self._learners):
             parts = [each[learner] for each in drawn]
-            state, weights, errors, told = actor.learn.remote(
+            state, weights, errors, stats = actor.learn.remote(
                 self._call, self._steps_a_call, len(parts), *parts, *self._states
             )
-            this.append((f"learner {learner}", told))
+            this.append((f"learner {learner}", stats))
             td_errors.append(errors)
             made.append((state, weights))
-        self._tickets.append((tickets, td_errors))
+        self._handles.append((handles, td_errors))
         self._states = [state for state, _ in made]
         self._weights.append(made[0][1])
         return this
 
     def _sampling(self, this: _Asked) -> tuple[list[list[Any]], list[Any]]:
-        """Submits the shards' calls of one round; what each draws for every learner, and their tickets."""
-        standings = []
+        """Submits the shards' calls of one round; what each draws for every learner, and their handles."""
+        summaries = []
         for number, shard in enumerate(self._shards):
-            standing, told = shard.standing.remote()
+            summary, stats = shard.summary.remote()
             this.append(
-                (f"shard {number}", told)
+                (f"shard {number}", stats)
             )  # before what needs it: an error is named after its own shard
-            standings.append(standing)
-        drawn, tickets = [], []
+            summaries.append(summary)
+        drawn, handles = [], []
         learners = len(self._learners)
         for number, shard in enumerate(self._shards):
-            *parts, ticket, told = shard.sample.options(num_returns=learners + 2).remote(
-                self._call, learners, self._steps_a_call, self._batch_size, *standings
+            *parts, handle, stats = shard.sample.options(num_returns=learners + 2).remote(
+                self._call, learners, self._steps_a_call, self._batch_size, *summaries
             )
-            this.append((f"shard {number}", told))
+            this.append((f"shard {number}", stats))
             drawn.append(parts)
-            tickets.append(ticket)
-        return drawn, tickets
+            handles.append(handle)
+        return drawn, handles
 
     def _collecting(self, weights: Any, lag: int) -> _Asked:
         """Submits an actor's calls of one round, and the insertion of what was collected `lag` rounds ago."""
         this: _Asked = []
         collected = []
         for number, actor in enumerate(self._actors):
-            transitions, told = actor.collect.remote(self._vector_steps, weights, self._submitted_steps)
-            this.append((f"actor {number}", told))
+            transitions, stats = actor.collect.remote(self._vector_steps, weights, self._submitted_steps)
+            this.append((f"actor {number}", stats))
             collected.append(transitions)
         self._submitted_steps += self._vector_steps * self._environments
         self._collected.append(collected)
@@ -295,24 +295,24 @@ class ClusterTraining:
 
     def _take(self, this: _Asked) -> None:
         slowest: defaultdict[str, float] = defaultdict(float)  # roles of a kind work side by side
-        for (name, _), told in zip(this, self._all(this), strict=True):
-            self._note(name, told)
-            for term, seconds in told.seconds.items():
+        for (name, _), stats in zip(this, self._all(this), strict=True):
+            self._note(name, stats)
+            for term, seconds in stats.seconds.items():
                 slowest[term] = max(slowest[term], seconds)
         for term, seconds in slowest.items():
             self._seconds[term] += seconds
 
-    def _note(self, name: str, told: Told) -> None:
-        if self._processes.setdefault(name, told.process) != told.process:
-            self._processes[name] = told.process
+    def _note(self, name: str, stats: CallStats) -> None:
+        if self._processes.setdefault(name, stats.process) != stats.process:
+            self._processes[name] = stats.process
             self.restarts[name] = self.restarts.get(name, 0) + 1
-        self.nodes[name] = told.node
-        self._episodes += told.episodes
+        self.nodes[name] = stats.node
+        self._episodes += stats.episodes
         if name.startswith("actor"):
-            self.environment_steps += told.steps
+            self.environment_steps += stats.steps
         elif name.startswith("learner"):
-            self.gradient_steps += told.steps
-            self._losses = told.losses or self._losses
+            self.gradient_steps += stats.steps
+            self._losses = stats.losses or self._losses
 
     def _all(self, named: _Asked) -> list[Any]:
         try:

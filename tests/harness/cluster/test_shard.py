@@ -11,7 +11,7 @@ from scipy import stats
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
 from harness import workloads
-from harness.cluster.shard import Drawn, Shard, Standing, Ticket, dealt, whole_batches
+from harness.cluster.shard import Drawn, SampleHandle, Shard, ShardSummary, dealt, whole_batches
 from harness.cluster.training import shard_of
 from harness.mapping import Mapping
 from harness.runtime import compose
@@ -48,8 +48,8 @@ def fill(shards: list[Shard], sizes: Sequence[int], *, spread: bool = True) -> n
         errors = np.random.default_rng(size).uniform(0, 5, size) if spread else np.zeros(size)
         indices = np.arange(size)
         counts = np.array([[size]])
-        ticket = Ticket(shard.process, size, [indices], counts, np.zeros_like(counts))
-        shard.update(ticket, [errors])
+        handle = SampleHandle(shard.process, size, [indices], counts, np.zeros_like(counts))
+        shard.update(handle, [errors])
         if spread:
             priorities += list(shard._replay.tree.get(indices).astype(float))
         else:
@@ -59,8 +59,8 @@ def fill(shards: list[Shard], sizes: Sequence[int], *, spread: bool = True) -> n
 
 def sample(shards: list[Shard], call: int = 1) -> list[list[Drawn]]:
     """By learner, what each shard has drawn."""
-    standings = [shard.standing() for shard in shards]
-    found = [shard.sample(call, LEARNERS, BATCHES, BATCH, standings)[0] for shard in shards]
+    summaries = [shard.summary() for shard in shards]
+    found = [shard.sample(call, LEARNERS, BATCHES, BATCH, summaries)[0] for shard in shards]
     return [[drawn[learner] for drawn in found] for learner in range(LEARNERS)]
 
 
@@ -85,8 +85,8 @@ def test_items_are_drawn_as_from_one_replay_however_they_are_spread(sizes, prior
 
 def test_how_many_of_a_batch_come_from_a_shard_is_binomial():
     """A batch from one shard alone would have the same frequencies, but its items not be independent."""
-    standings = [Standing("a", 1.0, 100, 1.0), Standing("b", 3.0, 100, 1.0)]
-    counts = dealt(standings, (5000,), BATCH, np.random.default_rng(0))
+    summaries = [ShardSummary("a", 1.0, 100, 1.0), ShardSummary("b", 3.0, 100, 1.0)]
+    counts = dealt(summaries, (5000,), BATCH, np.random.default_rng(0))
     assert (counts.sum(-1) == BATCH).all()
     few, many = 4, 12
     clipped = np.bincount(np.clip(counts[:, 0], few, many))[few:]
@@ -109,14 +109,14 @@ def test_weights_are_those_of_one_replay():
 def test_td_errors_go_to_the_items_that_they_are_of_and_a_new_item_takes_the_largest_priority_of_any_shard():
     shards = shards_of(2)
     fill(shards, (20, 40), spread=False)
-    standings = [shard.standing() for shard in shards]
-    sampled = [shard.sample(1, LEARNERS, BATCHES, BATCH, standings) for shard in shards]
+    summaries = [shard.summary() for shard in shards]
+    sampled = [shard.sample(1, LEARNERS, BATCHES, BATCH, summaries) for shard in shards]
     td_errors = []
     for learner in range(LEARNERS):
         batches = whole_batches([drawn[learner] for drawn, _ in sampled], BATCH, [0.4] * BATCHES)
         td_errors.append([columns["reward"] for columns, _ in batches])
-    for shard, (_, ticket) in zip(shards, sampled, strict=True):
-        shard.update(ticket, *td_errors)
+    for shard, (_, handle) in zip(shards, sampled, strict=True):
+        shard.update(handle, *td_errors)
     first = 0
     for shard in shards:
         replay = shard._replay
@@ -126,8 +126,8 @@ def test_td_errors_go_to_the_items_that_they_are_of_and_a_new_item_takes_the_lar
         expected = (numbers[seen] + replay.epsilon) ** replay.alpha
         np.testing.assert_allclose(replay.tree.get(np.flatnonzero(seen)), expected, rtol=1e-5)
         first += len(replay)
-    largest = shards[1].standing().largest
-    assert largest > shards[0].standing().largest
+    largest = shards[1].summary().largest
+    assert largest > shards[0].summary().largest
     sample(shards)
     for shard in shards:
         items = len(shard._replay)
@@ -139,22 +139,22 @@ def test_a_shard_that_begins_empty_gives_nothing_until_it_holds_items():
     old, lost = shards_of(2)
     fill([old, lost], (40, 40))
     _, new = shards_of(2)
-    standings = [old.standing(), lost.standing()]  # the other died after it told
-    drawn = [shard.sample(1, LEARNERS, BATCHES, BATCH, standings)[0][0] for shard in (old, new)]
+    summaries = [old.summary(), lost.summary()]  # the other died after it told
+    drawn = [shard.sample(1, LEARNERS, BATCHES, BATCH, summaries)[0][0] for shard in (old, new)]
     whole = [batch is not None for batch in whole_batches(drawn, BATCH, [0.4] * BATCHES)]
     alone = drawn[0].counts == BATCH
     assert whole == list(alone)
     assert not alone.all()
     assert set(drawn_items([old, new], calls=1)) <= set(range(40))
 
-    ticket = lost.sample(1, LEARNERS, BATCHES, BATCH, standings)[1]
-    new.update(ticket, *[[np.ones(BATCH)] * BATCHES] * LEARNERS)  # no items of its own: nothing happens
-    ticket = old.sample(1, LEARNERS, BATCHES, BATCH, standings)[1]
-    before = old.standing()
+    handle = lost.sample(1, LEARNERS, BATCHES, BATCH, summaries)[1]
+    new.update(handle, *[[np.ones(BATCH)] * BATCHES] * LEARNERS)  # no items of its own: nothing happens
+    handle = old.sample(1, LEARNERS, BATCHES, BATCH, summaries)[1]
+    before = old.summary()
     old.update(
-        ticket, *[[np.zeros(0)] * BATCHES] * LEARNERS
+        handle, *[[np.zeros(0)] * BATCHES] * LEARNERS
     )  # batches that were not whole: nothing was learnt
-    assert old.standing() == before
+    assert old.summary() == before
 
 
 def test_fewer_items_than_a_batch_are_not_sampled():

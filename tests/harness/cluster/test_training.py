@@ -187,7 +187,7 @@ class TestLocal(OnRay):
         item = cartpole(actors=3)  # one actor has twice the other's, and yet
         training = ClusterTraining(item, NATIVE, Size(actors=2, shards=2, learners=1), seed=5)
         training.warm_up()
-        first, second = (ray.get(shard.standing.remote())[0].items for shard in training._shards)
+        first, second = (ray.get(shard.summary.remote())[0].items for shard in training._shards)
         assert abs(first - second) <= training.environment_steps_an_actor * 2, (
             "as much to each, within a round"
         )
