@@ -68,12 +68,12 @@ class Rounds:
         """Return which share of the work is done, 1 where no further round begins.
 
         Args:
-            done: timed rounds.
+            done: timed rounds, `most` at most.
             spent_s: seconds, warm-up included.
         """
         by_rounds = done / self.most
-        if self.budget_s is None or by_rounds >= 1:
-            return min(1.0, by_rounds)
+        if self.budget_s is None:
+            return by_rounds
         by_time = 1.0 if spent_s >= self.budget_s else spent_s / self.budget_s
         return max(by_rounds, min(by_time, done / self.fewest))
 

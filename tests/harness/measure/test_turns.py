@@ -101,6 +101,13 @@ def test_the_share_of_the_work_grows_to_its_end(world: World) -> None:
     assert [share for share, _, _ in told] == [0, 0.25, 0.5, 0.75]
 
 
+def test_the_share_of_the_work_is_never_more_than_all_of_it() -> None:
+    rounds = Rounds(20, fewest=5, budget_s=10.0)
+    assert [rounds.share(done, 99.0) for done in (4, 5, 8, 20)] == [0.8, 1, 1, 1]
+    assert [rounds.share(done, 5.0) for done in (0, 2, 8, 12, 20)] == [0, 0.4, 0.5, 0.6, 1]
+    assert Rounds(3, fewest=5, budget_s=0.0).share(3, 1.0) == 1
+
+
 def test_a_side_that_failed_takes_no_further_turn(world: World) -> None:
     results = iter([1, None, 3])
     found = in_rounds({"fails": lambda: next(results), **world.sides("a")}, Rounds(5))
