@@ -18,7 +18,7 @@ from tests.harness.cli.command_line import Placerl, refused
     [
         ("", ("mapping", "found ''; allowed: LEARNER-RMM-STORAGE")),
         ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
-        ("abacus-native-cpu", ("learner: found abacus; allowed: torch, ",)),
+        ("abacus-native-cpu", ("learner: found abacus; allowed: reference, fpga, native",)),
         ("torch-abacus-cpu", ("abacus", "native")),
         ("torch-native-moon", ("moon", "cpu")),
         (
