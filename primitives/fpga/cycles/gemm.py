@@ -1,4 +1,4 @@
-"""Cycles of one matrix product on a P x P systolic array: PPO's Equation 5, and `fpga.gemm_core`.
+"""Cycles of one matrix product on a P x P systolic array: PPO's Equation 5, and `fpga.gemm.core`.
 
 Where the two differ (`difference_terms`):
 

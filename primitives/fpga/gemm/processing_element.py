@@ -1,6 +1,6 @@
 """A multiplier with a configurable datapath (FIX V-C), and the element of the systolic array (PPO 3.2).
 
-Golden models: `multiply_golden`; the array's is the matrix product itself (`gemm_core`).
+Golden models: `multiply_golden`; the array's is the matrix product itself (`gemm.core`).
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed

@@ -9,5 +9,5 @@
 | WU, each layer, once a batch | adds the sums of all pipelines, Adam, new weights to FW and BW | `UpdateUnit` |
 
 DP pipelines take a part of the batch each. Numbers are fixed point (`FORMAT`); sums are exact in 64 bits, rounded to
-the nearest (ties upwards) and saturated once. Adam and its moments are float32 (`stream_unit`).
+the nearest (ties upwards) and saturated once. Adam and its moments are float32 (`vector.stream_unit`).
 """

@@ -4,7 +4,7 @@ Each unit works through its own products. Behind a product that is a gradient of
 a cycle through `weight_update.WeightUpdate`. Where the units share a network, both gradients' rows go together: the
 unit that is there first waits for the other.
 
-`UnitPair` is of `gemm_timer.GemmTimer`s, without data; `training_pair.TrainingPair` is the same with data, in the same
+`UnitPair` is of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data, in the same
 cycles. Golden model of when: `cycles.balance.pair_update_cycles`.
 """
 
