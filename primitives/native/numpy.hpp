@@ -1,7 +1,7 @@
-// NumPy's own C interface, since a call must cost no more than the work in it: a conversion through buffers
-// or DLPack takes longer than 32 descents of a sum tree. Include it before anything else of Python's; each
-// translation unit that does calls import_numpy() first. Internal linkage: NumPy's table of functions has it
-// too.
+// NumPy's own C interface, since a call must cost no more than the work in it: a
+// conversion through buffers or DLPack takes longer than 32 descents of a sum tree.
+// Include it before anything else of Python's; each translation unit that does calls
+// import_numpy() first. Internal linkage: NumPy's table of functions has it too.
 #pragma once
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
@@ -73,8 +73,8 @@ struct Words {
     uint64_t first, second;
 };
 
-// The random source of one numpy.random.Generator; kept from call to call, since finding it takes three
-// look-ups.
+// The random source of one numpy.random.Generator; kept from
+// call to call, since finding it takes three look-ups.
 class Source {
   public:
     bool is(nb::handle generator) const { return generator.is(generator_); }

@@ -1,5 +1,5 @@
-// Gradient steps without Python in between: sample, gather, train and update the priorities, n times in a
-// call.
+// Gradient steps without Python in between: sample, gather,
+// train and update the priorities, n times in a call.
 #pragma once
 
 #include <atomic>

@@ -156,8 +156,8 @@ class Replay {
         return rows;
     }
 
-    // Fills (indices, weights, columns), new ones when None -> them, or None. False when there is nothing to
-    // sample.
+    // Fills (indices, weights, columns), new ones when None ->
+    // them, or None. False when there is nothing to sample.
     nb::object sample(nb::handle batch_size, nb::handle rng, nb::handle stratified, double beta,
                       nb::handle indices, nb::handle weights, nb::handle columns) {
         if (!PyLong_CheckExact(batch_size.ptr()) || !PyBool_Check(stratified.ptr()))

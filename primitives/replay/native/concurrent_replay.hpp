@@ -92,9 +92,9 @@ inline void wait_for(const std::vector<Awaited> &all) {
         awaited.stay->wait_for_end_of(awaited.number);
 }
 
-// Importance weights (PAL Algorithm 1, line 15), from priorities at the time of the sample. Normalised, the
-// largest of the batch is 1 (Schaul et al. 2015, section 3.4), and the total and the number of items cancel
-// out.
+// Importance weights (PAL Algorithm 1, line 15), from priorities at the time of
+// the sample. Normalised, the largest of the batch is 1 (Schaul et al. 2015,
+// section 3.4), and the total and the number of items cancel out.
 inline void importance_weights(const double *priorities, int64_t count, double total, int64_t items,
                                double beta, bool normalise, float *weights) {
     const double least = *std::min_element(priorities, priorities + count);
@@ -104,8 +104,8 @@ inline void importance_weights(const double *priorities, int64_t count, double t
 }
 
 inline void gather(const Column &column, const int64_t *rows, int64_t count, char *out) {
-    // Far enough that main memory is never waited for: 8 rows ahead took three times as long (2048 rows of
-    // 2^20).
+    // Far enough that main memory is never waited for: 8 rows
+    // ahead took three times as long (2048 rows of 2^20).
     constexpr int64_t ahead = 64;
     const auto copy = [&](auto row_bytes) {
         const auto prefetch = [&](int64_t b) {
@@ -176,8 +176,8 @@ class ConcurrentReplay {
         return span.first;
     }
 
-    // Draws `count` >= 1 items with replacement and copies them to out[c], one a column. False when there are
-    // none.
+    // Draws `count` >= 1 items with replacement and copies them to
+    // out[c], one a column. False when there are none.
     bool sample(sum_tree::Seed seed, bool stratified, int64_t count, double beta, int64_t *indices,
                 float *weights, char *const *out) {
         std::unique_lock tree_lock(tree_mutex_);
@@ -275,8 +275,8 @@ class ConcurrentReplay {
         return cursor_;
     }
 
-    // Takes over rows 0 to size-1, already in the columns, with `capacity` priorities. No other thread is in
-    // here.
+    // Takes over rows 0 to size-1, already in the columns, with
+    // `capacity` priorities. No other thread is in here.
     void restore(int64_t size, int64_t cursor, double max_priority, const double *priorities) {
         std::vector<int64_t> rows(static_cast<size_t>(capacity_));
         for (int64_t row = 0; row < capacity_; ++row)

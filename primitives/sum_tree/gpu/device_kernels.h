@@ -40,8 +40,8 @@ KERNEL(find)
     indices[b] = node;
 }
 
-// wrong[0]: whether this update has a wrong index or priority; wrong[1]: whether any had, until the host
-// asks.
+// wrong[0]: whether this update has a wrong index or priority;
+// wrong[1]: whether any had, until the host asks.
 KERNEL(begin)(GLOBAL int *wrong, LONG count) {
     if (WORK_ITEM >= count)
         return;
@@ -91,9 +91,9 @@ KERNEL(release)
     winner[indices[b]] = 0;
 }
 
-// Sums nodes again: of the level that begins at values[children], into the level at values[parents]. Item b
-// takes node indices[b] / leaves_below or, where every_node is set, node b. Items that share a node write the
-// same sum.
+// Sums nodes again: of the level that begins at values[children], into the level
+// at values[parents]. Item b takes node indices[b] / leaves_below or, where
+// every_node is set, node b. Items that share a node write the same sum.
 KERNEL(sum_nodes)
 (GLOBAL REAL *values, LONG children, LONG parents, int fanout, GLOBAL const LONG *indices, LONG leaves_below,
  int every_node, GLOBAL const int *wrong, LONG count) {

@@ -1,6 +1,6 @@
-// MAP's sum tree on a CPU as its Algorithms 1 and 2 print it: threads share a batch, and updates add
-// differences to every level with atomics. For MAP Fig. 12 alone: sums that are patched drift, so it is no
-// backend.
+// MAP's sum tree on a CPU as its Algorithms 1 and 2 print it: threads share a
+// batch, and updates add differences to every level with atomics. For MAP Fig.
+// 12 alone: sums that are patched drift, so it is no backend.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A K-ary sum tree in implicit arrays, one a level (MAP IV-C, PAL IV-C4). Not synchronised: callers
-// serialise.
+// A K-ary sum tree in implicit arrays, one a level (MAP
+// IV-C, PAL IV-C4). Not synchronised: callers serialise.
 #pragma once
 
 #include <algorithm>
@@ -77,8 +77,8 @@ class KaryTree {
         sum_up(set_leaves(indices, priorities, count));
     }
 
-    // `update` in two steps, of which only the first writes priorities; the second takes what the first
-    // returns.
+    // `update` in two steps, of which only the first writes
+    // priorities; the second takes what the first returns.
     int64_t set_leaves(const int64_t *indices, const double *priorities, int64_t count) {
         reserve(count);
         return kernels_->set_leaves(view_, indices, priorities, count);

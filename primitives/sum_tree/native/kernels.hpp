@@ -1,5 +1,5 @@
-// The batch operations of the K-ary sum tree, built once for each vector instruction set and chosen at run
-// time.
+// The batch operations of the K-ary sum tree, built once for
+// each vector instruction set and chosen at run time.
 #pragma once
 
 #include <cstdint>

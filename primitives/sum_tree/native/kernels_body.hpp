@@ -1,10 +1,10 @@
-// The kernels, written once over a `Lanes` type that the including translation unit defines for its
-// instruction set. Everything here has internal linkage: nothing compiled for one set may be merged with
-// another's.
+// The kernels, written once over a `Lanes` type that the including translation
+// unit defines for its instruction set. Everything here has internal linkage:
+// nothing compiled for one set may be merged with another's.
 //
-// Lanes<Real>: `width`; `Vector`; load(p, n) with zeros beyond n; store(p, v, n); exclusive(v), the sum of
-// the lanes before each; sum(v); add(v, x); bits(v > 0); bits(a <= x); select(bits, v, x), v where set, else
-// x.
+// Lanes<Real>: `width`; `Vector`; load(p, n) with zeros beyond n; store(p, v,
+// n); exclusive(v), the sum of the lanes before each; sum(v); add(v, x);
+// bits(v > 0); bits(a <= x); select(bits, v, x), v where set, else x.
 #pragma once
 
 #include <cmath>
@@ -173,8 +173,8 @@ void find(const View<Real> &view, const double *prefix, int64_t *indices, int64_
                              int(least<int64_t>(in_flight, count - start)));
 }
 
-// Eight xoshiro256++ generators side by side, their states spread from the seed by splitmix64 (Blackman,
-// Vigna).
+// Eight xoshiro256++ generators side by side, their states
+// spread from the seed by splitmix64 (Blackman, Vigna).
 struct Uniform {
     static constexpr int lanes = 8;
     typedef uint64_t Words __attribute__((vector_size(8 * lanes)));

@@ -1,5 +1,5 @@
-// A batch cut into parts, one a thread. In a translation unit of its own, the only one that is built with
-// OpenMP.
+// A batch cut into parts, one a thread. In a translation unit
+// of its own, the only one that is built with OpenMP.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Many threads insert, sample, gather, update and read priorities at once; every item carries a checksum over
-// all of its columns, so that one byte of another item shows. To be run under the sanitizers: `make
-// sanitize`.
+// Many threads insert, sample, gather, update and read priorities at once;
+// every item carries a checksum over all of its columns, so that one byte of
+// another item shows. To be run under the sanitizers: `make sanitize`.
 #include <array>
 #include <cmath>
 #include <thread>

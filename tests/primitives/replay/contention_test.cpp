@@ -1,5 +1,5 @@
-// Threads on one replay in every way of sharing it: items stay whole. To be run under the sanitizers: `make
-// sanitize`.
+// Threads on one replay in every way of sharing it: items stay
+// whole. To be run under the sanitizers: `make sanitize`.
 #include "check.hpp"
 #include "replay/native/contention.hpp"
 
