@@ -243,7 +243,7 @@ def _trained(side: Side, job: Job, environment_steps: int, stop: Event) -> Train
                 raise WorkerFailure(FailureKind.CRASH, "stopped with the other trainings")
             result = worker.ask(job, JOB_LIMIT_S)
             if not result.environment_steps:
-                raise WorkerFailure(FailureKind.RUBBISH, "took no environment steps")
+                raise WorkerFailure(FailureKind.INVALID, "took no environment steps")
             reached += result.environment_steps
             ended.append(result.episode_returns)
     first, last = (

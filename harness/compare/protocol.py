@@ -41,7 +41,7 @@ class FailureKind(StrEnum):
     ENVIRONMENT = "environment"  # its virtual environment could not be made
     CRASH = "crash"  # it ended, or could not be started
     TIMEOUT = "timeout"  # it did not answer within the limit
-    RUBBISH = "rubbish"  # its answer is not a result
+    INVALID = "invalid"  # its answer is not a result
     FLOOD = "flood"  # its answer is longer than any result
     REFUSED = "refused"  # it says that it cannot do the job
 
@@ -236,7 +236,7 @@ class Worker:
             raise
         if result.gradient_steps < job.gradient_steps:
             raise self._failure(
-                FailureKind.RUBBISH,
+                FailureKind.INVALID,
                 f"took {result.gradient_steps} gradient steps where {job.gradient_steps} were asked",
             )
         return result
@@ -257,7 +257,7 @@ class Worker:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise self._failure(FailureKind.RUBBISH, "its answer is not a JSON object")
+            raise self._failure(FailureKind.INVALID, "its answer is not a JSON object")
         if "error" in answer:
             raise self._failure(FailureKind.REFUSED, str(answer["error"]))
         return answer
@@ -268,7 +268,7 @@ class Worker:
             raise WorkerFailure(FailureKind.CRASH, "the worker is closed", self._stderr.lines())
         self._stdout += self._read_left(self._out.fileno())
         if self._stdout:
-            raise self._failure(FailureKind.RUBBISH, "printed a line that no job asked for")
+            raise self._failure(FailureKind.INVALID, "printed a line that no job asked for")
         with selectors.DefaultSelector() as selector:
             selector.register(self._in, selectors.EVENT_WRITE)
             selector.register(self._out, selectors.EVENT_READ)
@@ -301,7 +301,7 @@ class Worker:
                 line, newline, rest = self._stdout.partition(b"\n")
                 if newline:
                     if request or rest:
-                        raise self._failure(FailureKind.RUBBISH, "printed a line that no job asked for")
+                        raise self._failure(FailureKind.INVALID, "printed a line that no job asked for")
                     self._stdout = b""
                     return line
 
@@ -318,7 +318,7 @@ class Worker:
         else:
             raise self._failure(FailureKind.REFUSED, refusal.error)
         self._stderr.feed(b"\n" + line[:MAX_LINE_CHARACTERS] + b"\n")
-        raise self._failure(FailureKind.RUBBISH, f"its answer is not a result: {where}: {first['msg']}")
+        raise self._failure(FailureKind.INVALID, f"its answer is not a result: {where}: {first['msg']}")
 
     def _failure(self, kind: FailureKind, detail: str) -> WorkerFailure:
         """Close the worker, collect what it said last, and say so."""

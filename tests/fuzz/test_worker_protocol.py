@@ -67,7 +67,7 @@ def answers(draw):
 def test_worker_answers(lines):
     for line in each(lines):
         kind, result = judged(line, lambda worker: worker.ask(JOB, 1))
-        assert kind in (None, protocol.FailureKind.RUBBISH, protocol.FailureKind.REFUSED)
+        assert kind in (None, protocol.FailureKind.INVALID, protocol.FailureKind.REFUSED)
         if result is not None:
             assert result.gradient_steps / result.wall_s > 0
             assert isfinite(result.environment_steps / result.wall_s)
@@ -85,7 +85,7 @@ def test_worker_answers(lines):
 def test_worker_answers_of_another_kind(lines):
     for line in each(lines):
         kind, answer = judged(line, lambda worker: worker.ask_json({}, 1))
-        assert kind in (None, protocol.FailureKind.RUBBISH, protocol.FailureKind.REFUSED)
+        assert kind in (None, protocol.FailureKind.INVALID, protocol.FailureKind.REFUSED)
         if answer is not None:
             assert json.dumps(answer, ensure_ascii=False, allow_nan=False).encode(), "a store can hold it"
 

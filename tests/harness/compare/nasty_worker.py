@@ -81,7 +81,7 @@ def main(what, *arguments):
         elif what == "ignore-sigterm":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(3600)
-        elif what == "rubbish":
+        elif what == "invalid":
             print("Using cpu device", flush=True)
         elif what == "nan":
             answer(wall_s=float("nan"))

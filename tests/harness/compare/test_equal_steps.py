@@ -127,7 +127,7 @@ def test_a_side_that_fails_is_named_and_leaves_no_process_behind(job):
 
 def test_environment_steps_that_never_come_are_a_failure(job):
     returns = compared(learner("placerl", 20, 40), side("other", LEARNER, 0, 9, 0, STEPS), job)
-    assert returns.reason == "other: rubbish: took no environment steps"
+    assert returns.reason == "other: invalid: took no environment steps"
 
 
 def test_an_interrupt_ends_every_training(job):

@@ -1,4 +1,4 @@
-"""Workers that crash, hang, print rubbish, flood or leave processes behind become one failure each."""
+"""Workers that crash, hang, print invalid lines, flood or leave processes behind become one failure each."""
 
 import os
 import signal
@@ -79,10 +79,10 @@ def test_job_after_job_and_nothing_left() -> None:
         ("crash", FailureKind.CRASH, "RuntimeError: the network exploded"),
         ("killed", FailureKind.CRASH, "started"),
         ("exit", FailureKind.CRASH, "started"),
-        ("rubbish", FailureKind.RUBBISH, "Using cpu device"),
-        ("nan", FailureKind.RUBBISH, "NaN"),
-        ("nan-return", FailureKind.RUBBISH, "NaN"),
-        ("short", FailureKind.RUBBISH, "started"),
+        ("invalid", FailureKind.INVALID, "Using cpu device"),
+        ("nan", FailureKind.INVALID, "NaN"),
+        ("nan-return", FailureKind.INVALID, "NaN"),
+        ("short", FailureKind.INVALID, "started"),
         ("refuse", FailureKind.REFUSED, "started"),
         ("flood", FailureKind.FLOOD, "started"),
     ],
@@ -117,7 +117,7 @@ def test_last_lines_are_bounded_and_the_last() -> None:
 
 
 def test_an_unasked_line_spoils_the_answer() -> None:
-    assert fails("twice").kind is FailureKind.RUBBISH
+    assert fails("twice").kind is FailureKind.INVALID
 
 
 def test_an_unasked_line_after_the_answer_is_no_answer_to_the_next_job(tmp_path: Path) -> None:
