@@ -112,7 +112,7 @@ class Result(BaseModel):
 
 
 def one_line(said: str) -> str:
-    """What a stranger said as one line of at most `MAX_LINE_CHARACTERS`, with nothing that a terminal obeys."""
+    """Untrusted text as one line of at most `MAX_LINE_CHARACTERS`, with nothing that a terminal obeys."""
     shown = said.strip()[:MAX_LINE_CHARACTERS]
     return "".join(character if character.isprintable() else " " for character in shown).strip()
 

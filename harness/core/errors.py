@@ -12,7 +12,7 @@ _MOST_NAMES = 10_000
 
 def _one_line(text: object) -> str:
     """`text` without line breaks or control characters, cut to a readable length."""
-    start = str(text)[: _LONGEST_PART + 1]  # what a stranger wrote may be of any length
+    start = str(text)[: _LONGEST_PART + 1]  # untrusted text may be of any length
     clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in start)
     return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
 

@@ -39,6 +39,6 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
 
 
 def _pairs(row: Any, name: str, between: str) -> tuple[str, ...]:
-    """Names and values of a detail; none where a stranger's row has something else there."""
+    """Names and values of a detail; none where an untrusted row has something else there."""
     found = detail(row, name)
     return tuple(f"{k}{between}{v}" for k, v in found.items()) if isinstance(found, Mapping) else ()

@@ -422,6 +422,6 @@ class Content:
 
     @property
     def slug(self) -> str:
-        """A file's name for its machine, which a stranger's fingerprint may not choose."""
+        """A file's name for its machine, which an untrusted fingerprint may not choose."""
         name = self.run.fingerprint if self.run else ""
         return hashlib.sha256(name.encode()).hexdigest()[:12]

@@ -18,7 +18,7 @@
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
 and `<name>_rows`. Where a store holds runs of several machines, `platforms/` has a folder for each of the others.
 
-In CSV an apostrophe stands before a text that a spreadsheet would take for a formula, such as a stranger's name of a
+In CSV an apostrophe stands before a text that a spreadsheet would take for a formula, such as an untrusted name of a
 workload; Parquet has it as it is.
 """
 

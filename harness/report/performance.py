@@ -117,6 +117,6 @@ def _state(too_noisy: bool) -> tuple[str, str]:
 
 
 def _names(row: Any, name: str) -> list[str] | None:
-    """A detail that is a list of names; None where a stranger's row has none."""
+    """A detail that is a list of names; None where an untrusted row has none."""
     found = detail(row, name)
     return list(map(str, found)) if isinstance(found, list | tuple) else None

@@ -44,7 +44,7 @@ def _seed(row: Any) -> int | None:
 
 
 def whole_detail(row: Any, name: str) -> int | None:
-    """A detail that is a whole number; None where a stranger's row has none."""
+    """A detail that is a whole number; None where an untrusted row has none."""
     value = detail(row, name)
     return value if isinstance(value, int) else None
 
@@ -141,7 +141,7 @@ def _as_predicted(ran: Any, predicted: Any) -> bool:
         return bool(detail(ran, "loop") == detail(predicted, "ran"))
     options, fusion = detail(ran, "options"), detail(ran, "fusion")
     if options is None and fusion is None:
-        return True  # a stranger's, which does not say how it was run; every one of this program does
+        return True  # an untrusted row, which does not say how it was run; every one of this program does
     # Without options as much is fused as can be: the fused loop, and where that is nothing the strict one too.
     loops = (Loop.FUSED, Loop.STRICT) if fusion == Fusion.NONE else (Loop.FUSED,)
     strategy = VALIDATED.get(predicted.backend)

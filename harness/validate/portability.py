@@ -42,7 +42,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     """
     rows = last_attempts(frame)
     rows = rows[(rows["suite"] == "validation") & (rows["quantity"] == "gradient_steps_per_s")]
-    # A store of a stranger may hold rates below 0.
+    # An untrusted store may hold rates below 0.
     rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]
     found = []
     for _, cell in rows.groupby(["workload", "batch_size"]):
