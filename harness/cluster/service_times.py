@@ -81,7 +81,6 @@ def _writer_s(path: Path) -> float:
             suite="scale",
             primitive="cell",
             quantity="rows",
-            unit="1",
             provenance=Provenance.MEASURED,
             value=1.0,
             samples=tuple(np.linspace(0, 1, 100)),

@@ -188,7 +188,6 @@ def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Me
     return Measurement(
         **common,
         quantity=GAIN,
-        unit="1",
         provenance=Provenance.MEASURED,
         status=status,
         reason=reason.replace(f"{registry.BASELINES.parent}/", ""),
@@ -213,7 +212,6 @@ def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) 
             [1 / time_s for time_s in times_s[replay]],
             **{**common, "backend": pair.library if replay == "own" else "native"},
             quantity=THROUGHPUT,
-            unit="1/s",
             details=details | {"replay": replay},
         )
         for replay in ("own", "ours")

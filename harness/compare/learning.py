@@ -197,7 +197,6 @@ def train(task: Task, system: str, start: Callable[[], Worker], seed: int, repor
         device="cpu",
         batch_size=item.training.batch_size,
         quantity="final_return",
-        unit="1",
         provenance=Provenance.MEASURED,
     )
     returns: list[list[float]] = []
@@ -287,7 +286,6 @@ def _over_seeds(
         backend=system,
         device="cpu",
         quantity=quantity,
-        unit="1",
         provenance=Provenance.MEASURED,
         **fields,
     )

@@ -227,7 +227,6 @@ def _stood_in_for(
             device="cpu",
             batch_size=batch_size,
             quantity="gradient_steps_per_s",
-            unit="1/s",
             provenance=Provenance.MEASURED,
             status="not_run",
             reason=f"not run: needs an older Python than 3.11, on which {what} does not install; {stand_in} stands in",
@@ -325,9 +324,7 @@ class _Rows:
             rows += [*self._learnt(), *self._ratios()]
         return rows
 
-    def _row(
-        self, backend: str, quantity: str, unit: str, details: dict[str, Any], **fields: Any
-    ) -> Measurement:
+    def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
         return Measurement(
             suite="compare",
             workload=self._workload,
@@ -336,7 +333,6 @@ class _Rows:
             device="cpu",
             batch_size=self._batch_size,
             quantity=quantity,
-            unit=unit,
             provenance=Provenance.MEASURED,
             details=self._details | details,
             **fields,
@@ -351,7 +347,7 @@ class _Rows:
             if refused:  # nothing is broken: the system cannot do what the workload asks
                 reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
             status = "not_run" if refused else "failed"
-            return [self._row(system.name, self._rate, "1/s", details, status=status, reason=reason)]
+            return [self._row(system.name, self._rate, details, status=status, reason=reason)]
         results = [*system.results, *system.again]
         if not results:  # the other side failed before the first round
             return []
@@ -363,17 +359,17 @@ class _Rows:
             "environment_steps": sum(result.environment_steps for result in results),
         }
         rows = [
-            self._sampled(system.name, self._rate, "1/s", details, [
+            self._sampled(system.name, self._rate, details, [
                 result.gradient_steps / result.wall_s for result in results
             ]),
         ]  # fmt: skip
         if self._part is not Part.LEARNER_AND_REPLAY:
             rows.append(self._sampled(
-                system.name, "environment_steps_per_s", "1/s", {**details, "part": f"{part}, environment"}, [
+                system.name, "environment_steps_per_s", {**details, "part": f"{part}, environment"}, [
                 result.environment_steps / result.wall_s for result in results
             ]))  # fmt: skip
         rows += [
-            self._sampled(system.name, f"{name}s_per_s", "1/s", {**details, "part": f"{part}, {name}s"}, [
+            self._sampled(system.name, f"{name}s_per_s", {**details, "part": f"{part}, {name}s"}, [
                 (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
                 for result in results
             ])
@@ -383,21 +379,19 @@ class _Rows:
         if returns:
             rows.append(
                 self._sampled(
-                    system.name, "episode_return", "1", {**details, "part": f"{part}, episodes"}, returns
+                    system.name, "episode_return", {**details, "part": f"{part}, episodes"}, returns
                 )
             )
         return rows
 
     def _sampled(
-        self, backend: str, quantity: str, unit: str, details: dict[str, Any], samples: list[float]
+        self, backend: str, quantity: str, details: dict[str, Any], samples: list[float]
     ) -> Measurement:
         value = float(np.median(samples))
         low, high = (
             statistics.interval(samples) if len(samples) >= statistics.FEWEST_SAMPLES else (None, None)
         )
-        return self._row(
-            backend, quantity, unit, details, value=value, low=low, high=high, samples=tuple(samples)
-        )
+        return self._row(backend, quantity, details, value=value, low=low, high=high, samples=tuple(samples))
 
     def _learnt(self) -> list[Measurement]:
         """The mean return of both after the same number of environment steps, and by how much they differ."""
@@ -432,9 +426,7 @@ class _Rows:
         samples: tuple[float, ...] = (),
     ) -> Measurement:
         low, high = mean.low, mean.high
-        return self._row(
-            backend, quantity, "1", details, value=mean.value, low=low, high=high, samples=samples
-        )
+        return self._row(backend, quantity, details, value=mean.value, low=low, high=high, samples=samples)
 
     def _ratios(self) -> list[Measurement]:
         """This project's throughput over the baseline's, and over its own."""
@@ -454,14 +446,13 @@ class _Rows:
         for quantity, times in parts:
             if times is None:
                 unknown = {"status": "not_run", "reason": outcome.reason}
-                rows.append(self._row(OURS, quantity, "1", details | {"part": quantity}, **unknown))
+                rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
                 continue
             # The comparison is of times; a ratio of throughputs is the inverse.
             rows.append(
                 self._row(
                     OURS,
                     quantity,
-                    "1",
                     details | {"part": quantity},
                     value=1 / times.value,
                     low=1 / times.high,

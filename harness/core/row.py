@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.core.provenance import Provenance
+from harness.core.quantities import declared
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
 
@@ -28,8 +29,9 @@ class Measurement:
         backend: the backend or baseline; empty where there is none.
         device: "cpu", "cuda:0", ...; empty where there is none.
         batch_size: transitions in a batch, 1 or more; None where there is none.
-        quantity: "time_per_call", "gradient_steps_per_s", "episode_return", ...
-        unit: "s", "1/s", "1", ...
+        quantity: one that `harness.core.quantities` declares, such as "time_per_call"; in a store written before, or
+            made elsewhere, any.
+        unit: the quantity's own, "s", "1/s", "1", ..., when left out.
         provenance: where the number comes from.
         status: "ok"; "too_noisy" (a value, but no verdict may rest on it); "failed"; "not_run".
         reason: why it is not "ok", control characters made blanks; empty when it is.
@@ -50,7 +52,7 @@ class Measurement:
     device: str = ""
     batch_size: int | None = None
     quantity: str
-    unit: str
+    unit: str = ""
     provenance: Provenance
     status: str = "ok"
     reason: str = ""
@@ -61,6 +63,15 @@ class Measurement:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.unit == "":
+            known = declared(str(self.quantity))
+            _require(
+                known is not None,
+                "quantity",
+                self.quantity,
+                "one of harness.core.quantities, or a unit with it",
+            )
+            object.__setattr__(self, "unit", known.unit if known else "")
         names = ("suite", "workload", "primitive", "backend", "device", "quantity", "unit")
         for name in (*names, "reason"):
             _require(isinstance(getattr(self, name), str), name, getattr(self, name), "text")

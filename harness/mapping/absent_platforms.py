@@ -88,7 +88,6 @@ def predictions(
             device=made.entry.target.device,
             batch_size=batch_size,
             quantity="time_per_call",
-            unit="s",
             provenance=made.entry.provenance,
             value=made.entry.time_s,
             details={"target": str(made.entry.target), "platform": platform.name, "formula": made.formula},

@@ -18,7 +18,7 @@ def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
     Args:
         samples: one or more, in the row's unit, in the order in which they were taken; fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
-        fields: the row's others: suite, primitive, quantity, unit, ...
+        fields: the row's others: suite, primitive, quantity, ...
     """
     value, fewest = float(np.median(samples)), statistics.FEWEST_SAMPLES
     low, high = None, None
@@ -42,9 +42,7 @@ def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
 def ratio(times: Ratio, **fields: Any) -> Measurement:
     """A measured row of a ratio of times."""
     measured = Provenance.MEASURED
-    return Measurement(
-        **fields, unit="1", provenance=measured, value=times.value, low=times.low, high=times.high
-    )
+    return Measurement(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
 
 
 def gain(times: Ratio, **fields: Any) -> Measurement:

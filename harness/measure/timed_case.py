@@ -176,7 +176,6 @@ class Timing:
         """
         return Measurement(
             quantity="time_per_call",
-            unit="s",
             provenance=Provenance.MEASURED,
             status=self.status,
             reason=self.reason,

@@ -127,7 +127,6 @@ def train(
         device=experiment.mapping,
         batch_size=item.training.batch_size,
         quantity="final_return",
-        unit="1",
         provenance=Provenance.MEASURED,
         details={
             "experiment": experiment.key,

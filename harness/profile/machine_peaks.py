@@ -46,7 +46,7 @@ class Roof:
 
     Attributes:
         device: as in the primitive table.
-        quantity, unit: of the row.
+        quantity: of the row.
         amount: operations or bytes of a call.
         case: does them.
         details: of the row.
@@ -55,7 +55,6 @@ class Roof:
 
     device: str
     quantity: str
-    unit: str
     amount: float
     case: Case[Any]
     details: dict[str, Any]
@@ -105,7 +104,6 @@ def _row(roof: Roof, timing: Timing | None) -> Measurement:
         primitive=roof.quantity,
         device=roof.device,
         quantity=roof.quantity,
-        unit=roof.unit,
         provenance=Provenance.MEASURED,
         **fields,
     )
@@ -128,7 +126,7 @@ def _copies(
         refused = available_memory.refusal(total_bytes, allowed_bytes)
         why = f"copies within up to {2 * size / 2**20:,.0f} MiB: {refused}" if refused else ""
         row = details | {"footprint_bytes": 2 * size}
-        yield Roof(device, "copy_bandwidth", "B/s", 2.0 * size, case(size), row, why)
+        yield Roof(device, "copy_bandwidth", 2.0 * size, case(size), row, why)
 
 
 def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
@@ -159,7 +157,7 @@ def _cpu() -> Iterator[Roof]:
     peak: Case[None] = Case(
         "cpu peak", lambda: None, lambda _: None, lambda _, rng: None, _nothing, block=block
     )
-    yield Roof("cpu", "peak", "FLOP/s", float(GIGA), peak, {"threads": 1})
+    yield Roof("cpu", "peak", float(GIGA), peak, {"threads": 1})
     caches = this_machine.describe(measure_links=False).cpu.caches
     sizes = sorted({cache.size_bytes for cache in caches if cache.kind != "instruction"})
     yield from _copies("cpu", sizes, available_memory.measurement_bytes(), _numpy_copy, {"threads": 1})
@@ -244,7 +242,7 @@ def _opencl() -> Iterator[Roof]:
 
     finish = queue.finish
     peak = Case("opencl peak", setup, check, lambda _, rng: None, call, finish)
-    yield Roof("opencl", "peak", "FLOP/s", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
+    yield Roof("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
     allowed_bytes = device.global_mem_size // available_memory.SHARE
     if device.host_unified_memory:
         allowed_bytes = available_memory.measurement_bytes()
@@ -306,7 +304,7 @@ def _cuda() -> Iterator[Roof]:
         lambda made, _: torch.mm(made[0], made[1], out=made[2]),
         torch.cuda.synchronize,
     )
-    yield Roof("cuda", "peak", "FLOP/s", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
+    yield Roof("cuda", "peak", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
     free_bytes, _ = torch.cuda.mem_get_info()
     allowed_bytes = free_bytes // available_memory.SHARE
     yield from _copies("cuda", [properties.L2_cache_size], allowed_bytes, _torch_copy, details)

@@ -179,30 +179,26 @@ def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
         (
             "learner.step",
             "peak",
-            "FLOP/s",
             2 * side**2,
             f"2 operations of each of {side} x {side} elements a cycle",
         ),
         (
             "learner.step",
             "copy_bandwidth",
-            "B/s",
             2 * 4 * lanes,
             f"{lanes} words read and {lanes} written a cycle",
         ),
         (
             PIPELINE,
             "peak",
-            "FLOP/s",
             2 * multipliers,
             f"2 operations of each of {multipliers} multipliers a cycle",
         ),
-        (PIPELINE, "copy_bandwidth", "B/s", 4 * multipliers, "a word read for each multiplier a cycle"),
-        ("sum_tree", "peak", "FLOP/s", node_words, "the children of a node a level a cycle"),
+        (PIPELINE, "copy_bandwidth", 4 * multipliers, "a word read for each multiplier a cycle"),
+        ("sum_tree", "peak", node_words, "the children of a node a level a cycle"),
         (
             "sum_tree",
             "copy_bandwidth",
-            "B/s",
             4 * (node_words + levels + 1),
             "the children of a node a level read and a word of each, and the leaf, written a cycle",
         ),
@@ -215,7 +211,6 @@ def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
             backend="fpga",
             device=device,
             quantity=quantity,
-            unit=unit,
             provenance=Provenance.MODELLED,
             value=per_cycle * stated.value * 1e6,
             details={
@@ -225,7 +220,7 @@ def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
                 "clock_source": stated.source,
             },
         )
-        for primitives, quantity, unit, per_cycle, how in stated_roofs
+        for primitives, quantity, per_cycle, how in stated_roofs
     ]
 
 
@@ -323,7 +318,6 @@ def _row(
         device=device,
         batch_size=batch_size,
         quantity="time_per_call",
-        unit="s",
         provenance=Provenance.SIMULATED,
         value=cycles / (stated.value * 1e6),
         details={

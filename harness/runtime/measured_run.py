@@ -81,7 +81,7 @@ class _Run:
     def failure(self, error: BaseException) -> Measurement:
         """The row that says how the run ended."""
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
-        return self._row(quantity="failure", unit="1", status="failed", reason=reason)
+        return self._row(quantity="failure", status="failed", reason=reason)
 
     def _row(self, **values: Any) -> Measurement:
         return Measurement(
@@ -111,13 +111,13 @@ class _Run:
             return None
         value, low, high = _median(samples)
         return self._row(
-            quantity=f"{quantity}_per_s", unit="1/s", value=value, low=low, high=high, samples=tuple(samples)
+            quantity=f"{quantity}_per_s", value=value, low=low, high=high, samples=tuple(samples)
         )
 
     def _per_watt(self) -> Measurement | None:
         if self.meter is None or not self.stretches:
             return None
-        quantity = {"quantity": "throughput_per_watt", "unit": "1/s/W"}
+        quantity = {"quantity": "throughput_per_watt"}
         both = list(zip(self.stretches, self.watts, strict=False))  # Ctrl-C may come between the two
         timed = [(stretch, watts) for stretch, watts in both[1:] or both if watts]
         if not timed:
@@ -141,7 +141,6 @@ class _Run:
         details = self.details | self._counts() | {"environment_step": steps}
         return self._row(
             quantity="episode_return",
-            unit="1",
             value=value,
             low=low,
             high=high,

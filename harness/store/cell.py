@@ -64,7 +64,6 @@ class Cell:
             workload=rest.partition("/")[0],
             primitive=self.key,
             quantity="failure",
-            unit="1",
             provenance=self.provenance,
             status="not_run" if isinstance(error, NotEnoughMemory) else "failed",
             reason=str(error) if isinstance(error, NotEnoughMemory) else f"{type(error).__name__}: {error}",

@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from harness.core.provenance import Provenance, weakest
+from harness.core.quantities import better, declared
 from harness.core.row import Measurement
 from harness.measure import statistics
 
@@ -63,40 +64,8 @@ DISTINGUISHING = (
 _NESTED = ("parameters", "options", "iteration")
 """Details that hold such details by name: `options` those of a training that are not the default, none of a strict one.
 """
-_FORMULAS = frozenset({"as_printed"})
-"""Quantities that follow from published numbers alone."""
-_LESS_IS_BETTER = frozenset(
-    {
-        "s",
-        "ms",
-        "us",
-        "cycles",
-        "bytes",
-        "W",
-        "J",
-        "peak_memory",
-        "regret",
-        "runtime_overhead",
-        "time_over_memory_floor",
-    }
-)
-"""Units, and quantities whose unit does not say it: a bare "1" may count a loss or a gain."""
-_MORE_IS_BETTER = frozenset({
-    "1/s", "1/min", "1/J", "1/s/W", "IPS", "IPS/W", "B/s", "GB/s", "FLOP/s",
-    "as_printed", "best_interquartile_mean_return", "episode_return", "evaluation_return", "final_return",
-    "interquartile_mean_return", "return_at_equal_steps", "saturating_nodes", "speedup_over_fastest_peer",
-    "throughput_ratio",
-})  # fmt: skip
-"""The same, where more is better."""
-NEITHER_IS_BETTER = frozenset({
-    "descriptors", "failure", "gain", "here_over_cluster", "here_over_here", "learner_busy", "link_busy", "null_ratio",
-    "return_difference", "rows", "shards_busy", "threads", "writer_busy",
-})  # fmt: skip
-"""Quantities that describe a run and do not judge it."""
 _PREDICTING = frozenset({"prediction", "simulated_prediction"})
 """Suites of predictions, which are not better for promising more; beside a validation they are `predicted_...`."""
-_LOSSES = frozenset({"regret", "runtime_overhead"})
-"""Parts of a throughput or a time: what drifts is the whole, so that 10% of a small loss is no measure of it."""
 
 
 class Key(NamedTuple):
@@ -192,13 +161,23 @@ def _difference(key: Key, olds: list[Measurement], news: list[Measurement]) -> D
     found = replace(found, ratio=after / before if before > 0 and after >= 0 else None)
     if all(map(_has_no_noise, (*olds, *news))):
         found = _by_values(found, olds, news)
-    elif key.quantity not in _LOSSES and (ratio := _ratio_interval(olds, news)):
+    elif not _is_loss(key.quantity) and (ratio := _ratio_interval(olds, news)):
         found = _by_ratio(found, *ratio)
     else:
         found = _by_difference(found, before, after, olds, news)
     if any(row.status == "too_noisy" for row in (*olds, *news)):
         found = replace(found, verdict="no verdict", reason="too noisy in one of the runs")
     return found
+
+
+def _is_loss(quantity: str) -> bool:
+    known = declared(quantity)
+    return known is not None and known.loss
+
+
+def _of_a_formula(quantity: str) -> bool:
+    known = declared(quantity)
+    return known is not None and known.formula
 
 
 def _median(rows: list[Measurement]) -> float | None:
@@ -210,7 +189,7 @@ def _has_no_noise(row: Measurement) -> bool:
     """Whether its value follows from counted cycles, a stated clock or published numbers: from no measured time."""
     if row.provenance is Provenance.MEASURED or row.samples or row.low is not None:
         return False
-    return row.unit == "cycles" or "clock_mhz" in row.details or row.quantity in _FORMULAS
+    return row.unit == "cycles" or "clock_mhz" in row.details or _of_a_formula(row.quantity)
 
 
 def _by_values(found: Difference, olds: list[Measurement], news: list[Measurement]) -> Difference:
@@ -270,7 +249,7 @@ def _by_difference(
     if old is None or new is None:
         return replace(found, reason=_why_no_interval([*olds, *news]))
     low, high = new[0] - old[1], new[1] - old[0]
-    drift = DRIFT * (1.0 if found.key.quantity in _LOSSES else max(abs(before), abs(after)))
+    drift = DRIFT * (1.0 if _is_loss(found.key.quantity) else max(abs(before), abs(after)))
     if low <= drift and high >= -drift:
         said = f"the difference, {low:.4g} to {high:.4g}, is within a drift of {drift:.4g}"
         return replace(found, reason=said)
@@ -289,20 +268,8 @@ def _judged(found: Difference, *, rose: bool) -> Difference:
     if found.key.suite in _PREDICTING or quantity.startswith("predicted_"):
         return replace(found, reason="a prediction, which is not better for promising more")
     direction = better(quantity, unit)
-    if direction is not None:
+    if direction in ("more", "less"):
         return replace(found, verdict="better" if rose == (direction == "more") else "worse")
-    if quantity in NEITHER_IS_BETTER:
+    if direction == "neither":
         return replace(found, reason=f"of {quantity!r} neither more nor less is better")
     return replace(found, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better")
-
-
-def better(quantity: str, unit: str) -> Literal["more", "less"] | None:
-    """Whether more of a quantity or less of it is better; None where neither is, or it is not known."""
-    if quantity in NEITHER_IS_BETTER:
-        return None
-    for name in (quantity, unit):
-        if name in _LESS_IS_BETTER:
-            return "less"
-        if name in _MORE_IS_BETTER:
-            return "more"
-    return None

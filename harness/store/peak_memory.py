@@ -67,7 +67,6 @@ def _row(primitive: str, bytes_: int) -> Measurement:
         suite=SUITE,
         primitive=primitive,
         quantity=QUANTITY,
-        unit="B",
         provenance=Provenance.MEASURED,
         value=float(bytes_),
     )

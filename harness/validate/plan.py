@@ -282,7 +282,6 @@ def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[M
             device=FPGA.device,
             batch_size=batch_size,
             quantity="time_per_call",
-            unit="s",
             provenance=Provenance.MODELLED,
             value=copied / speed,
             details={"target": str(FPGA), "board": BOARD, "formula": f"{copied} B / {speed:g} B/s"},

@@ -64,7 +64,6 @@ def _fields(row: Measurement) -> dict[str, Any]:
         "device": row.device,
         "batch_size": row.batch_size,
         "quantity": "regret",
-        "unit": "1",
     }
 
 

@@ -87,7 +87,6 @@ def achieved(
         backend="placerl",
         device=str(mapping),
         quantity="gradient_steps_per_s",
-        unit="1/s",
         provenance=time_provenance.of_mapping(mapping),
         status=timing.status,
         reason=timing.reason,
@@ -243,7 +242,7 @@ def overheads(
             replace(
                 found.row,
                 quantity="runtime_overhead",
-                unit="1",
+                unit="",  # the quantity's own
                 value=float(np.median(over)),
                 low=low,
                 high=high,
@@ -338,7 +337,6 @@ def _portability(
         primitive="training",
         backend=backend,
         quantity="portability",
-        unit="1/s",
         provenance=provenance,
         details=details,
         **fields,

@@ -74,7 +74,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
         begin_s = time.perf_counter()
         time.sleep(seconds)
-        return [_row("cell_time", "s", [time.perf_counter() - begin_s])]
+        return [_row("cell_time", [time.perf_counter() - begin_s])]
 
     return Cell(key, seconds, measure, chain)
 
@@ -91,12 +91,12 @@ def timing(key: str) -> Cell:
             begin_s = time.perf_counter()
             tree.sample(BATCH_SIZE, rng)
             samples.append(time.perf_counter() - begin_s)
-        return [_row("time_per_call", "s", samples)]
+        return [_row("time_per_call", samples)]
 
     return Cell(key, 0, measure)
 
 
-def _row(quantity: str, unit: str, samples: Sequence[float], **details: Any) -> Measurement:
+def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement:
     known = len(samples) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(samples) if known else (None, None)
     return Measurement(
@@ -105,7 +105,6 @@ def _row(quantity: str, unit: str, samples: Sequence[float], **details: Any) -> 
         backend="ray",
         device="cpu",
         quantity=quantity,
-        unit=unit,
         provenance=Provenance.MEASURED,
         value=float(np.median(samples)),
         low=low,
@@ -139,8 +138,8 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
         "driver_waiting_share": float(np.median(waited)),
     }
     return [
-        _row("cells_per_min", "1/min", rates, **shared),
-        _row("overhead_per_cell", "s", overheads, **shared),
+        _row("cells_per_min", rates, **shared),
+        _row("overhead_per_cell", overheads, **shared),
     ]
 
 
@@ -163,7 +162,7 @@ def same_numbers(pairs: int) -> list[Measurement]:
     made = []
     for quantity, ratio in (("here_over_cluster", outcome.ratio), ("here_over_here", outcome.null)):
         details = {"pairs": pairs, "verdict": outcome.verdict, "why_no_verdict": outcome.reason}
-        row = _row(quantity, "1", [ratio.value], **details)
+        row = _row(quantity, [ratio.value], **details)
         made.append(Measurement(**{**vars(row), "low": ratio.low, "high": ratio.high, "samples": ()}))
     return made
 

@@ -56,7 +56,6 @@ def measurement(
         "device": row.device,
         "batch_size": batch_size,
         "quantity": "time_per_call",
-        "unit": "s",
         "details": own | details,
     }
     if samples.seconds:

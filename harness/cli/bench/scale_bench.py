@@ -44,9 +44,9 @@ def simulate(
     def add(found: Simulated, **which: Any) -> None:
         report(len(rows), total * 5, f"{found.nodes} nodes")
         for name, value in found.rates_per_s.items():
-            rows.append(_row(f"{name}_per_s", "1/s", value, service, nodes=found.nodes, **which))
+            rows.append(_row(f"{name}_per_s", value, service, nodes=found.nodes, **which))
         for part, share in found.busy.items():
-            rows.append(_row(f"{part}_busy", "1", share, service, nodes=found.nodes, **which))
+            rows.append(_row(f"{part}_busy", share, service, nodes=found.nodes, **which))
 
     for number in nodes:
         add(simulate_cells(service, number), use="cells")
@@ -56,16 +56,13 @@ def simulate(
                 add(found, use="training", shards=parts, broadcast=broadcast)
     for parts in shards:
         for part, limit in saturation(service, parts).items():
-            modelled = _row(
-                "saturating_nodes", "1", limit, service, Provenance.MODELLED, part=part, shards=parts
-            )
+            modelled = _row("saturating_nodes", limit, service, Provenance.MODELLED, part=part, shards=parts)
             rows.append(modelled)
     return rows
 
 
 def _row(
     quantity: str,
-    unit: str,
     value: float,
     service: Service,
     provenance: Provenance = Provenance.SIMULATED,
@@ -75,7 +72,6 @@ def _row(
         suite=SUITE,
         primitive="cluster",
         quantity=quantity,
-        unit=unit,
         provenance=provenance,
         value=value,
         details=which | {"service": asdict(service)},

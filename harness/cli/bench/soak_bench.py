@@ -9,7 +9,7 @@ and begins to overwrite, before anything is compared.
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated
 
 import numpy as np
@@ -111,14 +111,8 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
 
 def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
     """The readings as rows of suite `soak`, with what is not flat among their details."""
-    units = {
-        "gradient_steps_per_processor_s": "1/s",
-        "resident_bytes": "bytes",
-        "descriptors": "count",
-        "threads": "count",
-    }
     said, made = verdicts(found), []
-    for quantity, unit in units.items():
+    for quantity in (field.name for field in fields(Reading)):
         samples = tuple(float(asdict(reading)[quantity]) for reading in found)
         made.append(
             Measurement(
@@ -128,7 +122,6 @@ def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
                 backend="placerl",
                 device=str(MAPPING),
                 quantity=quantity,
-                unit=unit,
                 provenance=Provenance.MEASURED,
                 value=float(np.median(samples)),
                 samples=samples,

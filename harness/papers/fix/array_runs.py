@@ -53,7 +53,6 @@ def _row(batch_size: int, bits: int) -> Measurement:
         device=DEVICE,
         batch_size=batch_size,
         quantity=QUANTITY,
-        unit="IPS",
         provenance=Provenance.MODELLED,
         status="not_run",
         reason="not counted yet",

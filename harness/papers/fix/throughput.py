@@ -124,7 +124,7 @@ def _round(side: _Side) -> _Step:
 
 
 def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurement]:
-    def row(quantity: str, unit: str, samples: Sequence[float]) -> Measurement:
+    def row(quantity: str, samples: Sequence[float]) -> Measurement:
         return sampled(
             samples,
             suite="claim",
@@ -134,7 +134,6 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
             device="cpu",
             batch_size=batch_size,
             quantity=quantity,
-            unit=unit,
             details={
                 "experiment": EXPERIMENT,
                 "formats": described(FORMATS[side.name]),
@@ -144,9 +143,9 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
         )
 
     return [
-        row("inferences_per_s", "IPS", [batch_size / step.step_s for step in steps]),
-        row("learner_inferences_per_s", "IPS", [batch_size / step.terms_s["learner"] for step in steps]),
-        *(row(f"{term}_time", "s", [step.terms_s[term] for step in steps]) for term in TERMS),
+        row("inferences_per_s", [batch_size / step.step_s for step in steps]),
+        row("learner_inferences_per_s", [batch_size / step.terms_s["learner"] for step in steps]),
+        *(row(f"{term}_time", [step.terms_s[term] for step in steps]) for term in TERMS),
     ]
 
 

@@ -229,7 +229,6 @@ def train(
         device="cpu",
         batch_size=item.training.batch_size,
         quantity="evaluation_return",
-        unit="1",
         provenance=Provenance.MEASURED,
         value=float(np.mean(last_fifth(returns[1:]))),
         samples=tuple(returns),

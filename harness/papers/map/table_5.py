@@ -36,7 +36,6 @@ def optimal_mappings(report: Report) -> list[Measurement]:
                 workload=cell.workload,
                 batch_size=cell.batch_size,
                 quantity="as_printed",
-                unit="1",
                 value=float(cell.ours == cell.published),
                 details={"experiment": "optimal mappings"} | asdict(cell),
             )
@@ -46,7 +45,6 @@ def optimal_mappings(report: Report) -> list[Measurement]:
             workload=gain.workload,
             batch_size=gain.batch_size,
             quantity="gain",
-            unit="ratio",
             value=gain.gain,
             details={"experiment": "gains over other mappings"} | asdict(gain),
         )

@@ -130,7 +130,6 @@ def _not_run(reason: str) -> Measurement:
         backend=AtomicSumTree.backend,
         device="cpu",
         quantity="time_per_call",
-        unit="s",
         provenance=Provenance.MEASURED,
         status="not_run",
         reason=reason,

@@ -220,7 +220,6 @@ def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measuremen
         device=str(MAPPING),
         batch_size=item.training.batch_size,
         quantity=f"{steps}_steps_per_s",
-        unit="1/s",
         details={
             "experiment": EXPERIMENT,
             "actor_cores": subject.actor_cores,

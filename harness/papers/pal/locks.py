@@ -177,7 +177,6 @@ def _row(
         device="cpu",
         batch_size=batch_size,
         quantity="time_per_call",
-        unit="s",
         details=details,
     )
 

@@ -149,7 +149,6 @@ def timed(
             device=device,
             batch_size=iteration.minibatch,
             quantity=TIME,
-            unit="s",
             details=_details(benchmark, iteration)
             | used[iteration]
             | {
@@ -188,7 +187,6 @@ def counted(benchmark: str, wanted: Sequence[Iteration], report: Report) -> list
             device="fpga:u200",
             batch_size=iteration.minibatch,
             quantity=CYCLES,
-            unit="cycles",
             provenance=Provenance.SIMULATED,
         )
         details = _details(benchmark, iteration) | {"side": side, "clock_mhz": clock_mhz}

@@ -13,9 +13,9 @@ from harness.compare import learning, registry
 from harness.compare.learning import Task
 from harness.compare.protocol import Worker
 from harness.core.progress import silent
+from harness.core.quantities import better
 from harness.mapping import Mapping
 from harness.plan import plan
-from harness.store.diff import better
 from harness.store.store import Store
 
 MAPPING = Mapping.parse("torch-native-cpu")

@@ -48,7 +48,7 @@ def test_json_holds_every_field():
     ("change", "named"),
     [
         ({"suite": ""}, "suite"),
-        ({"unit": ""}, "unit"),
+        ({"quantity": "speed", "unit": ""}, "quantity"),
         ({"workload": "\x1b[2J"}, "workload"),
         ({"backend": "two\nlines"}, "backend"),
         ({"workload": None}, "workload"),

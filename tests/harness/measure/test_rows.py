@@ -44,9 +44,10 @@ def test_a_row_of_too_few_samples_has_no_interval_and_is_too_noisy() -> None:
 
 def test_a_gain_is_the_inverse_of_a_ratio_of_times_bounds_and_all() -> None:
     times = Ratio(0.5, 0.4, 0.8)
-    row = rows.ratio(times, **FIELDS)
+    fields = FIELDS | {"quantity": "throughput_ratio"}
+    row = rows.ratio(times, **fields)
     assert (row.value, row.low, row.high) == (0.5, 0.4, 0.8)
     assert (row.unit, row.provenance) == ("1", Provenance.MEASURED)
-    gain = rows.gain(times, **FIELDS)
+    gain = rows.gain(times, **fields)
     assert (gain.value, gain.low, gain.high) == pytest.approx((2, 1.25, 2.5))
     assert (gain.unit, gain.provenance) == ("1", Provenance.MEASURED)

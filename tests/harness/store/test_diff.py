@@ -1,15 +1,11 @@
-import ast
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
 from harness.core.row import Measurement
 from harness.measure import statistics
-from harness.store.diff import DRIFT, NEITHER_IS_BETTER, better, diff
+from harness.store.diff import DRIFT, diff
 
 
 def row(value=1.0, *, spread=0.01, samples=20, **change):
@@ -69,61 +65,6 @@ def test_a_bare_number_is_judged_by_its_quantity(quantity, verdict):
     (found,) = diff([row(**bare)], [row(1.3, **bare)])
     assert found.verdict == verdict
     assert bool(found.reason) == (verdict == "no verdict")
-
-
-ROW_MAKERS = ("row", "_row", "_sampled")
-"""Functions that take the quantity and, after it, the unit."""
-
-
-def emitted() -> set[tuple[str, str]]:
-    """Every quantity and unit, as the harness's code spells them out together: by name, or side by side."""
-    found = set()
-    for path in Path(harness.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assigned = {
-            target.id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-
-        def text(node: ast.expr | None, known: dict[str, ast.Constant] = assigned) -> str | None:
-            node = known.get(node.id) if isinstance(node, ast.Name) else node
-            return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            named = {keyword.arg: text(keyword.value) for keyword in call.keywords}
-            found.add((named.get("quantity"), named.get("unit")))
-            texts = [text(argument) for argument in call.args]
-            if getattr(call.func, "id", getattr(call.func, "attr", "")) in ROW_MAKERS:
-                found |= set(pairwise(texts))
-    return {(quantity, unit) for quantity, unit in found if quantity and unit}
-
-
-DYNAMIC = {
-    *((f"{part}_busy", "1") for part in ("learner", "link", "shards", "writer")),
-    *((name, "1") for name in ("throughput_ratio", "null_ratio", "speedup_over_fastest_peer")),
-    *((name, "1") for name in ("time_over_memory_floor", "here_over_cluster", "here_over_here")),
-    *((name, "count") for name in ("descriptors", "threads")),
-    ("resident_bytes", "bytes"),
-    ("environment_time", "s"),
-    ("copy_bandwidth", "B/s"),
-}
-"""Put together while it runs, so that `emitted` does not see them."""
-
-
-def test_of_every_quantity_that_is_stored_it_is_known_whether_more_is_better():
-    found = emitted()
-    assert found >= {
-        ("gradient_steps_per_s", "1/s"),
-        ("runtime_overhead", "1"),
-        ("inferences_per_s", "IPS"),
-        ("learner_inferences_per_s", "IPS"),
-        ("cells_per_min", "1/min"),
-    }
-    known = {pair for pair in found | DYNAMIC if better(*pair) or pair[0] in NEITHER_IS_BETTER}
-    assert known == found | DYNAMIC
 
 
 def test_wide_noise_gives_no_verdict():
@@ -472,11 +413,3 @@ def test_what_has_a_reason_of_its_own_keeps_it_among_what_cannot_be_compared():
 def test_differences_come_in_the_order_of_the_first_run_and_new_ones_after_them():
     found = diff([row(backend="b"), row(backend="a")], [row(backend="c"), row(backend="a"), row(backend="b")])
     assert [one.key.backend for one in found] == ["b", "a", "c"]
-
-
-def test_what_describes_a_run_is_not_judged_though_its_unit_could_be():
-    assert better("descriptors", "s") is None
-    assert better("regret", "1/s") == "less", "a quantity's own name comes before its unit"
-    assert better("final_return", "s") == "more"
-    assert better("anything", "s") == "less"
-    assert better("anything", "1") is None

@@ -1,0 +1,107 @@
+"""The quantities that rows hold: the unit of each, and which way is better. A new one is declared here, once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["more", "less", "neither"]
+
+_BY_UNIT: dict[str, Better] = {
+    **dict.fromkeys(("s", "ms", "us", "cycles", "bytes", "W", "J"), "less"),
+    **dict.fromkeys(
+        ("1/s", "1/min", "1/J", "1/s/W", "IPS", "IPS/W", "B/s", "GB/s", "FLOP/s"),
+        "more",
+    ),
+}
+"""Which way is better of units that say it; a bare "1" may count a loss or a gain."""
+_PREDICTED = "predicted_"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a number of a row is.
+
+    Attributes:
+        name: as it is stored.
+        unit: of its values; "1" for a bare number.
+        better: whether more of it, or less, is better; "neither" of what describes a run and does not judge it; None
+            where the unit says it.
+        loss: whether it is a part of a throughput or a time: what drifts is the whole, so that 10% of a small loss is
+            no measure of it.
+        formula: whether it follows from published numbers alone.
+    """
+
+    name: str
+    unit: str
+    better: Better | None = None
+    loss: bool = False
+    formula: bool = False
+
+
+def _declared() -> Iterator[Quantity]:
+    for term in ("environment", "inference", "learner", "transfer", "cell"):
+        yield Quantity(f"{term}_time", "s")
+    for counted in ("gradient_steps", "environment_steps", "replay_cycles", "cells"):
+        yield Quantity(f"{counted}_per_s", "1/s")
+    for call in ("insert", "sample", "update"):
+        yield Quantity(f"{call}s_per_s", "1/s")
+    for share in ("learner", "link", "shards", "writer"):
+        yield Quantity(f"{share}_busy", "1", "neither")
+    for returned in (
+        "best_interquartile_mean_return",
+        "episode_return",
+        "evaluation_return",
+        "final_return",
+        "interquartile_mean_return",
+        "return_at_equal_steps",
+    ):
+        yield Quantity(returned, "1", "more")
+    yield from (
+        Quantity("as_printed", "1", "more", formula=True),
+        Quantity("cells_per_min", "1/min"),
+        Quantity("copy_bandwidth", "B/s"),
+        Quantity("cycles", "cycles"),
+        Quantity("cycles_per_iteration", "cycles"),
+        Quantity("descriptors", "count", "neither"),
+        Quantity("failure", "1", "neither"),
+        Quantity("gain", "ratio", "neither"),
+        Quantity("gradient_steps_per_processor_s", "1/s"),
+        Quantity("here_over_cluster", "1", "neither"),
+        Quantity("here_over_here", "1", "neither"),
+        Quantity("inferences_per_s", "IPS"),
+        Quantity("learner_inferences_per_s", "IPS"),
+        Quantity("null_ratio", "1", "neither"),
+        Quantity("overhead_per_cell", "s"),
+        Quantity("peak", "FLOP/s"),
+        Quantity("peak_memory", "B", "less"),
+        Quantity("portability", "1/s"),
+        Quantity("prediction", "1/s"),
+        Quantity("regret", "1", "less", loss=True),
+        Quantity("resident_bytes", "bytes"),
+        Quantity("return_difference", "1", "neither"),
+        Quantity("rows", "1", "neither"),
+        Quantity("runtime_overhead", "1", "less", loss=True),
+        Quantity("saturating_nodes", "1", "more"),
+        Quantity("speedup_over_fastest_peer", "1", "more"),
+        Quantity("threads", "count", "neither"),
+        Quantity("throughput_per_watt", "1/s/W"),
+        Quantity("throughput_ratio", "1", "more"),
+        Quantity("time_over_memory_floor", "1", "less"),
+        Quantity("time_per_call", "s"),
+        Quantity("time_per_iteration", "s"),
+    )
+
+
+QUANTITIES = {quantity.name: quantity for quantity in _declared()}
+"""By name."""
+
+
+def declared(name: str) -> Quantity | None:
+    """Return what is declared of a quantity, `predicted_NAME` being of NAME's unit; None where nothing is."""
+    return QUANTITIES.get(name) or QUANTITIES.get(name.removeprefix(_PREDICTED))
+
+
+def better(name: str, unit: str) -> Better | None:
+    """Return which way is better, by the quantity where that is declared, else by the unit; None where neither says."""
+    known = declared(name)
+    return known.better if known and known.better else _BY_UNIT.get(unit)

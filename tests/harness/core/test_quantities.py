@@ -1,0 +1,108 @@
+"""Every quantity is declared once: its unit goes with it, and it is known whether more of it is better."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import harness
+from harness.core.provenance import Provenance
+from harness.core.quantities import QUANTITIES, better, declared
+from harness.core.row import Measurement
+
+ROOT = Path(harness.__file__).parent
+REFERENCE = ROOT.parent / "results" / "reference"
+ROW_MAKERS = {
+    "Measurement",
+    "partial",
+    "sampled",
+    "ratio",
+    "gain",
+    "row",
+    "make",
+    "_row",
+    "_sampled",
+    "measurement",
+}
+NUMBERS = {"Number", "Quantity", "Cell", "select", "replace"}
+"""Calls that make no row: numbers of a report, transcribed ones, filters, rows of other rows."""
+
+
+def called(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
+    """Every call of a source, with the last part of what is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node, getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def row(quantity: str, **fields: str) -> Measurement:
+    return Measurement(
+        suite="s", primitive="p", quantity=quantity, provenance=Provenance.MEASURED, value=1.0, **fields
+    )
+
+
+def test_no_row_states_a_unit_of_its_own() -> None:
+    stated = {
+        (name, call.lineno)
+        for name, tree in sources()
+        for call, function in called(tree)
+        for keyword in call.keywords
+        if keyword.arg == "unit" and function not in NUMBERS and ast.unparse(keyword.value) != "''"
+    }
+    assert not stated
+
+
+def test_every_quantity_that_a_row_is_made_with_is_declared() -> None:
+    named = {
+        keyword.value.value
+        for _, tree in sources()
+        for call, function in called(tree)
+        if function in ROW_MAKERS
+        for keyword in call.keywords
+        if keyword.arg == "quantity" and isinstance(keyword.value, ast.Constant)
+    }
+    assert named >= {"gradient_steps_per_s", "time_per_call", "episode_return", "failure", "portability"}
+    assert named <= set(QUANTITIES)
+
+
+@pytest.mark.parametrize("tier", sorted(path.stem for path in REFERENCE.glob("*.parquet")))
+def test_every_quantity_of_the_committed_reference_is_declared_with_its_unit(tier: str) -> None:
+    stored = pd.read_parquet(REFERENCE / f"{tier}.parquet", columns=["quantity", "unit"]).drop_duplicates()
+    assert len(stored) > 10
+    units = {name: known.unit if (known := declared(name)) else None for name in stored["quantity"]}
+    assert units == dict(zip(stored["quantity"], stored["unit"], strict=True))
+
+
+def test_of_every_quantity_it_is_known_whether_more_is_better() -> None:
+    assert not [one.name for one in QUANTITIES.values() if better(one.name, one.unit) is None]
+
+
+def test_a_row_takes_its_unit_from_its_quantity() -> None:
+    assert row("time_per_call").unit == "s"
+    assert row("throughput_per_watt").unit == "1/s/W"
+    assert row("predicted_gradient_steps_per_s").unit == "1/s"
+
+
+def test_a_quantity_that_is_not_declared_is_refused_without_a_unit() -> None:
+    with pytest.raises(ValueError, match="quantity: found 'speed'"):
+        row("speed")
+
+
+def test_a_row_that_was_written_before_keeps_what_it_says() -> None:
+    assert row("speed", unit="furlong").unit == "furlong"
+    assert row("time_per_call", unit="ms").unit == "ms"
+
+
+def test_a_quantity_comes_before_its_unit() -> None:
+    assert better("descriptors", "s") == "neither"
+    assert better("regret", "1/s") == "less"
+    assert better("final_return", "s") == "more"
+    assert better("anything", "s") == "less"
+    assert better("anything", "1") is None
