@@ -47,7 +47,7 @@ def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
         raise AssertionError("wrong")
 
     case = machine_peaks.Case("a", lambda: None, broken, lambda _, rng: None, lambda _, __: None)
-    roof = machine_peaks.Roof("cpu", "peak", "FLOP/s", 1.0, case, {})
+    roof = machine_peaks.Roof("cpu", "peak", 1.0, case, {})
     for name, found in (("_cpu", [roof]), ("_opencl", []), ("_cuda", [])):
         monkeypatch.setattr(machine_peaks, name, lambda found=found: found)
     (row,) = machine_peaks.profile(0.0, silent)
@@ -59,7 +59,7 @@ def idle(name: str) -> machine_peaks.Case[None]:
 
 
 def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
-    roof = machine_peaks.Roof("cpu", "peak", "FLOP/s", 12.0, idle("a"), {"threads": 1})
+    roof = machine_peaks.Roof("cpu", "peak", 12.0, idle("a"), {"threads": 1})
     timing = Timing("a", "ok", "", unmoved(2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
     row = machine_peaks._row(roof, timing)
     assert (row.value, row.low, row.high, row.samples) == (6, 3, 12, (6, 4))
@@ -68,7 +68,7 @@ def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
 
 
 def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
-    first = machine_peaks.Roof("cpu", "peak", "FLOP/s", 1.0, idle("a"), {})
+    first = machine_peaks.Roof("cpu", "peak", 1.0, idle("a"), {})
     devices = {
         "_cpu": [first, replace(first, case=idle("b"), not_run="no memory")],
         "_opencl": [replace(first, device="opencl", case=idle("c"))],
@@ -111,9 +111,13 @@ def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4 * 2**30, 8 * 2**30))
     peak, cached, memory = machine_peaks._cuda()
-    assert (peak.device, peak.unit, peak.amount) == ("cuda", "FLOP/s", 2 * 4096**3)
+    assert (peak.device, peak.quantity, peak.amount) == ("cuda", "peak", 2 * 4096**3)
     assert (peak.details["name"], peak.details["how"]) == ("GPU", "product of 4096^3")
-    assert (cached.unit, cached.amount, cached.details["footprint_bytes"]) == ("B/s", 2**25, 2**25)
+    assert (cached.quantity, cached.amount, cached.details["footprint_bytes"]) == (
+        "copy_bandwidth",
+        2**25,
+        2**25,
+    )
     assert memory.amount == 2 * 4 * 2**26, (
         "four times the cache in each of two buffers, in a quarter of 4 GiB"
     )
