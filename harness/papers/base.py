@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
 from harness.papers.number import Number, merge_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Outcome(StrEnum):
@@ -111,6 +114,7 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
 
 
 Check = Callable[[pd.DataFrame], Finding]
+Draw = Callable[[pd.DataFrame], "Figure | None"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class Claim:
             ("claim/FIX-F7", "profile"); `*` stands for anything ("compare/*/sb3").
         commands: what measures what it needs, where that is not `placerl reproduce --only KEY`.
         everywhere: whether the check reads the rows of every machine of a store, not of one alone.
+        draw: makes a figure in the paper's own axes out of the rows that the check reads; it returns None where they
+            do not suffice. Its claim's page shows the figure.
     """
 
     key: str
@@ -139,6 +145,7 @@ class Claim:
     reads: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     everywhere: bool = False
+    draw: Draw | None = None
 
     @property
     def paper(self) -> str:

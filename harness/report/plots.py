@@ -6,6 +6,7 @@ from textwrap import shorten
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
@@ -229,6 +230,22 @@ def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Mark
         axes.xaxis.set_major_locator(MaxNLocator(6))
         legend_below(axes, columns=1)
     return svg(figure, f"curve-{workload}", f"{workload}: episode return over environment steps")
+
+
+def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
+    """The claim's own figure; None where it has none, or where the rows do not suffice for it.
+
+    Args:
+        verdict: whose claim may say how it is drawn.
+        rows: those that the claim's check reads.
+    """
+    if verdict.claim.draw is None:
+        return None
+    with mpl.rc_context(STYLE):
+        figure = verdict.claim.draw(rows)
+        if figure is None:
+            return None
+        return svg(figure, f"paper-{verdict.key}", f"{verdict.place}: {verdict.statement}")
 
 
 def published_and_ours(verdict: Verdict) -> Markup | None:

@@ -160,6 +160,9 @@ def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]
             before=before,
             after=after,
             plot=plots.published_and_ours(verdict),
+            own_plot=plots.in_the_paper_s_axes(
+                verdict, content.everything if verdict.claim.everywhere else content.measurements
+            ),
             evidence=[(row, optional_size(row.batch_size), number(row, row.quantity)) for row in rows],
             tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )

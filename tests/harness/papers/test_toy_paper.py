@@ -1,0 +1,148 @@
+"""A paper is a folder: one in a temporary place is planned, measured, judged, drawn and exported like any other."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness import papers
+from harness.core.progress import silent
+from harness.papers import Outcome
+from harness.plan import plan
+from harness.plan.tiers import TIERS
+from harness.report import export, site
+from harness.store.store import Store
+from tests.harness.papers.rows import MACHINE
+
+PACKAGE = """
+from harness.papers.discovery import Paper
+
+PAPER = Paper("TOY", "A Toy (2026)")
+"""
+CLAIMS = """
+from harness.core.provenance import Provenance
+from harness.papers.base import Claim
+from harness.papers.number import Number
+from harness.papers.toy import figure_1
+
+CLAIMS = (
+    Claim(
+        "TOY-F1",
+        "3, Fig. 1",
+        "Twice the batch takes twice the time",
+        (Number("gain", 2.0, "ratio", Provenance.PUBLISHED, "TOY 3, Fig. 1"),),
+        "the experiment TOY-F1",
+        figure_1.judge,
+        ("claim/TOY-F1",),
+        draw=figure_1.draw,
+    ),
+)
+"""
+FIGURE_1 = """
+from functools import partial
+
+from matplotlib.figure import Figure
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import claim_cell
+from harness.papers.evidence import number, records, select
+from harness.papers.number import ratio
+
+
+def measure(budget_s, report):
+    report(0, 1, "toy")
+    row = partial(Measurement, suite="claim", primitive="toy", quantity="time_per_call", unit="s",
+                  provenance=Provenance.MEASURED, details={"experiment": "TOY-F1", "budget_s": budget_s})
+    return [row(batch_size=size, value=time_s) for size, time_s in ((1, 0.5), (2, 1.0))]
+
+
+def cells(tier):
+    return [claim_cell("TOY-F1", tier.experiment_s, partial(measure, tier.experiment_s))]
+
+
+def times(frame):
+    rows = records(select(frame, suite="claim", primitive="toy"))
+    return [number(row, f"batch size {row.batch_size}") for row in rows]
+
+
+def judge(frame):
+    found = times(frame)
+    if len(found) < 2:
+        return Finding(Outcome.NOT_RUN, needs="the experiment TOY-F1")
+    gain = ratio("gain", found[1], found[0])
+    return Finding(Outcome.REPRODUCED if gain.value == 2 else Outcome.NOT_REPRODUCED, (gain,), "As printed.")
+
+
+def draw(frame):
+    found = times(frame)
+    if not found:
+        return None
+    figure = Figure()
+    figure.subplots().plot([n.value for n in found], gid="the-toy-s-line")
+    return figure
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folder of a paper, where the package looks for papers."""
+    folder = tmp_path / "papers" / "toy"
+    folder.mkdir(parents=True)
+    for name, source in {"__init__": PACKAGE, "claims": CLAIMS, "figure_1": FIGURE_1}.items():
+        (folder / f"{name}.py").write_text(source)
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(folder.parent)])
+    plan._keys.cache_clear()
+    yield
+    plan._keys.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("harness.papers.toy")]:
+        del sys.modules[name]
+    vars(papers).pop("toy", None)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
+    path, tier = tmp_path / "store.sqlite", TIERS["quick"]
+    (claim,) = papers.claims("TOY")
+    cells = plan.needed(plan.plan(tier), [claim])
+    assert [(cell.key, cell.estimate_s) for cell in cells] == [("claim/TOY-F1", tier.experiment_s)]
+
+    with Store.open(path) as store:
+        plan.execute(store.begin_run("quick", "revision", MACHINE), cells, silent)
+        (verdict,) = papers.evaluate(store.frame(), "TOY")
+    assert (verdict.finding.outcome, verdict.finding.ours[0].value) == (Outcome.REPRODUCED, 2.0)
+
+    site.write(path, tmp_path / "report")
+    assert "A Toy (2026)" in (tmp_path / "report" / "index.html").read_text()
+    page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
+    assert "the-toy-s-line" in page
+    assert "placerl reproduce --only TOY-F1 --tier quick" in page
+    other = (tmp_path / "report" / "claims" / "MAP-T3-Hopper.html").read_text()
+    assert "own axes" in page
+    assert "own axes" not in other
+
+    export.write(path, tmp_path / "tables", ("csv",))
+    (file,) = (tmp_path / "tables").rglob("*verdicts.csv")
+    exported = pd.read_csv(file).set_index("key").loc["TOY-F1"]
+    assert exported[["verdict", "side", "value"]].values.tolist() == [
+        ["reproduced", "published", 2.0],
+        ["reproduced", "ours", 2.0],
+    ]
+
+
+@pytest.mark.usefixtures("toy")
+def test_without_its_rows_it_is_not_run_and_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store.open(path) as store:
+        store.begin_run("quick", "revision", MACHINE)
+        (verdict,) = papers.evaluate(store.frame(), "TOY")
+    assert verdict.finding.outcome is Outcome.NOT_RUN
+    site.write(path, tmp_path / "report")
+    assert "own axes" not in (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
+
+
+def test_afterwards_it_is_gone() -> None:
+    assert "TOY" not in papers.titles()
