@@ -20,10 +20,10 @@ def q(weights, observation, action):
 def step(weights, batch):
     following = batch["next_observation"]
     best = q(weights["slow"], following, act(weights["slow"], following))
-    wanted = 0.1 * batch["reward"] + 0.98 * (1 - batch["terminated"]) * best
+    target_q = 0.1 * batch["reward"] + 0.98 * (1 - batch["terminated"]) * best
 
     def loss(critic):
-        error = wanted - q({"critic": critic}, batch["observation"], batch["action"])
+        error = target_q - q({"critic": critic}, batch["observation"], batch["action"])
         return (batch["weight"] * error * error).mean(), error
 
     def cost(policy):

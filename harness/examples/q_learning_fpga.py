@@ -14,20 +14,20 @@ def act(state, observation):
 
 
 def step(state, batch):
-    best = q(state["late"], batch["next_observation"]).amax(1)
-    wanted = batch["reward"] + 0.99 * (1 - batch["terminated"]) * best
+    best = q(state["target"], batch["next_observation"]).amax(1)
+    target_q = batch["reward"] + 0.99 * (1 - batch["terminated"]) * best
 
     def loss(now):
-        error = wanted - q(now, batch["observation"]).gather(1, batch["action"].unsqueeze(1)).squeeze(1)
+        error = target_q - q(now, batch["observation"]).gather(1, batch["action"].unsqueeze(1)).squeeze(1)
         return (batch["weight"] * (1 + error * error).sqrt()).mean(), error
 
-    slope, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(state["now"])
-    now = {name: value - 0.03 * slope[name] for name, value in state["now"].items()}
-    late = {name: value + 0.003 * (now[name] - value) for name, value in state["late"].items()}
-    return {"now": now, "late": late}, {"loss": cost, "td_error": error}
+    gradients, (cost, error) = torch.func.grad_and_value(loss, has_aux=True)(state["now"])
+    now = {name: value - 0.03 * gradients[name] for name, value in state["now"].items()}
+    target = {name: value + 0.003 * (now[name] - value) for name, value in state["target"].items()}
+    return {"now": now, "target": target}, {"loss": cost, "td_error": error}
 
 
 first = {"in": torch.randn(4, 64) / 2, "bias": torch.zeros(64), "out": torch.zeros(64, 2)}
-start = {"now": first, "late": first}
+start = {"now": first, "target": first}
 training = compose("CartPole-v1", start, step, act, mapping="native-fpga:u200-cpu")
 print(training.advance(30_000).episodes[-1])
