@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.mapping import Mapping as Placement
+from harness.mapping.loop import not_overwritten
 from harness.runtime import compose
 from harness.runtime.compose import Fusion
-from harness.runtime.training import not_overwritten
 from harness.workloads import Workload
 from primitives.replay import PrioritizedReplay
 from primitives.replay.prioritized import importance_weights

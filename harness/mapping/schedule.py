@@ -1,15 +1,22 @@
-"""When the calls of a training loop take place: on the host one after the other, on other units beside it.
+"""When the calls of a training loop take place: on the host one after the other, on other units meanwhile.
 
-The rules are those of the runtime's clock (`harness.runtime.clock`): a call on the host makes the host wait, for its
-inputs and for its end; a call on another unit (a simulated device, actors in a process) starts when it has been made,
-its inputs are there and the unit is free. On a host alone a round takes the sum of its calls.
+The order of the calls, and what waits for what, is the runtime's own: its loop (`harness.mapping.loop`) runs under a
+clock that adds up given seconds. A call on the host makes the host wait, for its inputs and for its end; a call on
+another unit (a simulated device, actors in a process) starts when it has been made, its inputs are there and the unit
+is free. On a host alone a round takes the sum of its calls.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-HOST, ACTORS, STORAGE, LINK = "host", "actors", "storage", "link"
+from harness.mapping.loop import ACTORS, HOST, NO_INPUTS, STORAGE, Made, Shape, Traffic, TrainingLoop, Value
+from harness.mapping.nothing import Nothing
+
+__all__ = ["ACTORS", "HOST", "LINK", "STORAGE", "Call", "GivenTime", "Round"]
+
+LINK = "link"
 _SETTLED, _COUNTED = 8, 8
 """Rounds until the schedule repeats itself, and rounds that are averaged."""
 
@@ -54,57 +61,95 @@ class Round:
     @property
     def period_s(self) -> float:
         """Seconds from one round to the next at the steady state."""
-        clock = _Clock()
-        for _ in range(_SETTLED):
-            self._run(clock)
-        settled_s = clock.now_s
-        for _ in range(_COUNTED):
-            self._run(clock)
-        return (clock.now_s - settled_s) / _COUNTED
-
-    def _run(self, clock: "_Clock") -> None:
-        if self.overlapped:
-            acted_s = clock.call(self.act)
-            self._learn(clock)
-            clock.wait(clock.call(self.publish, clock.learnt_s))
-            clock.wait(acted_s)
-            clock.call(self.insert)
-            clock.wait(clock.call(self.write))
-        else:
-            clock.wait(clock.call(self.publish, clock.learnt_s))  # it acts on the newest weights
-            clock.wait(clock.call(self.act))
-            clock.call(self.insert)
-            clock.wait(clock.call(self.write))
-            self._learn(clock)
-        clock.now_s += self.host_s
-
-    def _learn(self, clock: "_Clock") -> None:
-        for _ in range(self.gradient_steps):
-            gathered_s = clock.call(self.gather, clock.call(self.sample))
-            clock.learnt_s = clock.call(self.learn, gathered_s)
-            clock.call(self.update, clock.learnt_s)
+        terms = ("act", "insert", "sample", "gather", "write", "update", "publish")
+        clock = GivenTime({"learner": self.learn} | {term: getattr(self, term) for term in terms})
+        shape = Shape(gradient_steps=self.gradient_steps, overlapped=self.overlapped)
+        loop = TrainingLoop(clock, Nothing().units, shape, Traffic(storage_apart=True))
+        ends_s = []
+        for _ in range(_SETTLED + _COUNTED):
+            loop.round()
+            clock.wait(clock.now_s() + self.host_s)
+            ends_s.append(clock.now_s())
+        return (ends_s[-1] - ends_s[_SETTLED - 1]) / _COUNTED
 
 
-class _Clock:
-    """Where the host is, and when every other unit is free."""
+class GivenTime:
+    """A clock that adds up given seconds: where the host is, and when every other unit is free.
 
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.learnt_s = 0.0
+    What the loop states of units, inputs and seconds counts for nothing here: a term's call says where its work is
+    done and how long that takes, links included.
+
+    Args:
+        calls: by term; one that is missing, or of 0 seconds, is there when its inputs are.
+    """
+
+    def __init__(self, calls: Mapping[str, Call]) -> None:
+        self._calls = calls
+        self._now_s = 0.0
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
-    def wait(self, ready_s: float) -> None:
-        """Let the host go on no sooner."""
-        self.now_s = max(self.now_s, ready_s)
+    def now_s(self) -> float:
+        """See `Clock.now_s`: seconds since the clock was made."""
+        return self._now_s
 
-    def call(self, call: Call, after_s: float = 0.0) -> float:
-        """Do a call whose inputs are there `after_s`; when it has ended."""
-        if not call.seconds:
+    def wait(self, ready_s: float) -> None:
+        """See `Clock.wait`."""
+        self._now_s = max(self._now_s, ready_s)
+
+    def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
+        """See `Clock.run`."""
+        self.wait(self._end_s(term, 0.0))
+        return work(argument)
+
+    def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
+        """See `Clock.act`."""
+        return self.run("act", work, vector_steps)
+
+    def call(
+        self,
+        unit: str,
+        term: str,
+        work: Callable[[], Value],
+        after_s: float = 0.0,
+        input_bytes: Mapping[str, int] = NO_INPUTS,
+    ) -> Made[Value]:
+        """See `Clock.call`."""
+        return Made(work(), self._end_s(term, after_s))
+
+    def begin(
+        self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
+    ) -> Made[Value]:
+        """See `Clock.begin`."""
+        ask()
+        return Made(answer(), self._end_s(term, 0.0))
+
+    def charge(
+        self,
+        server: str,
+        term: str,
+        seconds: float,
+        after_s: float,
+        input_bytes: Mapping[str, int] = NO_INPUTS,
+    ) -> float:
+        """See `Clock.charge`."""
+        return self._end_s(term, after_s)
+
+    def deliver(
+        self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
+    ) -> None:
+        """See `Clock.deliver`."""
+        work()
+        self.wait(self._end_s(term, after_s))
+
+    def _end_s(self, term: str, after_s: float) -> float:
+        """Do the call of a term whose inputs are there `after_s`; when it has ended."""
+        unit, seconds = self._calls.get(term, NOTHING)
+        if not seconds:
             return after_s
-        if call.unit == HOST:
+        if unit == HOST:
             self.wait(after_s)
-            self.now_s += call.seconds
-            return self.now_s
-        end_s = max(self.now_s, after_s, self._free_s[call.unit]) + call.seconds
-        self._free_s[call.unit] = end_s
+            self._now_s += seconds
+            return self._now_s
+        end_s = max(self._now_s, after_s, self._free_s[unit]) + seconds
+        self._free_s[unit] = end_s
         return end_s

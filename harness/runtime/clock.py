@@ -1,8 +1,8 @@
 """The time that a training takes: the machine's own, or a virtual one where part of the machine is simulated.
 
-The training loop makes every call through `call`, which names the unit that does the work, the term that its time
-is counted in, and when its inputs are ready. Under `RealTime` that is the call itself. Under `VirtualTime` the same
-calls compute the same data, but the clock is a discrete-event one:
+The training loop (`harness.mapping.loop`) makes every call through a clock, which is given the unit that does the
+work, the term that its time is counted in, and when its inputs are ready. Under `RealTime` that is the call itself.
+Under `VirtualTime` the same calls compute the same data, but the clock is a discrete-event one:
 
 - each simulated device, and each unit that runs beside the host, serves its calls in the order in which they are
   made: a call starts when it has been made, its inputs are there, and the unit is free;
@@ -18,18 +18,16 @@ from collections import defaultdict
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from harness.core.provenance import Provenance, weakest
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
+from harness.mapping.loop import ACTORS, HOST, LEARNER, NO_INPUTS, RMM, STORAGE, Made, Value
 from harness.runtime import time_provenance
 from primitives.learner import Learner
 
-Value = TypeVar("Value")
-NO_INPUTS: MappingABC[str, int] = {}
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
-HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
 _SENT = (
     (HOST, RMM),  # priorities of new items, and the items where the storage is there too
     (HOST, LEARNER),  # on-policy samples
@@ -42,17 +40,18 @@ _SENT = (
 """Which unit sends to which."""
 
 
-class Made(Generic[Value]):
-    """What a call returned, and when it is there, in seconds of the run's time."""
+class _Begun(Made[Value], Generic[Value]):
+    """What a unit next to the host has been asked for; it is waited for when its value is."""
 
-    __slots__ = ("_value", "ready_s")
-
-    def __init__(self, value: Value, ready_s: float) -> None:
-        self._value, self.ready_s = value, ready_s
+    def __init__(self, answer: Callable[[], Value]) -> None:
+        super().__init__(None, 0.0)  # type: ignore[arg-type]
+        self._answer: Callable[[], Value] | None = answer
 
     @property
     def value(self) -> Value:
         """What it returned."""
+        if self._answer is not None:
+            self._value, self._answer = self._answer(), None
         return self._value
 
 
@@ -73,6 +72,17 @@ class RealTime:
         """Seconds since an arbitrary start."""
         return perf_counter()
 
+    def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
+        """See `Clock.run`."""
+        start_s = perf_counter()
+        value = work(argument)
+        self.terms_s[term] += perf_counter() - start_s
+        return value
+
+    def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
+        """See `Clock.act`."""
+        return work(vector_steps)
+
     def call(
         self,
         unit: str,
@@ -81,20 +91,19 @@ class RealTime:
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Do some work.
-
-        Args:
-            unit: that does it: a key of the simulated devices, `ACTORS`, or else the host.
-            term: that its seconds are counted in.
-            work: what to do.
-            after_s: when its inputs are ready.
-            input_bytes: of its inputs, by the unit that sends them.
-        """
+        """See `Clock.call`; a unit is a key of the simulated devices, `ACTORS`, or else the host."""
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
         self.terms_s[term] += end_s - start_s
         return Made(value, end_s)
+
+    def begin(
+        self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
+    ) -> Made[Value]:
+        """See `Clock.begin`; what works next to the host counts its own seconds."""
+        ask()
+        return _Begun(answer)
 
     def is_simulated(self, unit: str) -> bool:
         """Whether a unit works in virtual time."""
@@ -104,16 +113,25 @@ class RealTime:
         """Seconds that a link needs from one unit to another: 0 where both are on the host."""
         return 0.0
 
-    def charge(self, server: str, term: str, seconds: float, after_s: float) -> float:
-        """Count work that was done inside a call but belongs to another unit; when it is ready."""
+    def charge(
+        self,
+        server: str,
+        term: str,
+        seconds: float,
+        after_s: float,
+        input_bytes: MappingABC[str, int] = NO_INPUTS,
+    ) -> float:
+        """See `Clock.charge`; it was part of the call."""
         return after_s
 
-    def send(self, unit: str, term: str, output_bytes: int, after_s: float) -> float:
-        """Have what a unit has made `after_s` brought to the host; when it is there."""
-        return after_s
+    def deliver(
+        self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
+    ) -> None:
+        """See `Clock.deliver`; the hand-over is part of the wall's time, but of no term."""
+        work()
 
     def wait(self, ready_s: float) -> None:
-        """Let the host go on no sooner than when something is ready."""
+        """See `Clock.wait`; whatever was called has ended."""
 
     def drain(self) -> None:
         """Let the host go on no sooner than when every unit is free."""
@@ -177,7 +195,7 @@ class VirtualTime(RealTime):
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `RealTime.call`."""
+        """See `Clock.call`."""
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
         if device is None and unit != ACTORS:
@@ -197,22 +215,41 @@ class VirtualTime(RealTime):
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
         return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
 
-    def charge(self, server: str, term: str, seconds: float, after_s: float) -> float:
-        """See `RealTime.charge`: the server does it once its inputs are there and it is free."""
+    def begin(
+        self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
+    ) -> Made[Value]:
+        """See `Clock.begin`: the work is done at once, and takes its seconds from when it was asked for."""
+        ask()
+        return self.call(unit, term, answer)
+
+    def charge(
+        self,
+        server: str,
+        term: str,
+        seconds: float,
+        after_s: float,
+        input_bytes: MappingABC[str, int] = NO_INPUTS,
+    ) -> float:
+        """See `Clock.charge`: the server does it once its inputs are there and it is free."""
+        seconds += sum(self.link_s(source, server, sent) for source, sent in input_bytes.items())
         end_s = max(after_s, self._free_s[server]) + seconds
         self._free_s[server] = end_s
         self.terms_s[term] += seconds
         return end_s
 
-    def send(self, unit: str, term: str, output_bytes: int, after_s: float) -> float:
-        """See `RealTime.send`."""
+    def deliver(
+        self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
+    ) -> None:
+        """See `Clock.deliver`: over the device's link to the host."""
+        work()
         if (device := self._devices.get(unit)) is None:
-            return after_s
+            self.wait(after_s)
+            return
         seconds = self.link_s(unit, HOST, output_bytes)
-        return self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s))
+        self.wait(self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s)))
 
     def wait(self, ready_s: float) -> None:
-        """See `RealTime.wait`."""
+        """See `Clock.wait`."""
         self._ahead_s += max(0.0, ready_s - self.now_s())
 
     def drain(self) -> None:

@@ -11,7 +11,8 @@ import torch
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import Platform
-from harness.runtime.clock import HOST, LEARNER, time_of, weights_bytes
+from harness.mapping.loop import HOST, LEARNER
+from harness.runtime.clock import time_of, weights_bytes
 from harness.runtime.compose import Fusion, actors_of, check_processes, learner_of, start_actors
 from harness.runtime.options import STRICT, Options, is_on_policy
 from harness.runtime.training import Progress, Training, links_of_map
@@ -132,8 +133,7 @@ class OnPolicyTraining:
         )
 
     def _iterate(self) -> None:
-        self._time.wait(self._time.send(LEARNER, "publish", self._weights_bytes, 0.0))
-        self._acting.publish()
+        self._time.deliver(LEARNER, "publish", self._acting.publish, self._weights_bytes, 0.0)
         transitions = self._acting.collect(self._length)
         shape = (self._length, self._actors)
         by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}

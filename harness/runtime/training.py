@@ -1,47 +1,30 @@
-"""The training loop: actors step, the replay fills, the learner takes gradient steps."""
+"""Training under a mapping: the loop of `harness.mapping.loop` on the parts that the mapping asks for."""
 
-from collections import deque
 from collections.abc import Callable
-from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from math import ceil
-from time import perf_counter
 from typing import cast
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from harness import platforms
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.mapping.base import PRIORITY_BYTES, Platform
+from harness.mapping.loop import LEARNER, RMM, Shape, Traffic, TrainingLoop, Units
 from harness.measure.conditions import set_blas_threads
 from harness.runtime import memory
 from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_rubbish
 from harness.runtime.actors.pool import ActorPlan, ActorPool
-from harness.runtime.actors.virtual import VirtualActors
 from harness.runtime.balance import Balance, check_learners, parallel_learner
-from harness.runtime.clock import (
-    HOST,
-    LEARNER,
-    RMM,
-    STORAGE,
-    Made,
-    RealTime,
-    VirtualTime,
-    time_of,
-    weights_bytes,
-)
+from harness.runtime.clock import RealTime, VirtualTime, time_of, weights_bytes
 from harness.runtime.compose import Fusion, Parts, check_processes, check_replay_beside, compose, start_actors
 from harness.runtime.iteration import Iteration, check_overlap, collected_rows
 from harness.runtime.learners.parallel_updates import ParallelLearner
 from harness.runtime.learners.processes import LearnerProcesses
 from harness.runtime.units.replay import TimeBeside
 from harness.workloads.task import Task
-from primitives.learner.fused import FusedSteps
-from primitives.replay.base import Sample
 
 WARM_UP_GRADIENT_STEPS = 50
 _WARM_UP_ROWS = 256
@@ -81,34 +64,6 @@ class _Counts:
     gradient_steps: int
     environment_steps: int
     terms_s: dict[str, float]
-
-
-@dataclass(frozen=True)
-class _Presampled:
-    """A batch that waits for its gradient step, how many items the replay had taken before it, and when it is there."""
-
-    made: Made[Sample]
-    items_inserted: int
-    ready_s: float
-
-
-def not_overwritten(
-    indices: npt.NDArray[np.int64], capacity: int, inserted: int, inserted_then: int
-) -> npt.NDArray[np.bool_]:
-    """Which rows of a first-in first-out storage still hold the item that they held some insertions ago.
-
-    Args:
-        indices: (B,) rows that held an item then.
-        capacity: rows of the storage.
-        inserted: items inserted so far.
-        inserted_then: items inserted until then.
-
-    Returns:
-        (B,) bool.
-    """
-    # The row that was written last has age 0.
-    age = (inserted - 1 - indices) % capacity
-    return age >= inserted - inserted_then
 
 
 def links_of_map() -> Platform:
@@ -231,35 +186,31 @@ class Training:
         if self._parallel:
             parts = replace(parts, learner=self._parallel)
         self._storage, self.replay = parts.storage, parts.replay
-        self.learner, self._rng = parts.learner, parts.rng
-        self.fusion = parts.fusion
-        self._fused = parts.steps
+        self.learner, self.fusion = parts.learner, parts.fusion
         self._time: RealTime = (
             TimeBeside(ahead + _CALLS_A_STEP)
             if replay_beside
             else time_of(mapping, self.learner, self.replay, platform)
         )
         self.provenance = self._time.provenance
-        self._weights_bytes = weights_bytes(self._time, self.learner)
         item_bytes = self._storage.nbytes // self._storage.capacity
-        self._items_bytes = self._batch_size * item_bytes
+        items_bytes = self._batch_size * item_bytes
         device = mapping.storage.device
-        # A storage that is not on the host is on the replay management's device.
-        self._inserted_bytes = PRIORITY_BYTES + (item_bytes if device != "cpu" else 0)
-        # A storage on a simulated device is as fast as its memory; one on the host is measured.
-        self._gather_s = (
-            0.0 if device == "cpu" else self._items_bytes / platform().bytes_per_s(device, device)
+        traffic = Traffic(
+            # A storage that is not on the host is on the replay management's device.
+            row_bytes=PRIORITY_BYTES + (item_bytes if device != "cpu" else 0),
+            items_bytes=items_bytes,
+            weights_bytes=weights_bytes(self._time, self.learner),
+            storage_apart=self._time.is_simulated(RMM),
+            # A storage on a simulated device is as fast as its memory; one on the host is measured.
+            gather_s=0.0 if device == "cpu" else items_bytes / platform().bytes_per_s(device, device),
         )
-        self._presampled: deque[_Presampled] = deque()
-        self._spare: list[Sample] = []
-        self._ahead = ahead
         self._actors = settings.actors
-        self._losses: dict[str, float] = {}
         self.gradient_steps = 0
-        self._inserted = 0
-        self._learnt_s = 0.0  # when the learner's weights are there
-        self._overlap = overlap > 0
-        self._acting = self._started_actors(workload, parts.actors, processes)
+        self._acting = self._started_actors(workload, parts.actors, processes, overlap > 0)
+        shape = Shape(self._vector_steps, self._gradient_steps_a_round, self._batch_size, overlap > 0, ahead)
+        units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
+        self._loop = TrainingLoop(self._time, units, shape, traffic)
         self.balance = (
             Balance(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
             if reallocate
@@ -280,7 +231,7 @@ class Training:
         before = self._counts()
         while self.environment_steps < self._learning_starts:
             missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
-            self._collect(min(missing, self._warm_up_steps), explore=False)
+            self._loop.fill(min(missing, self._warm_up_steps))
         self.take(WARM_UP_GRADIENT_STEPS)
         return self._progress(before)
 
@@ -307,7 +258,8 @@ class Training:
         if not self.gradient_steps:
             self.warm_up()
         before = self._counts()
-        self._gradient_steps(gradient_steps)
+        self._loop.learn(gradient_steps)
+        self.gradient_steps += gradient_steps
         return self._progress(before)
 
     def close(self) -> None:
@@ -322,112 +274,20 @@ class Training:
         until = self.gradient_steps + gradient_steps
         try:
             while self.gradient_steps < until:
-                if self._overlap:
-                    self._overlapped_iteration()
-                else:
-                    self._publish()
-                    self._collect(self._vector_steps)
-                    self._gradient_steps(self._gradient_steps_a_round)
+                self._loop.round()
+                self.gradient_steps += self._gradient_steps_a_round
+                if self.balance:
+                    self.balance.step()
         except ValueError:  # a replay's or a learner's, of numbers that are none
             refuse_rubbish(ONE, self._storage.columns)
             raise
 
-    def _overlapped_iteration(self) -> None:
-        self._acting.submit(self._vector_steps)
-        self._gradient_steps(self._gradient_steps_a_round)
-        self._publish()
-        self._insert(self._acting.result())
-        if self.balance:
-            self.balance.step()
-
-    def _publish(self) -> None:
-        self._time.wait(self._time.send(LEARNER, "publish", self._weights_bytes, self._learnt_s))
-        self._acting.publish()
-
-    def _collect(self, vector_steps: int, explore: bool = True) -> None:
-        self._insert(self._acting.collect(vector_steps, explore))
-
-    def _started_actors(self, workload: Task, plan: ActorPlan, processes: int) -> Actors:
+    def _started_actors(self, workload: Task, plan: ActorPlan, processes: int, overlapped: bool) -> Actors:
         if not isinstance(self._time, VirtualTime):
-            return start_actors(plan, self.learner, processes, beside=self._overlap)
+            return start_actors(plan, self.learner, processes, beside=overlapped)
         if processes:
             raise UserError(workload.name, "actor processes", processes, "0 in virtual time")
-        return (
-            VirtualActors(plan.build(), self.learner, self._time)
-            if self._overlap
-            else InlineActors(plan.build(), self.learner)
-        )
-
-    def _insert(self, transitions: MappingABC[str, npt.NDArray]) -> None:
-        if self._fused is not None:  # as in `_fused_steps`
-            start_s = perf_counter()
-            self.replay.insert(transitions)
-            self._time.terms_s["insert"] += perf_counter() - start_s
-        else:
-            # The actors overwrite their transitions: go on when they are inserted.
-            sent, written_s = {HOST: len(transitions["reward"]) * self._inserted_bytes}, self._storage.write_s
-            made = self._time.call(RMM, "insert", lambda: self.replay.insert(transitions), input_bytes=sent)
-            _ = made.value
-            if self._time.is_simulated(RMM) and not self._gather_s:
-                write_s = self._storage.write_s - written_s  # no part of the tree's cycles, as gathering
-                self._time.wait(self._time.charge(STORAGE, "write", write_s, self._time.now_s()))
-        self._inserted += len(transitions["reward"])
-
-    def _gradient_steps(self, number: int) -> None:
-        if self._fused is not None:
-            self._fused_steps(self._fused, number)
-            return
-        for _ in range(number):
-            self._gradient_step()
-
-    def _gradient_step(self) -> None:
-        while len(self._presampled) <= self._ahead:
-            self._presampled.append(self._sampled())
-        next_up = self._presampled.popleft()
-        sample = next_up.made.value
-        learnt = self._time.call(
-            LEARNER,
-            "learner",
-            lambda: self.learner.step(sample.batch, sample.weights),
-            next_up.ready_s,
-            {STORAGE: self._items_bytes, RMM: sample.weights.nbytes},
-        )
-        self._learnt_s = learnt.ready_s
-        indices, td_errors = sample.indices, learnt.value.td_errors
-        if self._ahead:
-            kept = not_overwritten(indices, self._storage.capacity, self._inserted, next_up.items_inserted)
-            indices, td_errors = indices[kept], td_errors[kept]
-        self._time.call(
-            RMM,
-            "update",
-            lambda: self.replay.update_priorities(indices, td_errors),
-            learnt.ready_s,
-            {LEARNER: indices.nbytes + td_errors.nbytes},
-        )
-        self._spare.append(sample)
-        self._losses = learnt.value.losses
-        self.gradient_steps += 1
-
-    def _fused_steps(self, fused: FusedSteps, steps: int) -> None:
-        start_s = perf_counter()  # what is fused is on the host, and so short that a call more would show
-        fused.run(steps, self._rng)
-        self._time.terms_s["step"] += perf_counter() - start_s
-        self.gradient_steps += steps
-
-    def _sampled(self) -> _Presampled:
-        gathered_s = self._storage.gather_s
-        # Into the arrays of a batch that has been trained on, where there is one.
-        out = self._spare.pop() if self._spare else None
-        made = self._time.call(
-            RMM, "sample", lambda: self.replay.sample(self._batch_size, self._rng, out=out)
-        )
-        ready_s = made.ready_s
-        if self._time.is_simulated(RMM):
-            # The storage is a unit of its own (MAP Table II), and gathering no part of the tree's cycles.
-            gather_s = self._gather_s or self._storage.gather_s - gathered_s
-            gather_s += self._time.link_s(RMM, STORAGE, made.value.indices.nbytes)
-            ready_s = self._time.charge(STORAGE, "gather", gather_s, made.ready_s)
-        return _Presampled(made, self._inserted, ready_s)
+        return InlineActors(plan.build(), self.learner)
 
     def _counts(self) -> _Counts:
         spent_s = self._time.terms_s
@@ -458,5 +318,5 @@ class Training:
             wall_s=after.now_s - before.now_s,
             episodes=self._acting.take_episodes(),
             terms_s={name: after.terms_s[name] - before.terms_s[name] for name in after.terms_s},
-            losses=self._fused.losses if self._fused else self._losses,
+            losses=self._loop.losses,
         )

@@ -111,7 +111,10 @@ class InlineActors(Actors):
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
         """See `Actors.result`; what the environments raise comes as it is."""
-        steps, explore = self._asked
+        return self.collect(*self._asked)
+
+    def collect(self, steps: int, explore: bool = True) -> Transitions:
+        """See `Actors.collect`."""
         try:
             transitions = self._actor.collect(steps, self._learner.explore if explore else None)
         except ValueError:  # the policy's, if what it was to act on is rubbish
@@ -159,6 +162,11 @@ class ThreadActors(InlineActors):
         transitions = self._unit.result(limit_s)
         refuse_rubbish(ONE, transitions)
         return transitions
+
+    def collect(self, steps: int, explore: bool = True) -> Transitions:
+        """See `Actors.collect`."""
+        self.submit(steps, explore)
+        return self.result()
 
     def publish(self) -> None:
         """See `Actors.publish`."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, Generic
 
-from harness.runtime.clock import NO_INPUTS, RMM, Made, RealTime, Value
+from harness.mapping.loop import NO_INPUTS, RMM, Made, Value
+from harness.runtime.clock import RealTime
 from harness.runtime.units.unit import Unit
 
 
@@ -50,7 +51,7 @@ class TimeBeside(RealTime):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `RealTime.call`; what the replay management does is there when its value is asked for."""
+        """See `Clock.call`; what the replay management does is there when its value is asked for."""
         if unit != RMM:
             return super().call(unit, term, work, after_s, input_bytes)
 

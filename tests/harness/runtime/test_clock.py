@@ -6,20 +6,9 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
+from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE
 from harness.runtime import clock as run_time
-from harness.runtime.clock import (
-    ACTORS,
-    HOST,
-    LEARNER,
-    RMM,
-    STORAGE,
-    Device,
-    RealTime,
-    VirtualTime,
-    simulated_s,
-    time_of,
-    weights_bytes,
-)
+from harness.runtime.clock import Device, RealTime, VirtualTime, simulated_s, time_of, weights_bytes
 
 
 class Clock:
@@ -65,10 +54,14 @@ def test_real_time_is_that_of_the_call(clock):
     assert not time.is_simulated(RMM)
     assert time.link_s(HOST, RMM, 100) == 0
     assert time.charge(STORAGE, "gather", 5, 7) == 7
-    assert time.send(LEARNER, "publish", 100, 8) == 8
+    time.deliver(LEARNER, "publish", clock.work(2), 100, 1e9)
+    assert time.run("step", lambda given: (clock.work(1)(), given), 7) == ("value", 7)
+    assert time.terms_s == {"sample": 6, "step": 1}
+    assert time.act(lambda given: (clock.work(4)(), given), 7) == ("value", 7)
+    assert time.terms_s == {"sample": 6, "step": 1}, "the actors count their own"
     time.wait(1e9)
     time.drain()
-    assert time.now_s() == 1006
+    assert time.now_s() == 1013
     assert time.provenance is Provenance.MEASURED
 
 
@@ -142,17 +135,51 @@ def test_draining_waits_for_the_last_unit(clock):
     assert time.now_s() == 1040
 
 
-def test_what_a_device_has_made_comes_over_its_link_one_after_the_other(clock):
+def test_what_a_device_has_made_comes_over_its_link_and_the_host_waits_for_it(clock):
     time = virtual(clock, {(LEARNER, HOST): 10.0})
-    assert time.send(LEARNER, "publish", 50, after_s=1010) == 1015
-    assert time.send(LEARNER, "publish", 50, after_s=0) == 1020
-    assert time.call(LEARNER, "learner", clock.work(learner=1)).ready_s == 1001, (
+    time.deliver(LEARNER, "publish", clock.work(1), 50, after_s=1010)
+    assert time.now_s() == 1015
+    time.deliver(LEARNER, "publish", clock.work(), 50, after_s=0)
+    assert time.now_s() == 1020
+    assert time.terms_s["publish"] == 10
+    assert time.call(LEARNER, "learner", clock.work(learner=1)).ready_s == 1021, (
         "the link is a unit of its own"
     )
-    assert time.terms_s["publish"] == 10
     clock.host_s += 100
-    assert time.send(LEARNER, "publish", 50, after_s=0) == 1105
-    assert time.send(STORAGE, "publish", 50, after_s=7) == 7, "from the host nothing is sent"
+    time.deliver(LEARNER, "publish", clock.work(), 50, after_s=0)
+    assert time.now_s() == 1125
+
+
+def test_what_the_host_has_made_is_not_sent_but_waited_for(clock):
+    time = virtual(clock, {(LEARNER, HOST): 10.0})
+    time.deliver(STORAGE, "publish", clock.work(2), 50, after_s=1007)
+    assert time.now_s() == 1007
+    assert not time.terms_s["publish"]
+
+
+def test_what_begins_next_to_the_host_is_waited_for_when_its_value_is(clock):
+    """In real time; in virtual time it is done at once, and takes none of the host's seconds."""
+    done = []
+
+    def answer():
+        done.append("answered")
+        return clock.work(7)()
+
+    time = RealTime()
+    begun = time.begin(ACTORS, "act", lambda: done.append("asked"), answer)
+    assert (done, begun.ready_s) == (["asked"], 0)
+    assert (begun.value, begun.value, time.now_s()) == ("value", "value", 1007)
+    assert done == ["asked", "answered"], "once"
+    time = virtual(clock)
+    begun = time.begin(ACTORS, "act", lambda: done.append("asked"), answer)
+    assert (begun.value, begun.ready_s, time.now_s()) == ("value", 1014, 1007)
+    assert time.terms_s["act"] == 7
+
+
+def test_the_inputs_of_what_another_unit_is_charged_come_over_their_link(clock):
+    time = virtual(clock, {(RMM, STORAGE): 10.0})
+    assert time.charge(STORAGE, "gather", 5, 1010, {RMM: 30}) == 1018
+    assert time.terms_s["gather"] == 8
 
 
 @pytest.mark.parametrize("told", [0.0, -1.0])

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
+from harness.mapping.loop import not_overwritten
 from harness.runtime import compose
 from harness.runtime import training as training_module
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.clock import RealTime
 from harness.runtime.compose import Fusion
-from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training, not_overwritten
+from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
 from primitives.replay import FieldSpec, Storage
@@ -220,12 +221,12 @@ def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     )
     training.advance(1)
     assert training.learner.batch_size == 5
-    assert len(training._presampled) == 1
+    assert len(training._loop.presampled) == 1
     training.close()
     training = Training(small("cartpole-dqn", presampled_batches=2), MAPPING)
     training.advance(1)
     assert training.learner.batch_size == 8
-    assert len(training._presampled) == 2
+    assert len(training._loop.presampled) == 2
     training.close()
 
 
@@ -359,8 +360,8 @@ def test_each_term_counts_the_time_of_its_own_call(fusion):
     insert = training.replay.insert
     training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
     if fusion is Fusion.STEP:
-        run = training._fused.run
-        training._fused = SimpleNamespace(
+        run = training._loop.units.steps.run
+        training._loop.units.steps = SimpleNamespace(
             run=lambda *arguments: (time.sleep(0.02), run(*arguments))[1], losses={"q": 1.5}
         )
     progress = training.advance(3)
@@ -384,17 +385,17 @@ def test_the_replay_is_filled_to_where_learning_starts_and_no_further():
 def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
     """Three batches wait: the first gradient step after the replay was filled is on what was sampled first."""
     training = Training(small("cartpole-dqn", presampled_batches=3), MAPPING)
-    training._collect(40, explore=False)
+    training._loop.fill(40)
     sampled, learnt = [], []
     sample, step = training.replay.sample, training.learner.step
     training.replay.sample = lambda *arguments, **options: (
         sampled.append(made := sample(*arguments, **options)) or made
     )
     training.learner.step = lambda batch, weights: learnt.append(batch) or step(batch, weights)
-    training._gradient_step()
+    training._loop.gradient_step()
     assert len(sampled) == 4
     assert learnt[0] is sampled[0].batch
-    training._gradient_step()
+    training._loop.gradient_step()
     assert len(sampled) == 5
     assert learnt[1] is sampled[1].batch
     training.close()
@@ -402,15 +403,15 @@ def test_a_batch_is_trained_on_once_it_has_waited_for_those_before_it():
 
 def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_item():
     training = Training(small("cartpole-dqn", presampled_batches=1), MAPPING)
-    training._collect(40, explore=False)
-    training._gradient_step()  # a batch of rows 0 to 39 waits
-    waiting = training._presampled[0].made.value.indices
+    training._loop.fill(40)
+    training._loop.gradient_step()  # a batch of rows 0 to 39 waits
+    waiting = training._loop.presampled[0].made.value.indices
     waiting[:] = [0, 1, 18, 19, 20, 21, 38, 39]
     updated = []
     training.replay.update_priorities = lambda indices, errors: updated.append((indices.copy(), len(errors)))
-    training._collect(250, explore=False)
-    training._collect(230, explore=False)  # 520 items: rows 0 to 19 hold new ones
-    training._gradient_step()
+    training._loop.fill(250)
+    training._loop.fill(230)  # 520 items: rows 0 to 19 hold new ones
+    training._loop.gradient_step()
     (indices, errors), *_ = updated
     np.testing.assert_array_equal(indices, [20, 21, 38, 39])
     assert errors == 4

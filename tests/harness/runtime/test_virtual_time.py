@@ -12,8 +12,9 @@ from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
+from harness.mapping.loop import LEARNER
 from harness.runtime import clock
-from harness.runtime.clock import LEARNER, Device, VirtualTime, simulated_s, time_of
+from harness.runtime.clock import Device, VirtualTime, simulated_s, time_of
 from harness.runtime.compose import Fusion, compose
 from harness.runtime.training import Training
 
@@ -255,11 +256,24 @@ def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     made.close()
 
 
-@pytest.mark.parametrize(("overlap", "beside"), [(0, False), (4, True)])
-def test_an_actor_beside_the_learner_has_seconds_of_its_own(short, overlap, beside):
+@pytest.mark.parametrize(("overlap", "hidden_s"), [(0, UPDATE_S), (4, 50e6 + 0.75 * INSERT_S)])
+def test_an_actor_next_to_the_learner_hides_behind_it(short, monkeypatch, overlap, hidden_s):
+    """On a clock that only the actor moves."""
+    clock_s = 0.0
+    monkeypatch.setattr(clock, "perf_counter", lambda: clock_s)
     made = training(short("cartpole-dqn"), overlap=overlap)
-    made.advance(8)
-    assert ("act" in made._time.terms_s) is beside
+    collect = made._acting.collect
+
+    def slow(steps, explore=True):
+        nonlocal clock_s
+        clock_s += 50e6 * steps
+        return collect(steps, explore)
+
+    made._acting.collect = slow
+    made.warm_up()
+    progress = made.advance(40)
+    whole_s = 50e6 + INSERT_S + SAMPLE_S + LEARN_S + UPDATE_S
+    assert progress.wall_s == pytest.approx(40 * (whole_s - hidden_s), rel=5e-3)
     made.close()
 
 
@@ -352,7 +366,7 @@ def test_processes_are_refused_in_virtual_time(short):
 def test_the_fpga_learner_runs_in_virtual_time(short):
     mapping = Mapping.parse("fpga:u200-native-cpu")
     made = Training(short("cartpole-dqn"), mapping)
-    made._collect(40, explore=False)
+    made._loop.fill(40)
     made.gradient_steps = 1  # no need to warm up
     progress = made.advance(5)
     executable = made.learner.executable
@@ -370,7 +384,7 @@ def test_a_whole_mapping_on_the_fpga_trains_in_virtual_time(short):
     """Learner, replay management and storage on one board: all of a step but acting is told by its clock."""
     made = Training(short("cartpole-ddpg"), Mapping.parse("fpga:u200-fpga:u200-fpga:u200"))
     before = made.learner.parameters()
-    made._collect(40, explore=False)
+    made._loop.fill(40)
     made.gradient_steps = 1  # no need to warm up
     progress = made.advance(3)
     terms_s = progress.terms_s

@@ -8,7 +8,7 @@ import pytest
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime.clock import LEARNER, RMM
+from harness.mapping.loop import LEARNER, RMM
 from harness.runtime.compose import Fusion
 from harness.runtime.training import Training
 from harness.runtime.units import replay

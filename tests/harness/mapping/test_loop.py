@@ -1,0 +1,136 @@
+"""The order of the loop's calls, and what waits for what, under a clock that notes what it is asked."""
+
+import numpy as np
+import pytest
+
+from harness.mapping.loop import ACTORS, HOST, LEARNER, RMM, STORAGE, Made, Shape, Traffic, TrainingLoop
+from harness.mapping.nothing import Nothing
+
+
+class Notes:
+    """A clock on which nothing takes time, but every call is ready at a time of its own."""
+
+    def __init__(self):
+        self.terms, self.calls, self.waited_s = [], [], []
+
+    def now_s(self):
+        return 1000.0
+
+    def wait(self, ready_s):
+        self.waited_s.append(ready_s)
+
+    def act(self, work, vector_steps):
+        self.terms.append("act")
+        return work(vector_steps)
+
+    def run(self, term, work, argument):
+        self.terms.append(term)
+        return work(argument)
+
+    def call(self, unit, term, work, after_s=0.0, input_bytes=None):
+        self.terms.append(term)
+        self.calls.append((unit, term, after_s, input_bytes))
+        return Made(work(), float(len(self.terms)))
+
+    def begin(self, unit, term, ask, answer):
+        ask()
+        self.terms.append(term)
+        return Made(answer(), float(len(self.terms)))
+
+    def charge(self, server, term, seconds, after_s, input_bytes=None):
+        self.terms.append(term)
+        self.calls.append((server, term, after_s, input_bytes))
+        return float(len(self.terms))
+
+    def deliver(self, unit, term, work, output_bytes, after_s):
+        self.terms.append(term)
+        self.calls.append((unit, term, after_s, output_bytes))
+        work()
+
+
+def loop(clock, rows=1, traffic=Traffic(), **shape):  # noqa: B008
+    return TrainingLoop(clock, Nothing(rows).units, Shape(**shape), traffic)
+
+
+STEP = ["sample", "learner", "update"]
+
+
+@pytest.mark.parametrize(
+    ("overlapped", "expected"),
+    [
+        (False, ["publish", "act", "insert", *STEP, *STEP]),
+        (True, ["act", *STEP, *STEP, "publish", "insert"]),
+    ],
+)
+def test_a_round_acts_before_it_learns_or_next_to_it(overlapped, expected):
+    clock = Notes()
+    loop(clock, gradient_steps=2, overlapped=overlapped).round()
+    assert clock.terms == expected
+    assert clock.waited_s == ([1.0] if overlapped else []), "for the actors that work next to the host"
+
+
+def test_fused_gradient_steps_are_one_call():
+    clock, units = Notes(), Nothing().units
+    units.steps = Nothing()
+    TrainingLoop(clock, units, Shape(gradient_steps=3), Traffic()).round()
+    assert clock.terms == ["publish", "act", "insert", "step"]
+
+
+def test_a_storage_apart_gathers_and_writes_by_itself():
+    clock = Notes()
+    loop(clock, traffic=Traffic(storage_apart=True)).round()
+    assert clock.terms == ["publish", "act", "insert", "write", "sample", "gather", "learner", "update"]
+    assert clock.waited_s == [4.0], "until the transitions are written"
+    clock = Notes()
+    loop(clock, traffic=Traffic(storage_apart=True, gather_s=1.0)).round()
+    assert "write" not in clock.terms, "it is the device that writes"
+
+
+def test_every_call_knows_its_unit_its_inputs_and_when_they_are_ready():
+    clock = Notes()
+    made = loop(clock, rows=3, traffic=Traffic(10, 100, 1000, storage_apart=True))
+    for _ in range(2):
+        made.round()
+    assert clock.calls[:7] == [
+        (LEARNER, "publish", 0.0, 1000),
+        (RMM, "insert", 0.0, {HOST: 30}),
+        (STORAGE, "write", 1000.0, None),
+        (RMM, "sample", 0.0, None),
+        (STORAGE, "gather", 5.0, {RMM: 8}),
+        (LEARNER, "learner", 6.0, {STORAGE: 100, RMM: 4}),
+        (RMM, "update", 7.0, {LEARNER: 16}),
+    ]
+    assert clock.calls[7] == (LEARNER, "publish", 7.0, 1000), (
+        "the weights are there when the learner has ended"
+    )
+    assert ACTORS not in {unit for unit, *_ in clock.calls}, "in turn the actors are the host's"
+
+
+def test_batches_are_sampled_ahead_and_trained_on_in_order():
+    clock = Notes()
+    made = loop(clock, ahead=2)
+    drawn = iter(range(10))
+    learnt = []
+    units = made.units
+
+    class Sample:
+        weights = np.ones(1, np.float32)
+        indices = np.zeros(1, np.int64)
+
+        def __init__(self):
+            self.batch = next(drawn)
+
+    units.replay.sample = lambda *_, out=None: Sample()
+    outcome = units.learner.step()
+    units.learner.step = lambda batch, weights: learnt.append(batch) or outcome
+    made.learn(3)
+    assert learnt == [0, 1, 2]
+    assert clock.terms == [*["sample"] * 3, "learner", "update", *STEP, *STEP]
+    assert [waiting.made.value.batch for waiting in made.presampled] == [3, 4]
+
+
+def test_the_losses_are_those_of_the_last_gradient_step():
+    made = loop(Notes())
+    assert made.losses == {}
+    made.round()
+    assert made.losses == {"none": 0.0}
