@@ -94,6 +94,20 @@ def test_an_update_whose_interval_reaches_the_gain_of_finds_shows_nothing(tmp_pa
     assert finding.outcome is Outcome.NO_VERDICT
 
 
+@pytest.mark.parametrize(("null", "outcome"), [(1.01, Outcome.REPRODUCED), (1.3, Outcome.NO_VERDICT)])
+def test_a_gain_within_what_a_side_differs_from_itself_shows_nothing(
+    null: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Two threads find 1.11 times as fast."""
+    made = [
+        replace(row, samples=tuple(null / NULL * each for each in row.samples))
+        if row.primitive == FIND and row.details["null"]
+        else row
+        for row in rows(times(9, 10))
+    ]
+    assert verdict(tmp_path, made).finding.outcome is outcome
+
+
 @pytest.mark.parametrize("call", [FIND, UPDATE])
 @pytest.mark.parametrize("lacking", [(1, False), (2, False), (2, True)])
 def test_without_one_of_its_sides_a_call_is_not_judged(
