@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,9 +24,13 @@ from harness.profile import simulated as simulated_profile
 from harness.report import site
 from harness.store.peak_memory import recorded
 from harness.store.store import Measurement, Run, Store
+from primitives.quantization.precision import FLOAT_32, NAMES
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal.
-out = Console() if sys.stdout.isatty() else Console(width=160)
+# No markup: `native[fixed32]` is a target, and no style.
+out = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
+
+FIXED_POINT = NAMES[1:]
 
 WorkloadArgument = Annotated[
     str, typer.Argument(metavar="WORKLOAD", help="A workload's name, or the path of its TOML file.")
@@ -38,6 +42,14 @@ TierOption = Annotated[str, typer.Option("--tier", help=f"How much is measured: 
 DeviceOption = Annotated[
     str | None,
     typer.Option("--device", help=f"A simulated device: {', '.join(simulated_profile.DEVICES)}."),
+]
+PrecisionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--precision",
+        help=f"Learners of these precisions as well as {FLOAT_32}: {', '.join(FIXED_POINT)}; may be repeated. "
+        "What is measured so is stored apart.",
+    ),
 ]
 ResultsOption = Annotated[
     Path, typer.Option("--results", help="Folder of the store and the report.", envvar="PLACERL_RESULTS")
@@ -71,12 +83,35 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
     return item if batch_size is None else workloads.with_batch_size(item, batch_size, "--batch-size")
 
 
-def profiled(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+def asked_precisions(names: list[str] | None, device: str | None = None) -> tuple[str, ...]:
+    """Return the precisions that `--precision` asks for besides float32, each once, in the order of `FIXED_POINT`.
+
+    Args:
+        names: as given.
+        device: a simulated device, which computes in float32 alone.
+
+    Raises:
+        UserError: there is no such precision, or a simulated device is asked for too.
+    """
+    for name in names or ():
+        if name not in NAMES:
+            raise UserError("command line", "--precision", name or "nothing", ", ".join(NAMES))
+    found = tuple(name for name in FIXED_POINT if name in (names or ()))
+    if found and device is not None:
+        raise UserError("command line", "--precision", ", ".join(found), f"{FLOAT_32} with --device {device}")
+    return found
+
+
+def profiled(
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
+) -> list[Measurement]:
     """The primitive table of a workload, measured now unless the run holds it."""
-    cell = plan.profile_cell(item, batch_size, tier)
+    cell = plan.profile_cell(item, batch_size, tier, precisions)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
+    if precisions:
+        return cell.rows(run)
     return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
 
 
@@ -103,12 +138,16 @@ def predicted_with(
     return [row for row in rows if row.details["device"] == device]
 
 
-def predicted(run: Run, item: workloads.Workload, batch_size: int, tier: Tier) -> list[Measurement]:
+def predicted(
+    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
+) -> list[Measurement]:
     """Every strategy's predictions for a workload, from the run's primitive table."""
-    profiled(run, item, batch_size, tier)
-    cell = plan.prediction_cell(item, batch_size)
+    profiled(run, item, batch_size, tier, precisions)
+    cell = plan.prediction_cell(item, batch_size, precisions)
     if not cell.finished(run):
         plan.measure_now(run, cell, silent)
+    if precisions:
+        return cell.rows(run)
     return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
 
 

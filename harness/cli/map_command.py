@@ -12,9 +12,11 @@ from harness.cli.common import (
     BatchSizeOption,
     DeviceOption,
     JsonOption,
+    PrecisionOption,
     ResultsOption,
     TierOption,
     WorkloadArgument,
+    asked_precisions,
     begin,
     loaded,
     out,
@@ -27,6 +29,7 @@ from harness.core.row import Measurement
 from harness.mapping import absent_platforms
 from harness.plan import tiers
 from harness.profile import simulated
+from primitives.quantization.precision import FLOAT_32
 
 
 @app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
@@ -42,6 +45,7 @@ def map_command(
         ),
     ] = platforms.THIS_MACHINE,
     device: DeviceOption = None,
+    precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
@@ -49,6 +53,10 @@ def map_command(
     """Choose which device runs the learner, the replay management and the storage, and predict its throughput."""
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
+    precisions = asked_precisions(precision, device)
+    if precisions and platform_name != platforms.THIS_MACHINE:
+        allowed = f"{FLOAT_32} with another --platform, whose times are modelled"
+        raise UserError("command line", "--precision", ", ".join(precisions), allowed)
     inputs: list[Measurement] = []
     if device is not None:
         simulated.checked_device(device)
@@ -56,7 +64,7 @@ def map_command(
             raise UserError("command line", "--device", device, "none with another --platform")
         rows = predicted_with(begin(results, tier), item, size, tier, device)
     elif platform_name == platforms.THIS_MACHINE:
-        rows = predicted(begin(results, tier), item, size, tier)
+        rows = predicted(begin(results, tier), item, size, tier, precisions)
     else:
         inputs, rows = absent_platforms.predictions(item, size, platforms.load(platform_name))
     if as_json:

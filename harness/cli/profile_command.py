@@ -9,9 +9,11 @@ from harness.cli.common import (
     BatchSizeOption,
     DeviceOption,
     JsonOption,
+    PrecisionOption,
     ResultsOption,
     TierOption,
     WorkloadArgument,
+    asked_precisions,
     begin,
     loaded,
     out,
@@ -29,11 +31,13 @@ def profile(
     name: WorkloadArgument,
     batch_size: BatchSizeOption = None,
     device: DeviceOption = None,
+    precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Time every primitive of a workload on every backend that runs here, or count its cycles on a simulated device."""
+    precisions = asked_precisions(precision, device)
     if device is not None:
         simulated_profile.checked_device(device)
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
@@ -41,7 +45,7 @@ def profile(
     run = begin(results, tier)
     title = f"{item.name}, batch size {size}"
     if device is None:
-        print_rows(profiled(run, item, size, tier), title, as_json)
+        print_rows(profiled(run, item, size, tier, precisions), title, as_json)
         return
     rows = simulated(run, item, size, device)
     print_rows(rows, title, as_json)

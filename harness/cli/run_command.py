@@ -26,7 +26,7 @@ from harness.core.row import Interrupted, Measurement
 from harness.mapping import Mapping, predict
 from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
-from harness.runtime.compose import Fusion
+from harness.runtime.compose import DELAY, Fusion
 from harness.runtime.measured_run import Extent
 from harness.runtime.options import Options
 from harness.store.cell import Cell
@@ -46,7 +46,10 @@ def run(
     name: WorkloadArgument,
     mapping: Annotated[
         str | None,
-        typer.Option("--mapping", help="LEARNER-RMM-STORAGE; what `placerl map` chose when left out."),
+        typer.Option(
+            "--mapping",
+            help="LEARNER-RMM-STORAGE, such as `native[fixed32]-native-cpu`; what `placerl map` chose when left out.",
+        ),
     ] = None,
     batch_size: BatchSizeOption = None,
     seconds: Annotated[
@@ -92,6 +95,14 @@ def run(
     fusion: Annotated[
         Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
     ] = None,
+    delay: Annotated[
+        int | None,
+        typer.Option(
+            "--delay",
+            min=1,
+            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {DELAY} when left out.",
+        ),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -131,6 +142,7 @@ def run(
         reallocate=reallocate,
         replay_beside=replay_beside,
         fusion=fusion,
+        delay=delay,
     )
     asked, chosen = options.applied(item), None if mapping is None else Mapping.parse(mapping)
     extent = _extent(seconds, steps)
@@ -202,6 +214,7 @@ def _on_cluster(address: str | None, options: Options, shards: int | None, place
         "reallocate",
         "replay_beside",
         "fusion",
+        "delay",
     ):
         if (found := options.given().get(name)) is not None:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")

@@ -7,7 +7,17 @@ import typer
 from rich.table import Table
 
 from harness.cli.app import app
-from harness.cli.common import RESULTS, JsonOption, ResultsOption, TierOption, begin, out, print_json
+from harness.cli.common import (
+    RESULTS,
+    JsonOption,
+    PrecisionOption,
+    ResultsOption,
+    TierOption,
+    asked_precisions,
+    begin,
+    out,
+    print_json,
+)
 from harness.core.errors import UserError
 from harness.core.progress import bar
 from harness.core.provenance import Provenance
@@ -32,6 +42,7 @@ def validate_command(
     only: Annotated[
         str, typer.Option("--only", help="Cells whose name contains this, such as `hopper-ddpg/256`.")
     ] = "",
+    precision: PrecisionOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")
     ] = False,
@@ -39,7 +50,7 @@ def validate_command(
     as_json: JsonOption = False,
 ) -> None:
     """Run every mapping beside the pieces that predict it; print errors per mapping and term, and regret."""
-    tier, cells = tiers.tier(tier_name), validate.cells(tier_name)
+    tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:
         raise UserError("command line", "--only", only, ", ".join(cell.key for cell in cells))

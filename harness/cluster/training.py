@@ -42,6 +42,7 @@ from harness.runtime.compose import Fusion
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from harness.runtime.units.unit import UnitError
 from harness.workloads import Workload
+from primitives.quantization.precision import FLOAT_32
 
 STEPS_A_CALL = 16  # gradient steps for which a call's overhead, about a millisecond, is small
 AHEAD = 2
@@ -378,6 +379,8 @@ def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> 
     for target in (mapping.learner, mapping.rmm):
         if target.backend in SIMULATED:
             raise UserError("command line", "mapping", mapping, "with --ray: backends that are not simulated")
+    if mapping.learner.precision != FLOAT_32:
+        raise UserError("command line", "mapping", mapping, f"with --ray: a learner in {FLOAT_32}")
     settings = workload.training
     most = min(workload.replay.capacity, settings.learning_starts) // batch_size
     if size.shards > most:

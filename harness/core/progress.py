@@ -28,7 +28,12 @@ def part(report: Report, before: float, size: float, total: float, name: str) ->
 def bar(description: str) -> Iterator[Report]:
     """A bar for the enclosed work; nothing is drawn when standard error is not a terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(description, total=None)
 

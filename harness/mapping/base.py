@@ -1,9 +1,11 @@
 """What every mapping strategy shares: targets, mappings, the performance table, predictions.
 
 A mapping reads Learner-RMM-Storage (RMM: the replay management module, MAP II-A3), each a target:
-`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`.
+`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`. A learner that computes in other numbers
+than float32 states its precision: `native[dynamic]-native-cpu`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
@@ -13,6 +15,8 @@ from typing import Protocol
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance, weakest
+from primitives.quantization.precision import FLOAT_32
+from primitives.quantization.precision import NAMES as PRECISIONS
 
 REFERENCE = "reference"
 """The backend in NumPy that the others are checked against: profiled, never mapped to."""
@@ -26,6 +30,9 @@ INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES = 8, 4, 12
 _HOME = {"cuda": "cuda", "fpga": "fpga", "opencl": "opencl"}
 
 
+_TARGET = re.compile(r"(?P<backend>[^:\[\]]+)(\[(?P<precision>[^\[\]]*)\])?(:(?P<location>[^\[\]]+))?")
+
+
 @dataclass(frozen=True, order=True)
 class Target:
     """Where a component runs: a backend, and its device where the backend has more than one.
@@ -33,18 +40,32 @@ class Target:
     Attributes:
         backend: name of a backend (`native`, `torch`, ...) or, for storage, of a device (`cpu`).
         location: the device, empty for the backend's only or default one.
+        precision: of a learner's numbers, one of `PRECISIONS`.
     """
 
     backend: str
     location: str = ""
+    precision: str = FLOAT_32
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """A target from `backend` or `backend:device`."""
-        backend, colon, location = text.partition(":")
-        if not backend or (colon and not location):
-            raise ValueError(f"target: found {text!r}; allowed: BACKEND or BACKEND:DEVICE")
-        return cls(backend, location)
+        """Return the target that `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or with both says.
+
+        Raises:
+            ValueError: another form.
+            UserError: there is no such precision.
+        """
+        found = _TARGET.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"target: found {text!r}; allowed: BACKEND[PRECISION]:DEVICE, the last two optional"
+            )
+        precision = FLOAT_32 if found["precision"] is None else found["precision"]
+        if precision not in PRECISIONS:
+            raise UserError(
+                "command line", f"precision of {text}", precision or "nothing", ", ".join(PRECISIONS)
+            )
+        return cls(found["backend"], found["location"] or "", precision)
 
     @property
     def device(self) -> str:
@@ -54,8 +75,13 @@ class Target:
             return home
         return self.location if home == "cpu" else f"{home}:{self.location}"
 
+    @property
+    def kind(self) -> str:
+        """What it is whatever its device, as rows name a backend: `native`, `native[fixed32]`."""
+        return self.backend if self.precision == FLOAT_32 else f"{self.backend}[{self.precision}]"
+
     def __str__(self) -> str:
-        return f"{self.backend}:{self.location}" if self.location else self.backend
+        return f"{self.kind}:{self.location}" if self.location else self.kind
 
 
 @dataclass(frozen=True, order=True)
@@ -71,7 +97,7 @@ class Mapping:
         """A mapping from `LEARNER-RMM-STORAGE`.
 
         Raises:
-            UserError: `text` is not three targets joined by hyphens.
+            UserError: `text` is not three targets joined by hyphens, a precision is unknown, or is not the learner's.
         """
         try:
             learner, rmm, storage = (Target.parse(part) for part in text.split("-"))
@@ -80,9 +106,14 @@ class Mapping:
                 source="command line",
                 field="mapping",
                 found=text or repr(text),
-                allowed="LEARNER-RMM-STORAGE, each BACKEND or BACKEND:DEVICE, such as torch-native-cpu",
+                allowed="LEARNER-RMM-STORAGE, each BACKEND or BACKEND:DEVICE, such as torch-native-cpu; "
+                "the learner BACKEND[PRECISION] too",
                 names=(),
             ) from None
+        for target in (rmm, storage):
+            if target.precision != FLOAT_32:
+                allowed = "of the learner alone, such as native[fixed32]-native-cpu"
+                raise UserError("command line", f"precision in mapping {text}", target, allowed, names=())
         return cls(learner, rmm, storage)
 
     @property

@@ -4,6 +4,7 @@ A cell is the unit of resumption: what finished is never repeated, whatever happ
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from harness import papers, platforms, workloads
@@ -26,6 +27,7 @@ from harness.store.store import Measurement, Run
 from harness.validate import plan as validate
 from harness.workloads import Workload
 
+PRECISION_PREDICTIONS = "precision_prediction"
 ROOFS_S = 12.0  # set-up of the buffers included
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
 ALONE = {"cartpole-dqn": "rllib"}
@@ -35,16 +37,18 @@ SIMULATED_REPLAY_S = 1.5
 BUILD_S = 15.0  # what building them adds, once a workload
 
 
-def profile_cell(item: Workload, batch_size: int, tier: Tier) -> Cell:
-    """The primitive x device table of one workload at one batch size."""
+def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
+    """The primitive x device table of one workload at one batch size, with learners of more precisions."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        return measured.profile(item, batch_size, tier.profile_s, report)
+        return measured.profile(item, batch_size, tier.profile_s, report, precisions)
 
-    return Cell(_profile_key(item, batch_size), tier.profile_s, measure, item.name)
+    return Cell(_profile_key(item, batch_size, precisions), tier.profile_s, measure, item.name)
 
 
-def _profile_key(item: Workload, batch_size: int) -> str:
+def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> str:
+    if precisions:
+        return f"{measured.PRECISION_SUITE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
     return f"profile/{item.name}/{batch_size}"
 
 
@@ -82,24 +86,32 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
     return Cell(key, 0, measure, provenance=Provenance.MODELLED)
 
 
-def prediction_cell(item: Workload, batch_size: int) -> Cell:
+def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> Cell:
     """What each strategy predicts for every mapping, from the primitive table of the same run."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        table = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
-        return predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        suite = measured.PRECISION_SUITE if precisions else "profile"
+        table = run.measurements(suite=suite, workload=item.name, batch_size=batch_size)
+        if not precisions:
+            return predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        own = {"precisions": list(precisions)}
+        table = [row for row in table if row.details.get("precisions") == own["precisions"]]
+        made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        return [replace(row, suite=PRECISION_PREDICTIONS, details={**row.details, **own}) for row in made]
 
     return Cell(
-        _prediction_key(item, batch_size),
+        _prediction_key(item, batch_size, precisions),
         0,
         measure,
         item.name,
         provenance=Provenance.MODELLED,
-        needs=(_profile_key(item, batch_size),),
+        needs=(_profile_key(item, batch_size, precisions),),
     )
 
 
-def _prediction_key(item: Workload, batch_size: int) -> str:
+def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> str:
+    if precisions:
+        return f"{PRECISION_PREDICTIONS}/{item.name}/{batch_size}/{'+'.join(precisions)}"
     return f"prediction/{item.name}/{batch_size}"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from time import perf_counter
@@ -27,6 +27,7 @@ from primitives import learner, sum_tree
 from primitives.backend import BackendUnavailableError
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
+from primitives.quantization.precision import DYNAMIC, FLOAT_32
 from primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
@@ -36,6 +37,9 @@ from primitives.replay import (
     UniformReplay,
 )
 from primitives.replay.base import Replay
+
+DELAY = 1000
+"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not give its own."""
 
 
 class TimedStorage(Storage):
@@ -120,6 +124,7 @@ def compose(
     fusion: Fusion | None = None,
     envpool: bool = False,
     threads: int = 1,
+    delay: int | None = None,
 ) -> Parts:
     """Build the parts of a training.
 
@@ -132,7 +137,7 @@ def compose(
         presampled_batches: that will wait for their gradient step.
         fusion: what to fuse; by default the most that the mapping allows.
         envpool: step the environments with EnvPool.
-        threads: of the learner; see `learner_of`.
+        threads, delay: of the learner; see `learner_of`.
 
     Raises:
         UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
@@ -147,7 +152,7 @@ def compose(
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion)
-    trainee = learner_of(workload, mapping, batch_size, learner_seed, threads)
+    trainee = learner_of(workload, mapping, batch_size, learner_seed, threads, delay)
     return Parts(
         actors=actors_of(
             workload, environment_seed, exploration_seed, storage.fields, local_storage, envpool=envpool
@@ -181,15 +186,24 @@ def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, fus
     return chosen
 
 
-def check(workload: Task, mapping: Mapping) -> None:
+def check(workload: Task, mapping: Mapping, threads: int = 1, delay: int | None = None) -> None:
     """See that a mapping's parts can be made here, by making small ones: before anything starts or is stored.
 
     Raises:
-        UserError: the mapping names a backend or device that is not there.
+        UserError: the mapping names a backend, a device or a precision that is not there, or its precision does not
+            go with the threads or the delay.
     """
     _check_storage(mapping)
     _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=workload.replay.fanout)
-    _create(mapping, "learner", mapping.learner, learner.create, algorithm_of(workload), batch_size=1)
+    _create(
+        mapping,
+        "learner",
+        mapping.learner,
+        learner.create,
+        algorithm_of(workload),
+        batch_size=1,
+        **_precision_of(mapping, threads, delay),
+    )
 
 
 def is_simulated(mapping: Mapping) -> bool:
@@ -273,7 +287,12 @@ def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: b
 
 
 def learner_of(
-    workload: Task, mapping: Mapping, batch_size: int, seed: np.random.SeedSequence, threads: int = 1
+    workload: Task,
+    mapping: Mapping,
+    batch_size: int,
+    seed: np.random.SeedSequence,
+    threads: int = 1,
+    delay: int | None = None,
 ) -> Learner:
     """The learner of a mapping.
 
@@ -281,11 +300,12 @@ def learner_of(
         workload, mapping, batch_size: what is learnt, and where.
         seed: of its first state and its draws.
         threads: that a native learner computes with; PyTorch's are set for the process, the others have their own.
+        delay: of precision "dynamic", gradient steps; `DELAY` where None.
 
     Raises:
-        UserError: its backend or device is not there.
+        UserError: its backend, device or precision is not there.
     """
-    own = {"threads": threads} if mapping.learner.backend == "native" else {}
+    own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
     made: Learner = _create(
         mapping,
         "learner",
@@ -295,8 +315,31 @@ def learner_of(
         batch_size=batch_size,
         seed=int(seed.generate_state(1)[0]),
         **own,
+        **_precision_of(mapping, threads, delay),
     )
     return made
+
+
+def _precision_of(mapping: Mapping, threads: int, delay: int | None) -> dict[str, Any]:
+    """The options of a mapping's learner that state its precision; none for float32.
+
+    Raises:
+        UserError: the backend does not have it, or it does not go with the threads or the delay.
+    """
+    target = mapping.learner
+    if delay is not None and (target.precision != DYNAMIC or delay < 1):
+        allowed = f"gradient steps, at least 1, with a learner of precision {DYNAMIC}"
+        raise UserError(mapping, "delay", delay, allowed)
+    if target.precision == FLOAT_32:
+        return {}
+    if target.backend in {status.name for status in learner.backends()}:
+        able = [replace(target, precision=one) for one in learner.precisions(target.backend)]
+        if target not in able:
+            raise UserError(mapping, "learner", target, ", ".join(map(str, able)))
+    if target.backend == "native" and threads > 1:
+        raise UserError(mapping, "threads", threads, "1 for a learner in fixed point")
+    own = {"precision": target.precision}
+    return own | {"delay": DELAY if delay is None else delay} if target.precision == DYNAMIC else own
 
 
 def _check_storage(mapping: Mapping) -> None:

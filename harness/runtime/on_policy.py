@@ -37,6 +37,7 @@ class OnPolicyTraining:
         threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
         processes: to step the environments in, side by side; 0: in this one, one after the other.
         envpool: step the environments with EnvPool (`harness.environments.env_pool`).
+        delay: of a learner of precision "dynamic", gradient steps; see `compose.learner_of`.
         platform: tells the speed of links to simulated devices.
 
     Attributes:
@@ -61,6 +62,7 @@ class OnPolicyTraining:
         threads: int = 1,
         processes: int = 0,
         envpool: bool = False,
+        delay: int | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         # A small forward pass in `prepare` is all that PyTorch does beside another learner.
@@ -75,7 +77,7 @@ class OnPolicyTraining:
             raise UserError(workload.name, "batch_size", size, allowed)
         environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
-        self.learner = learner_of(workload, mapping, size, learner_seed, threads)
+        self.learner = learner_of(workload, mapping, size, learner_seed, threads, delay)
         plan = actors_of(
             workload, environment_seed, exploration_seed, fields, self._length, clip=True, envpool=envpool
         )
@@ -196,6 +198,7 @@ def start(
             threads=threads,
             processes=processes,
             envpool=envpool,
+            delay=options.delay,
         )
     return Training(
         workload,
@@ -211,4 +214,5 @@ def start(
         reallocate=options.reallocate,
         replay_beside=options.replay_beside,
         envpool=envpool,
+        delay=options.delay,
     )

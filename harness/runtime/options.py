@@ -32,6 +32,7 @@ class Options:
         reallocate: move actors to training and back (PRL Algorithm 1).
         replay_beside: have replay management and storage work beside the learner, in a thread; needs D > 0.
         fusion: which neighbours run as one call; the most that the mapping allows where None.
+        delay: gradient steps after which a learner of precision "dynamic" narrows; `compose.DELAY` where None.
     """
 
     actors: int | None = None
@@ -44,6 +45,7 @@ class Options:
     reallocate: bool = False
     replay_beside: bool = False
     fusion: Fusion | None = None
+    delay: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that are not the default, by name: what a row says of how it was run."""
@@ -89,7 +91,7 @@ class Options:
             check_overlap(task, self.overlap)
             collected = collected_rows(task, self.overlap, self.reallocate)
         memory.check(task, batch_size, self.ahead(task), processes, self.learners, collected)
-        compose.check(task, mapping)
+        compose.check(task, mapping, self.threads, self.delay)
         _check_managed(task, mapping)
         if processes and compose.is_simulated(mapping):
             raise UserError(task.name, "actor processes", processes, "0 in virtual time")

@@ -108,6 +108,7 @@ class Training:
         envpool: step the environments with EnvPool (`harness.environments.env_pool`).
         replay_beside: have replay management and storage work beside the learner, in a thread (`replay_unit`); needs
             D > 0, and devices that are there.
+        delay: of a learner of precision "dynamic", gradient steps; see `compose.learner_of`.
         parts: made before, instead of those that mapping, seed and fusion ask for: parts that do nothing, to
             measure the loop itself.
         platform: tells the speed of links to simulated devices.
@@ -140,6 +141,7 @@ class Training:
         reallocate: bool = False,
         envpool: bool = False,
         replay_beside: bool = False,
+        delay: int | None = None,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
@@ -174,6 +176,7 @@ class Training:
             fusion=fusion,
             envpool=envpool,
             threads=threads,
+            delay=delay,
         )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         if reallocate:

@@ -64,7 +64,7 @@ DISTINGUISHING = (
 _NESTED = ("parameters", "options", "iteration")
 """Details that hold such details by name: `options` those of a training that are not the default, none of a strict one.
 """
-_PREDICTING = frozenset({"prediction", "simulated_prediction"})
+_PREDICTING = frozenset({"prediction", "simulated_prediction", "precision_prediction"})
 """Suites of predictions, which are not better for promising more; beside a validation they are `predicted_...`."""
 
 

@@ -52,7 +52,9 @@ from harness.validate import rows as made
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
+from primitives.quantization.precision import FLOAT_32
 
+PRECISION_SUITE = "precision_validation"
 CPU, NATIVE = Target("cpu"), Target("native")
 BOARD = "fpga:u200"
 """The FPGA that is simulated, as `harness.profile.simulated` knows it; mappings say `fpga`, there being one."""
@@ -82,12 +84,13 @@ LONG_BLOCK_S = 60e-3
 """Of longer blocks, as of a large batch in PyTorch or of a simulation, there are fewer."""
 
 
-def cells(tier: str, budget_s: float = 0.0) -> list[Cell]:
+def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
     """The cells of a tier.
 
     Args:
         tier: a key of `GRIDS`.
         budget_s: of a cell, seconds; that of `BUDGETS_S` where 0.
+        precisions: of the learners, as well as float32.
 
     Raises:
         UserError: there is no such tier.
@@ -99,14 +102,15 @@ def cells(tier: str, budget_s: float = 0.0) -> list[Cell]:
             workloads.with_batch_size(workloads.load(name), size, "the grid"),
             size,
             budget_s or BUDGETS_S[tier][name],
+            precisions,
         )
         for name, sizes in GRIDS[tier].items()
         for size in sizes
     ]
 
 
-def cell(item: Workload, batch_size: int, budget_s: float) -> Cell:
-    """One workload at one batch size."""
+def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[str] = ()) -> Cell:
+    """One workload at one batch size; with more precisions its rows are of suite `PRECISION_SUITE`."""
 
     def measured(run: StoredRun, report: Report) -> list[Measurement]:
         compared = run.measurements(
@@ -117,17 +121,28 @@ def cell(item: Workload, batch_size: int, budget_s: float) -> Cell:
             for row in compared
             if row.quantity == "gradient_steps_per_s" and row.value and row.details.get("part") == "theirs"
         }
-        return validate(item, batch_size, budget_s, report, of_this_machine(), baselines)
+        rows = validate(item, batch_size, budget_s, report, of_this_machine(), baselines, precisions)
+        if not precisions:
+            return rows
+        own = {"precisions": list(precisions)}
+        return [replace(row, suite=PRECISION_SUITE, details={**row.details, **own}) for row in rows]
 
+    if precisions:
+        key = f"{PRECISION_SUITE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
+        return Cell(key, budget_s, measured, item.name)
     return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured, item.name)
 
 
-def mappings(item: Workload) -> list[Placement]:
+def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     """Every mapping that this machine can run, the simulated FPGA's after them.
 
     On-policy, the replay management has nothing to run.
+
+    Args:
+        item: what is trained.
+        precisions: of the learners, as well as float32.
     """
-    found = [mapping for mapping in _of_this_machine(item) if _can_run(item, mapping)]
+    found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
     if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
         return found
     learners = list(dict.fromkeys(mapping.learner for mapping in found))
@@ -143,10 +158,12 @@ def unsupported(item: Workload) -> list[Placement]:
     return [mapping for mapping in _of_this_machine(item) if not _can_run(item, mapping)]
 
 
-def _of_this_machine(item: Workload) -> list[Placement]:
+def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     on_policy = item.algorithm.name == "ppo"
     rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
-    return [Placement(learner, rmm, CPU) for learner in learner_targets() for rmm in rmms]
+    return [
+        Placement(learner, rmm, CPU) for learner in learner_targets((FLOAT_32, *precisions)) for rmm in rmms
+    ]
 
 
 def _can_run(item: Workload, mapping: Placement) -> bool:
@@ -182,6 +199,7 @@ def validate(
     report: Report,
     platform: Platform,
     baselines: Mapping[str, float] | None = None,
+    precisions: Sequence[str] = (),
 ) -> list[Measurement]:
     """Measure the pieces and every mapping, correctness first, and set predictions beside what was achieved.
 
@@ -191,13 +209,18 @@ def validate(
         report: called with the progress.
         platform: the machine at hand, as the strategies see it.
         baselines: gradient steps a second of the baselines that were run on this cell's workload and batch size.
+        precisions: of the learners, as well as float32.
     """
+    every = (FLOAT_32, *precisions)
     problem, small = problem_of(item, batch_size), fitted(item)
     parts = SharedParts(small, problem)
-    pieces = [*primitive_cases(item, batch_size), *piece_cases(item, batch_size, parts)]
-    chosen = mappings(item)
+    pieces = [
+        *primitive_cases(item, batch_size, every),
+        *piece_cases(item, batch_size, parts, every),
+    ]
+    chosen = mappings(item, precisions)
     if not problem.on_policy and item.replay.prioritized:
-        pieces += validation_cases(small, problem, parts)
+        pieces += validation_cases(small, problem, parts, every)
     pieces = [one for one in pieces if one.target.backend not in BESIDE]
     runs: dict[str, Run] = {}
     trainings = {
@@ -257,7 +280,7 @@ def _piece(
         suite=SUITE,
         workload=item.name,
         primitive=one.primitive,
-        backend=one.target.backend,
+        backend=one.target.kind,
         device=one.target.device,
         batch_size=batch_size,
         details={"target": str(one.target), "items_per_call": one.batch_size, **one.details},

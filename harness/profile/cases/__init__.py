@@ -4,7 +4,7 @@ A case builds its state, checks its output against the primitive's definition, a
 call outside the clock. Sizes come from the workload.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from harness.mapping.problem import problem_of
@@ -17,33 +17,47 @@ from harness.profile.cases.shared_parts import SharedParts
 from harness.profile.cases.storage import fitted, storage_cases
 from harness.profile.cases.trees import sum_tree_cases
 from harness.workloads import Workload
+from primitives.quantization.precision import FLOAT_32
 
 __all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_cases"]
 
 
-def primitive_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
-    """Every primitive of a workload, as the papers cut them, on every backend that can run here."""
+def primitive_cases(
+    workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
+) -> list[PrimitiveCase]:
+    """Every primitive of a workload, as the papers cut them, on every backend that can run here.
+
+    Args:
+        workload, batch_size: give the sizes.
+        precisions: of the learners, as `primitives.learner.create` takes them.
+    """
     off_policy = workload.algorithm.name != "ppo"
     return [
         *(sum_tree_cases(workload, batch_size) if off_policy and workload.replay.prioritized else ()),
         *(_storage_cases(workload, batch_size) if off_policy else ()),
-        *learner_cases(workload, batch_size),
+        *learner_cases(workload, batch_size, precisions),
         environment_case(workload),
     ]
 
 
-def piece_cases(workload: Workload, batch_size: int, parts: SharedParts | None = None) -> list[PrimitiveCase]:
+def piece_cases(
+    workload: Workload,
+    batch_size: int,
+    parts: SharedParts | None = None,
+    precisions: Sequence[str] = (FLOAT_32,),
+) -> list[PrimitiveCase]:
     """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here.
 
     Args:
         workload, batch_size: give the sizes.
         parts: learners and replays, where other cases have them too.
+        precisions: of the learners.
     """
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
-        return list(on_policy_cases(workload, problem))
+        return list(on_policy_cases(workload, problem, precisions))
     small = parts.workload if parts else fitted(workload)
-    return list(_stating_capacity(workload, small, round_cases(small, problem, parts)))
+    return list(_stating_capacity(workload, small, round_cases(small, problem, parts, precisions)))
 
 
 def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
@@ -60,6 +74,9 @@ def _stating_capacity(
     return (replace(one, details={**one.details, **details}) for one in made)
 
 
-def all_cases(workload: Workload, batch_size: int) -> list[PrimitiveCase]:
+def all_cases(
+    workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
+) -> list[PrimitiveCase]:
     """The primitives and the pieces; their names differ."""
-    return [*primitive_cases(workload, batch_size), *piece_cases(workload, batch_size)]
+    primitives = primitive_cases(workload, batch_size, precisions)
+    return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]

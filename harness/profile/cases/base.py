@@ -69,8 +69,8 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
     return found
 
 
-def options_of(target: Target) -> dict[str, str]:
-    """The options of `create` that say where a target computes."""
+def options_of(target: Target) -> dict[str, Any]:
+    """Return the options of `create` that say where a target computes; its precision is the learner's to take."""
     return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 

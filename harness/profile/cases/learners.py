@@ -1,42 +1,57 @@
 """The learner's gradient step and the actor's inference."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from harness.mapping import Target
+from harness.mapping.base import REFERENCE
 from harness.measure.protocol import Case
-from harness.profile.cases.base import PrimitiveCase, options_of, random_transitions, targets
+from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
 from harness.profile.cases.work import Work, infer_work, step_work
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
 from primitives import learner
 from primitives.algorithms import tree
-from primitives.learner import Learner
+from primitives.learner import Learner, aware_training
+from primitives.learner.aware_training import FixedPointLearner
+from primitives.quantization.precision import DYNAMIC, FLOAT_32
 from primitives.replay import FieldSpec
 
 LATE = 10**9  # an environment step at which exploration has reached its final rate
 
 
-def learner_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
+def learner_cases(
+    workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
+) -> Iterator[PrimitiveCase]:
     """`learner.step` on a batch, and `actor.infer`: the exploring action for one observation.
 
     The learner's NumPy reference is what the others are checked against, not something to map to.
     """
     # Counting the work takes a trace of the step, which asv and pytest-benchmark can do without.
     step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
-    for target in learner_targets():
+    for target in learner_targets(precisions):
         yield _step_case(workload, batch_size, target, step)
         yield _infer_case(workload, batch_size, target, infer)
 
 
-def learner_targets() -> list[Target]:
-    """Every backend and device that a learner can be mapped to here, and timed."""
-    return targets(learner.backends(), "torch")
+def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
+    """Every backend and device that a learner can be mapped to here, and timed, in the precisions that each has.
+
+    Args:
+        precisions: of `primitives.learner.create`.
+    """
+    found = targets(learner.backends(), "torch")
+    return [
+        replace(target, precision=precision)
+        for precision in precisions
+        for target in found
+        if precision in learner.precisions(target.backend)
+    ]
 
 
 def expected_td_errors(
@@ -84,10 +99,47 @@ def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
 
 
+def check_step(
+    workload: Workload,
+    made: Learner,
+    batch: Mapping[str, npt.NDArray],
+    weights: npt.NDArray | None = None,
+) -> None:
+    """Take a gradient step, and raise AssertionError unless it is right.
+
+    In floats the TD errors are those of the pure step in float64, rounding aside; in fixed point they are those of the
+    definition in NumPy to the last bit, and so is the state after the step.
+    """
+    if not isinstance(made, FixedPointLearner):
+        expected = expected_td_errors(workload, made, batch, weights)
+        expect_td_errors(made.step(batch, weights).td_errors, expected)
+        return
+    definition = definition_of(made)
+    expected = definition.step(batch, weights).td_errors
+    expect_equal(made.step(batch, weights).td_errors, expected, "TD errors")
+    for name in made.fixed.state_buffers:
+        expect_equal(made.fixed.raw(name), definition.fixed.raw(name), name)
+
+
+def definition_of(made: FixedPointLearner) -> FixedPointLearner:
+    """Return the definition in NumPy of a fixed-point learner, in the same state."""
+    definition = aware_training.create(
+        made.algorithm, made.precision, backend=REFERENCE, batch_size=made.batch_size
+    )
+    definition.load_state_dict(made.state_dict())
+    return definition
+
+
 def created(workload: Workload, batch_size: int, target: Target) -> Learner:
-    """The workload's learner on a target."""
-    options: dict[str, Any] = options_of(target)
-    return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+    """Return the workload's learner on a target; where its precision changes in training, after that change."""
+    options = options_of(target) | {"precision": target.precision}
+    if target.precision != DYNAMIC:
+        return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+    made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, delay=1, **options)
+    rng = np.random.default_rng(8)
+    for _ in range(2):
+        made.step(random_batch(workload, batch_size, rng))
+    return made
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
@@ -111,9 +163,7 @@ def _step_case(
         return random_batch(workload, batch_size, rng)
 
     def check(made: Learner) -> None:
-        batch = inputs(made, np.random.default_rng(4))
-        expected = expected_td_errors(workload, made, batch)
-        expect_td_errors(made.step(batch).td_errors, expected)
+        check_step(workload, made, inputs(made, np.random.default_rng(4)))
 
     return PrimitiveCase(
         "learner.step",
@@ -144,6 +194,9 @@ def _infer_case(
         if refusal := getattr(made, "acting_refusal", ""):
             raise AssertionError(f"its act runs in NumPy: {refusal}")
         observation = observations(made, np.random.default_rng(5))
+        if isinstance(made, FixedPointLearner):
+            expect_equal(made.act(observation), definition_of(made).act(observation), "action")
+            return
         wide = algorithm_of(workload, torch.float64)
         parameters = {name: value.astype(np.float64) for name, value in made.parameters().items()}
         expected = wide.act(parameters, observation.astype(np.float64))

@@ -1,6 +1,6 @@
 """The pieces of an on-policy iteration as the runtime calls them (PPO 2.1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
@@ -11,12 +11,13 @@ import numpy.typing as npt
 from harness.mapping import Problem, Target
 from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
-from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, learner_targets
+from harness.profile.cases.learners import check_step, created, learner_targets
 from harness.profile.cases.rounds import collect_case
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import PPO, Rollout
 from primitives.learner import Learner
+from primitives.quantization.precision import FLOAT_32
 from primitives.replay import FieldSpec
 
 
@@ -40,9 +41,11 @@ class _Dealt:
         return found
 
 
-def on_policy_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCase]:
+def on_policy_cases(
+    workload: Workload, problem: Problem, precisions: Sequence[str] = (FLOAT_32,)
+) -> Iterator[PrimitiveCase]:
     """`round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
-    for target in learner_targets():
+    for target in learner_targets(precisions):
         learner = cache(lambda target=target: created(workload, problem.batch_size, target))
         yield collect_case(workload, target, learner, _fields(workload), clip=True)
         yield _learn_case(workload, problem, target, learner)
@@ -67,9 +70,7 @@ def _learn_case(workload: Workload, problem: Problem, target: Target, learner: A
         return _Dealt(made, samples, problem.batch_size)
 
     def check(made: _Dealt) -> None:
-        batch = made.batch()
-        expected = expected_td_errors(workload, made.learner, batch)
-        expect_td_errors(made.learner.step(batch).td_errors, expected)
+        check_step(workload, made.learner, made.batch())
 
     return PrimitiveCase(
         "round.learn",

@@ -9,7 +9,7 @@ speed the core runs. A part on a simulated device is timed by the device's own c
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, cast
@@ -33,6 +33,7 @@ from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives.learner import Learner
 from primitives.learner.fused import FusedSteps
+from primitives.quantization.precision import FLOAT_32
 from primitives.replay import FieldSpec
 from primitives.replay.base import Replay, Sample
 
@@ -225,7 +226,10 @@ class Sequences:
 
 
 def round_cases(
-    workload: Workload, problem: Problem, parts: SharedParts | None = None
+    workload: Workload,
+    problem: Problem,
+    parts: SharedParts | None = None,
+    precisions: Sequence[str] = (FLOAT_32,),
 ) -> Iterator[PrimitiveCase]:
     """Every sequence that off-policy training is predicted from, as the runtime fuses it by default.
 
@@ -236,7 +240,7 @@ def round_cases(
     """
     made = Sequences(workload, problem, parts or SharedParts(workload, problem))
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
-    for target in learner_targets():
+    for target in learner_targets(precisions):
         case = made.case(f"round of learner {target}", target, NATIVE)
         yield PrimitiveCase("round.collect", target, rows, case, "collect")
         yield PrimitiveCase("round.learn", target, batch, case, "learn")

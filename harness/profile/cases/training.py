@@ -24,6 +24,7 @@ from harness.runtime.on_policy import OnPolicyTraining
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
 from primitives.learner.fused import FusedSteps
+from primitives.quantization.precision import DYNAMIC
 from primitives.replay import ConcurrentReplay
 
 SIMULATED_GRADIENT_STEPS = 8
@@ -111,7 +112,7 @@ def training_case(
 
     def setup() -> Run:
         training = (
-            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size)
+            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size, delay=_delay(mapping))
             if problem.on_policy
             else _off_policy(workload, problem, mapping, loop, parts or SharedParts(workload, problem))
         )
@@ -161,6 +162,11 @@ def training_case(
             parts=Run.taken,
         ),
     )
+
+
+def _delay(mapping: Mapping) -> int | None:
+    """Return 1 for a learner whose precision changes in training: what is timed is the longer part, after it."""
+    return 1 if mapping.learner.precision == DYNAMIC else None
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:

@@ -1,6 +1,6 @@
 """What a validation times beside the profile's pieces: those of the runtime's other loops, and of a simulated FPGA."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives import learner, sum_tree
 from primitives.learner import Learner
+from primitives.quantization.precision import FLOAT_32
 
 FPGA = Target("fpga")
 SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "overlapped_round.insert"}
@@ -56,7 +57,9 @@ def fpga_unavailable_reason() -> str:
     return next((status.reason for status in statuses if status.name == FPGA.backend and status.reason), "")
 
 
-def validation_cases(workload: Workload, problem: Problem, parts: SharedParts) -> Iterator[PrimitiveCase]:
+def validation_cases(
+    workload: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str] = (FLOAT_32,)
+) -> Iterator[PrimitiveCase]:
     """The pieces that `ComposedLoop` takes for the strict and the overlapped loop, and those of the FPGA.
 
     Args:
@@ -70,12 +73,14 @@ def validation_cases(workload: Workload, problem: Problem, parts: SharedParts) -
     yield PrimitiveCase("strict_round.insert", NATIVE, rows, case, "insert")
     yield PrimitiveCase("strict_round.sample", NATIVE, batch, case, "sample")
     yield PrimitiveCase("strict_round.update", NATIVE, batch, case, "update")
-    yield from _overlapped(made, parts, rows)
+    yield from _overlapped(made, parts, rows, precisions)
     if not fpga_unavailable_reason():
         yield from _simulated(made, rows, batch)
 
 
-def _overlapped(made: Sequences, parts: SharedParts, rows: int) -> Iterator[PrimitiveCase]:
+def _overlapped(
+    made: Sequences, parts: SharedParts, rows: int, precisions: Sequence[str]
+) -> Iterator[PrimitiveCase]:
     """An iteration whose actors are asked and waited for: each unit's time alone."""
     workload, problem = made.workload, made.problem
     rounds = problem.overlapped_rounds()
@@ -93,7 +98,7 @@ def _overlapped(made: Sequences, parts: SharedParts, rows: int) -> Iterator[Prim
     yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")
     yield PrimitiveCase("overlapped_round.publish", NATIVE, 1, case, "publish")
     yield PrimitiveCase("overlapped_round.steps", NATIVE, problem.batch_size, case, "steps")
-    for target in learner_targets():
+    for target in learner_targets(precisions):
         if target != NATIVE:
             case = made.case(f"publishing round of learner {target}", target, NATIVE, publish=_into_memory)
             yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")

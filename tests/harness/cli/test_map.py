@@ -4,12 +4,15 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import workloads
 from harness.mapping import STRATEGIES
+from harness.measure.timed_case import Timing
 from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.validate.achieved import unmoved
 
 
 def test_an_unknown_workload_is_refused_with_the_known_ones(placerl: Placerl, tmp_path: Path) -> None:
@@ -102,3 +105,65 @@ def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placer
     lacking = {"pal21"} if len(os.sched_getaffinity(0)) < 2 else set()
     assert {row["backend"] for row in chosen} == set(STRATEGIES) - lacking
     assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)
+
+
+@pytest.mark.parametrize("command", ["profile", "map", "validate"])
+def test_an_unknown_precision_is_refused_with_the_one_that_was_meant(
+    placerl: Placerl, tmp_path: Path, command: str
+) -> None:
+    results = tmp_path / "results"
+    workload = () if command == "validate" else ("cartpole-dqn",)
+    outcome = placerl(command, *workload, "--precision", "fixd32", "--results", str(results))
+    refused(outcome, "--precision: found fixd32; allowed: float32, fixed32", "did you mean fixed32?")
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--device", "fpga:u200"), "float32 with --device"),
+        (("--platform", "map-tpds23"), "float32 with another"),
+    ],
+)
+def test_what_is_not_timed_here_computes_in_float32(
+    placerl: Placerl, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    results = tmp_path / "results"
+    outcome = placerl("map", "cartpole-dqn", "--precision", "fixed32", *options, "--results", str(results))
+    refused(outcome, f"--precision: found fixed32; allowed: {words}")
+    assert not results.exists()
+
+
+def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+
+    def measured(cases: list[Any], protocol: object, progress: object) -> dict[str, Timing]:
+        """Times nothing: every case, and each of its parts, takes a millisecond."""
+        rounds.append(len(cases))
+        parts = ("", *(f": {part}" for part in ("collect", "insert", "sample", "learn", "update")))
+        parts = (*parts, ": runtime", ": steps")
+        names = [f"{case.name}{part}" for case in cases for part in parts]
+        return {name: Timing(name, "ok", "", unmoved(1e-3), 1e-3, 1e-3, 1e-3, 1, (0,)) for name in names}
+
+    monkeypatch.setattr("harness.profile.measured.measure.measure", measured)
+    common = ("cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
+    asked = ("--precision", "dynamic", "--precision", "float32", "--precision", "fixed32")
+    floats = json.loads(placerl("profile", *common, "--json").out)
+    fixed = json.loads(placerl("profile", *common, *asked, "--json").out)
+    assert {row["suite"] for row in floats} == {"profile"}
+    assert {row["suite"] for row in fixed} == {"precision_profile"}
+    kinds = {row["backend"] for row in fixed} - {row["backend"] for row in floats}
+    assert kinds >= {"native[fixed32]", "native[dynamic]", "torch[fixed32]"}
+    assert not any("fixed16" in kind for kind in kinds)
+    mapped = json.loads(placerl("map", *common, *asked, "--json").out)
+    assert len(rounds) == 2, "the profile answers from the store"
+    assert {row["suite"] for row in mapped} == {"precision_prediction"}
+    assert {"native[fixed32]-native-cpu", "native[dynamic]-native-cpu"} <= {row["device"] for row in mapped}
+    few = json.loads(placerl("map", *common, "--json").out)
+    assert {row["suite"] for row in few} == {"prediction"}
+    assert not any("[" in row["device"] for row in few)
+    shown = placerl("map", *common, *asked).out
+    assert "native[fixed32]-native-cpu" in shown
+    assert json.loads(placerl("profile", *common, "--json").out) == floats

@@ -26,6 +26,8 @@ from tests.harness.cli.command_line import Placerl, refused
             ("learner: found torch:cuda:99; allowed: one of this machine's CUDA devices",),
         ),
         ("torch-native:moon-cpu", ("native:moon", "one device")),
+        ("native[fixd32]-native-cpu", ("found fixd32", "did you mean fixed32?")),
+        ("opencl[fixed32]-native-cpu", ("learner: found opencl[fixed32]; allowed: opencl",)),
     ],
 )
 def test_a_mapping_to_what_is_not_there_is_refused(
@@ -65,6 +67,40 @@ def test_options_that_nothing_can_give_are_refused(
     )
     refused(outcome, *words)
     assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("learner", "options", "words"),
+    [
+        ("native[fixed32]", ["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
+        ("native[fixed32]", ["--delay", "9"], ("delay: found 9", "precision dynamic")),
+        ("native", ["--delay", "9"], ("delay: found 9", "precision dynamic")),
+        ("native[dynamic]", ["--delay", "0"], ("--delay",)),
+        ("native[fixed32]", ["--learners", "2"], ("learner: found native[fixed32]; allowed: torch",)),
+    ],
+)
+def test_options_that_a_learner_in_fixed_point_lacks_are_refused(
+    placerl: Placerl, tmp_path: Path, learner: str, options: list[str], words: tuple[str, ...]
+) -> None:
+    results = tmp_path / "results"
+    mapping = f"{learner}-native-cpu"
+    refused(placerl("run", "cartpole-dqn", "--mapping", mapping, *options, "--results", str(results)), *words)
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("precision", ["fixed32", "dynamic"])
+def test_run_trains_in_fixed_point_and_says_so(placerl: Placerl, tmp_path: Path, precision: str) -> None:
+    mapping = f"native[{precision}]-native-cpu"
+    asked = ("run", "cartpole-dqn", "--mapping", mapping, "--steps", "3", "--results", str(tmp_path))
+    outcome = placerl(*asked)
+    assert outcome.status == 0
+    assert mapping in outcome.out, "a terminal's markup must not swallow the precision"
+    rows = {row["quantity"]: row for row in json.loads(placerl(*asked, "--json").out)}
+    assert (
+        rows["gradient_steps_per_s"]["device"]
+        == rows["gradient_steps_per_s"]["details"]["mapping"]
+        == mapping
+    )
 
 
 def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from harness.runtime.compose import Fusion, TimedStorage
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
 from primitives.backend import BackendUnavailableError
+from primitives.learner.aware_training import FixedPointLearner
+from primitives.quantization import dynamic, fixed_16
 from primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
@@ -226,13 +228,14 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
     made = compose.learner_of
 
     def note(*arguments):
-        asked.append(arguments[-1])
-        return made(*arguments[:-1])
+        *first, threads, delay = arguments
+        asked.append((threads, delay))
+        return made(*first)
 
     monkeypatch.setattr(compose, "learner_of", note)
-    for options in ({}, {"threads": 2}):
+    for options in ({}, {"threads": 2}, {"delay": 9}):
         compose.compose(short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, **options)
-    assert asked == [1, 2]
+    assert asked == [(1, None), (2, None), (1, 9)]
 
 
 def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpool():
@@ -335,3 +338,37 @@ def test_every_part_draws_from_a_stream_of_its_own(short):
     fused = compose.compose(task, NATIVE, batch_size=8, seed=1, local_storage=8)
     assert fused.fusion is Fusion.STEP
     assert fused.steps is not None
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
+def test_a_learner_has_the_precision_of_its_target_and_the_delay_asked_for(short, name):
+    def made(precision, **options):
+        mapping = Mapping.parse(f"native[{precision}]-native-cpu")
+        return compose.learner_of(short(name), mapping, 8, np.random.SeedSequence(1), **options)
+
+    assert made("fixed16").precision == fixed_16()
+    assert made("dynamic").precision == dynamic(compose.DELAY)
+    assert made("dynamic", delay=5).precision == dynamic(5)
+    assert not isinstance(made("float32"), FixedPointLearner)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "options", "words"),
+    [
+        ("native[fixed32]", {"threads": 2}, "threads: found 2; allowed: 1 for a learner in fixed point"),
+        ("native[fixed32]", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
+        ("native", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
+        ("native[dynamic]", {"delay": 0}, "delay: found 0; allowed: gradient steps"),
+        ("fpga[fixed32]", {}, "learner: found fpga[fixed32]; allowed: fpga"),
+        ("abacus[fixed32]", {}, "learner: found abacus[fixed32]"),
+    ],
+)
+def test_what_does_not_go_with_a_precision_is_refused_before_anything_starts(short, mapping, options, words):
+    with pytest.raises(UserError, match=re.escape(words)):
+        compose.check(short("cartpole-dqn"), Mapping.parse(f"{mapping}-native-cpu"), **options)
+
+
+def test_a_learner_in_fixed_point_does_not_fuse_with_the_replay():
+    task = workloads.load("cartpole-dqn")
+    mapping = Mapping.parse("native[fixed32]-native-cpu")
+    assert compose.fusions(task, mapping, 0) == (Fusion.NONE, Fusion.REPLAY)

@@ -133,7 +133,7 @@ def test_a_machine_has_the_threads_that_it_says_and_one_at_least(monkeypatch, co
 
 def test_there_are_no_processes_in_virtual_time(monkeypatch):
     monkeypatch.setattr(
-        compose, "check", lambda task, mapping: None
+        compose, "check", lambda task, mapping, threads, delay: None
     )  # builds a simulator where there is none
     simulated = Mapping.parse("native-fpga:u200-cpu")
     check(Options(), simulated)

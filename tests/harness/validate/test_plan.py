@@ -200,7 +200,7 @@ def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, expected: t
 
 
 def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "learner_targets", lambda: [Target("torch"), Target("native")])
+    monkeypatch.setattr(plan, "learner_targets", lambda precisions: [Target("torch"), Target("native")])
     monkeypatch.setattr(plan, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
     monkeypatch.setattr(compose, "check", lambda item, mapping: None)
     here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
@@ -235,12 +235,12 @@ def test_a_cell_hands_on_the_baselines_that_were_compared_on_it(monkeypatch: pyt
         asked.update(fields)
         return stored
 
-    monkeypatch.setattr(plan, "this_machine", lambda: "this machine")
+    monkeypatch.setattr(plan, "of_this_machine", lambda: "this machine")
     monkeypatch.setattr(plan, "validate", lambda *arguments: list(arguments))
     item = workloads.load("hopper-ddpg")
     made_of = plan.cell(item, 32, 5.0)
     run: Any = SimpleNamespace(measurements=measurements)
-    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}]
+    assert made_of.measure(run, silent) == [item, 32, 5.0, silent, "this machine", {"sb3": 7.0}, ()]
     assert asked == {
         "suite": "compare",
         "workload": "hopper-ddpg",
@@ -304,7 +304,7 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
         return rows + [predicted("fpga-fpga-fpga", True)] * boards
 
     monkeypatch.setattr(predict, "measurements", measurements)
-    monkeypatch.setattr(plan, "this_machine", lambda: "here")
+    monkeypatch.setattr(plan, "of_this_machine", lambda: "here")
     monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
     monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
     backends = ["torch", "fpga"] if with_board else ["torch"]
@@ -454,3 +454,28 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
         [replace(missed, details={**missed.details, "mapping": "a", "chosen": False})], ""
     )
     assert "1.0 (too noisy)" in capsys.readouterr().out
+
+
+def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = workloads.load("cartpole-dqn")
+    few, more = plan.mappings(item), plan.mappings(item, ("fixed32",))
+    assert not any(mapping.learner.precision != "float32" for mapping in few)
+    assert set(few) < set(more)
+    assert Mapping.parse("native[fixed32]-native-cpu") in more
+    asked = []
+
+    def validated(*arguments: Any) -> list[Measurement]:
+        asked.append(arguments[-1])
+        return [training_row("native-native-cpu", 1.0)]
+
+    monkeypatch.setattr(plan, "validate", validated)
+    run = SimpleNamespace(measurements=lambda **_: [])
+    for cell, suite in (
+        (plan.cell(item, 32, 1.0), "validation"),
+        (plan.cell(item, 32, 1.0, ("fixed32", "dynamic")), "precision_validation"),
+    ):
+        (row,) = cell.measure(run, silent)  # type: ignore[arg-type]
+        assert row.suite == suite == cell.key.partition("/")[0]
+    assert row.details["precisions"] == ["fixed32", "dynamic"]
+    assert cell.key == "precision_validation/cartpole-dqn/32/fixed32+dynamic"
+    assert asked == [(), ("fixed32", "dynamic")]

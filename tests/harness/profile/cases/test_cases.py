@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from harness import workloads
-from harness.mapping import Mapping
+from harness.mapping import Mapping, Target
 from harness.measure.protocol import Protocol, measure
 from harness.platforms import available_memory
 from harness.platforms.available_memory import NotEnoughMemory
 from harness.profile import cases
 from harness.profile.cases import PrimitiveCase
 from harness.profile.cases.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
+from harness.profile.cases.learners import learner_cases
 from harness.profile.cases.storage import AT_ONCE, fitted
 from harness.runtime.compose import storage_of
 from harness.runtime.memory import item_bytes
@@ -215,3 +216,42 @@ def test_a_storage_is_filled_in_blocks_of_few_bytes(small: Workload) -> None:
     assert block_rows(storage_of(small, cpu)) == 3000
     pong = workloads.override(workloads.load("pong-dqn"), "replay.capacity", 1000, "test")
     assert block_rows(storage_of(pong, cpu)) == LARGEST_BLOCK_BYTES // item_bytes(pong) < 1000
+
+
+def test_only_what_is_asked_for_is_profiled_in_fixed_point(
+    small: Workload, small_cases: list[PrimitiveCase]
+) -> None:
+    asked = cases.all_cases(small, 32, ("float32", "fixed32"))
+    added = [one for one in asked if one.target.precision != "float32"]
+    assert [one.case.name for one in asked if one not in added] == [one.case.name for one in small_cases]
+    assert {str(one.target) for one in added} >= {"native[fixed32]", "torch[fixed32]"}
+    ours = {one.primitive for one in added if one.target == Target("native", precision="fixed32")}
+    floats = {one.primitive for one in small_cases if str(one.target) == "torch"}
+    assert ours == floats - {"sum_tree.sample"}, "every piece that a learner which is not native needs"
+
+
+@pytest.mark.parametrize("precision", ["fixed32", "dynamic"])
+def test_a_learner_in_fixed_point_passes_its_checks_and_one_that_differs_by_a_bit_does_not(
+    small: Workload, precision: str
+) -> None:
+    target = Target("native", precision=precision)
+    step, infer = (one.case for one in learner_cases(small, 32, (precision,)) if one.target == target)
+    for chosen in (step, infer):
+        chosen.check(chosen.setup())
+    made = step.setup()
+    assert made.quantised == (precision == "dynamic"), "what is timed comes after the delay"
+    leaf = next(name for name in made.fixed.state_buffers if name.endswith("0.weight"))
+    right = made.fixed.step
+
+    def wrong(*arguments):
+        outputs = right(*arguments)
+        made.fixed._state[leaf].array[0] += 1
+        return outputs
+
+    made.fixed.step = wrong
+    with pytest.raises(AssertionError, match=leaf):
+        step.check(made)
+    acting = infer.setup()
+    acting._act = lambda observation: np.zeros(len(observation), np.int64) - 1
+    with pytest.raises(AssertionError, match="action"):
+        infer.check(acting)
