@@ -86,8 +86,8 @@ def test_a_learner_with_wrong_td_errors_fails_its_check(small_cases: list[Primit
         def __getattr__(self, name: str) -> object:
             return getattr(made, name)
 
-        def step(self, batch: dict[str, np.ndarray]) -> object:
-            outcome = made.step(batch)
+        def step(self, batch: dict[str, np.ndarray], weights: np.ndarray | None) -> object:
+            outcome = made.step(batch, weights)
             return outcome._replace(td_errors=2 * outcome.td_errors)
 
     with pytest.raises(AssertionError, match="TD errors"):
