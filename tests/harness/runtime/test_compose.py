@@ -368,6 +368,18 @@ def test_what_does_not_go_with_a_precision_is_refused_before_anything_starts(sho
         compose.check(short("cartpole-dqn"), Mapping.parse(f"{mapping}-native-cpu"), **options)
 
 
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-dqn", "cartpole-ppo"])
+def test_every_algorithm_can_be_trained_in_fixed_point(short, name):
+    compose.check(short(name), Mapping.parse("native[fixed32]-native-cpu"))
+
+
+def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
+    """A batch of one: the products that fixed point goes by are none."""
+    mapping = Mapping.parse("native[fixed32]-native-cpu")
+    with pytest.raises(UserError, match=r"learner: found native\[fixed32\]; allowed: .*matmul at "):
+        compose.learner_of(short("cartpole-ddpg"), mapping, 1, np.random.SeedSequence(1))
+
+
 def test_a_learner_in_fixed_point_does_not_fuse_with_the_replay():
     task = workloads.load("cartpole-dqn")
     mapping = Mapping.parse("native[fixed32]-native-cpu")
