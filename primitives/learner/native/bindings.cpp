@@ -1,5 +1,5 @@
-// Python's view of the executor of step graphs: `primitives.learner.native.executable` lowers a graph to these
-// calls.
+// Python's view of the executor of step graphs: `primitives.learner.native.executable` lowers a graph to
+// these calls.
 #include "native/numpy.hpp"
 
 #include <nanobind/stl/string.h>

@@ -368,7 +368,9 @@ def test_what_does_not_go_with_a_precision_is_refused_before_anything_starts(sho
         compose.check(short("cartpole-dqn"), Mapping.parse(f"{mapping}-native-cpu"), **options)
 
 
-@pytest.mark.parametrize("name", ["cartpole-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-dqn", "cartpole-ppo"])
+@pytest.mark.parametrize(
+    "name", ["cartpole-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-dqn", "cartpole-ppo"]
+)
 def test_every_algorithm_can_be_trained_in_fixed_point(short, name):
     compose.check(short(name), Mapping.parse("native[fixed32]-native-cpu"))
 
