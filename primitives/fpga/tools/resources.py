@@ -22,7 +22,7 @@ from typing import Any
 
 from primitives import disk_cache
 from primitives.fpga.export import toolchain, verilog
-from primitives.fpga.export.ram import RAM_MODULE, RAM_VERILOG
+from primitives.fpga.export.ram_verilog import RAM_MODULE, RAM_VERILOG
 from primitives.fpga.export.verilog_modules import instance_counts, marked
 
 FAMILY = "xcup"

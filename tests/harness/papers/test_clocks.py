@@ -10,10 +10,10 @@ from harness.core.provenance import Provenance
 from harness.papers import Finding, Outcome, clocks
 from harness.papers.evidence import number, records
 from harness.papers.number import Number, ratio
-from primitives.fpga.tools import placement
+from primitives.fpga.tools import placed
 from tests.harness.papers.rows import frame_of, profiled
 
-PLACED = min(row.clock_mhz for row in placement.committed().values())
+PLACED = min(row.clock_mhz for row in placed.committed().values())
 
 
 def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) -> Any:

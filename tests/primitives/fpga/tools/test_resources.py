@@ -7,7 +7,8 @@ from amaranth import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from primitives.fpga.export.ram import RAM_VERILOG, Ram
+from primitives.fpga.export.ram import Ram
+from primitives.fpga.export.ram_verilog import RAM_VERILOG
 from primitives.fpga.tools import resources
 from primitives.fpga.tools.blocks import BLOCKS
 from primitives.fpga.tools.resources import Resources

@@ -1,0 +1,23 @@
+"""The Verilog module that the memories of a block become; `ram.Ram` is the memory in Amaranth."""
+
+RAM_MODULE = "placerl_ram"
+
+RAM_VERILOG = f"""
+// One read port and one write port, both synchronous. A word read while it is written gives the old value.
+// Words are 0 at first: UltraRAM and block RAM are cleared when the device is configured.
+module {RAM_MODULE} #(parameter WIDTH = 1, parameter DEPTH = 1, parameter ADDRESS_WIDTH = 1) (
+  input clk,
+  input read_enable,
+  input [ADDRESS_WIDTH-1:0] read_address,
+  output reg [WIDTH-1:0] read_data,
+  input write_enable,
+  input [ADDRESS_WIDTH-1:0] write_address,
+  input [WIDTH-1:0] write_data
+);
+  reg [WIDTH-1:0] words [0:DEPTH-1];
+  always @(posedge clk) begin
+    if (read_enable) read_data <= words[read_address];
+    if (write_enable) words[write_address] <= write_data;
+  end
+endmodule
+"""
