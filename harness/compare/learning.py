@@ -322,4 +322,4 @@ def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> T
 def _mean_text(row: Measurement) -> str:
     if row.value is None:
         return f"not run: {row.reason}" if row.status == "not_run" else row.reason
-    return f"{row.value:.4g}" + ("" if row.low is None else f" \\[{row.low:.4g}, {row.high:.4g}]")
+    return f"{row.value:.4g}" + ("" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]")

@@ -20,8 +20,8 @@ import numpy as np
 import psutil
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from harness.measure.conditions import versions
 from harness.platforms.energy import rapl_zones
@@ -482,5 +482,5 @@ def _show_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(Text, row))  # `placerl[gpu]` is no style
     console.print(table)
