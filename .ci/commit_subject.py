@@ -3,6 +3,7 @@
 python .ci/commit_subject.py .git/COMMIT_EDITMSG    # as a commit-msg hook: exits 1 with what is wrong
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,9 @@ def complaint(message: str) -> str:
     Args:
         message: as Git hands it to the hook; lines that begin with "#" are comments.
     """
+    message = re.split(r"^# -+ >8 -+$", message, maxsplit=1, flags=re.M)[
+        0
+    ]  # `git commit -v` puts the change below
     subject, *rest = [line for line in message.splitlines() if not line.startswith("#")] or [""]
     if not subject.strip():
         return f"commit message: found no subject in its first line; allowed: 1 to {LIMIT} characters"

@@ -42,13 +42,13 @@ class BackendStatus:
 @cache
 def _modules(package: str) -> dict[str, str]:
     """Names of the modules of a package's backends, by backend: the plain reference first, then by name."""
-    (folder,) = map(Path, import_module(package).__path__)
     found: dict[str, str] = {}
-    for path in (*folder.glob(f"*{_SUFFIX}.py"), *folder.glob(f"*/*{_SUFFIX}.py")):
-        name = path.stem.removesuffix(_SUFFIX)
-        module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
-        if found.setdefault(name, module) != module:
-            raise RuntimeError(f"{package}: two backends are called {name}: {found[name]} and {module}")
+    for folder in map(Path, import_module(package).__path__):
+        for path in (*folder.glob(f"*{_SUFFIX}.py"), *folder.glob(f"*/*{_SUFFIX}.py")):
+            name = path.stem.removesuffix(_SUFFIX)
+            module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
+            if found.setdefault(name, module) != module:
+                raise RuntimeError(f"{package}: two backends are called {name}: {found[name]} and {module}")
     return dict(sorted(found.items(), key=lambda item: (item[0] != "reference", item[0])))
 
 

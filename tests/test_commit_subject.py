@@ -28,6 +28,7 @@ def refused(folder: Path, message: str) -> str:
         "ü" * 72,
         "Subject\n\nBody of " + "any " * 40,
         COMMENT + "Subject\n" + COMMENT,
+        f"Subject\n{COMMENT}# {'-' * 24} >8 {'-' * 24}\n# Do not touch the line above.\ndiff --git a/a b/a\n",
     ],
 )
 def test_a_sound_message_passes(tmp_path: Path, message: str) -> None:

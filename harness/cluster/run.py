@@ -40,7 +40,7 @@ class Asked:
     def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
         """Training on it; see `ClusterTraining`.
 
-        Its rows are those of `training_run.train`, but of suite `cluster`; `details["cluster"]` says how many of each
+        Its rows are those of `measured_run.train`, but of suite `cluster`; `details["cluster"]` says how many of each
         role there were, how many machines held them, and what Ray had to start anew.
 
         Raises:

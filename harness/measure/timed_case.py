@@ -68,7 +68,7 @@ class Protocol:
         warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
         budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
         fewest_rounds: measured whatever the budget, at least 1.
-        settle: after `comparison.FEWEST_PAIRS` rounds, or half of the time for rounds, measure the cases alone whose
+        settle: after `statistics.FEWEST_PAIRS` rounds, or half of the time for rounds, measure the cases alone whose
             intervals are wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of the budget even
             where the fewest rounds spent it all. Needs a budget.
         resolve: make up to `MOST_TOGETHER` times as many rounds, until the ratio of each case to the first is known to

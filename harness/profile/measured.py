@@ -24,7 +24,7 @@ def profile(
     Args:
         workload: gives the sizes.
         batch_size: items in a call of a batched primitive.
-        budget_s: begin no further round after this time, seconds; `comparison.FEWEST_SAMPLES` rounds are always made.
+        budget_s: begin no further round after this time, seconds; `statistics.FEWEST_SAMPLES` rounds are always made.
         report: called with the progress.
         precisions: of the learners, as well as float32.
 

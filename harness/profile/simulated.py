@@ -122,7 +122,7 @@ def predictions(
         rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
 
     Returns:
-        Rows of suite `PREDICTIONS`; otherwise as `predicting.measurements`.
+        Rows of suite `PREDICTIONS`; otherwise as `predict.measurements`.
     """
     platform = with_device(platforms.of_this_machine(), device)
     found = predict.measurements(workload, batch_size, rows, platform)

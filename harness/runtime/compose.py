@@ -186,7 +186,9 @@ def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, fus
     return chosen
 
 
-def check(workload: Task, mapping: Mapping, threads: int = 1, delay: int | None = None) -> None:
+def check(
+    workload: Task, mapping: Mapping, threads: int = 1, delay: int | None = None, batch_size: int = 2
+) -> None:
     """See that a mapping's parts can be made here, by making small ones: before anything starts or is stored.
 
     Raises:
@@ -201,7 +203,7 @@ def check(workload: Task, mapping: Mapping, threads: int = 1, delay: int | None 
         mapping.learner,
         learner.create,
         algorithm_of(workload),
-        batch_size=2,  # a batch of one loses dimensions that fixed point goes by
+        batch_size=min(batch_size, 2),  # a batch of one loses dimensions that fixed point goes by
         **_precision_of(mapping, threads, delay),
     )
 
@@ -270,6 +272,20 @@ def check_replay_beside(mapping: Mapping, beside: bool, presampled_batches: int)
     if presampled_batches < 1:
         allowed = "at least 1 with replay_beside: the strict loop samples when the last update is done"
         raise UserError(mapping, "presampled_batches", presampled_batches, allowed)
+
+
+def check_acting(learner_target: Target, processes: int, overlap: int) -> None:
+    """UserError where actors elsewhere would infer in float32 for a learner in fixed point.
+
+    Args:
+        learner_target: of the learner.
+        processes: of the actors.
+        overlap: gradient steps that the actors work alongside.
+    """
+    if learner_target.precision != FLOAT_32 and (processes or overlap):
+        name, found = ("actor processes", processes) if processes else ("overlap", overlap)
+        allowed = "0 with a learner in fixed point, whose actors infer in its formats"
+        raise UserError(learner_target, name, found, allowed)
 
 
 def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False) -> Actors:

@@ -249,6 +249,6 @@ def _terms_a_gradient_step(stretches: list[Progress]) -> dict[str, float]:
 
 
 def _median(samples: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The median and its 95% interval, which fewer than `comparison.FEWEST_SAMPLES` samples do not have."""
+    """The median and its 95% interval, which fewer than `statistics.FEWEST_SAMPLES` samples do not have."""
     interval = statistics.interval(samples) if len(samples) >= statistics.FEWEST_SAMPLES else (None, None)
     return float(np.median(samples)), *interval

@@ -91,7 +91,8 @@ class Options:
             check_overlap(task, self.overlap)
             collected = collected_rows(task, self.overlap, self.reallocate)
         memory.check(task, batch_size, self.ahead(task), processes, self.learners, collected)
-        compose.check(task, mapping, self.threads, self.delay)
+        compose.check(task, mapping, self.threads, self.delay, batch_size)
+        compose.check_acting(mapping.learner, processes, self.overlap)
         _check_managed(task, mapping)
         if processes and compose.is_simulated(mapping):
             raise UserError(task.name, "actor processes", processes, "0 in virtual time")

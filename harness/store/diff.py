@@ -46,6 +46,7 @@ DISTINGUISHING = (
     "devices",
     "fusion",
     "threads",
+    "precisions",
     "footprint_bytes",
     "primitives",
     "sharing",

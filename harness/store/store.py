@@ -367,6 +367,8 @@ class Store:
                 row = dict(zip(_COLUMNS, values, strict=True))
                 row["samples"] = tuple(_load_json(row["samples"], list))
                 row["details"] = _load_json(row["details"], dict)
+                if not row["unit"]:
+                    raise ValueError("unit: found ''; allowed: text that is not empty")
                 found.append(((run, cell, finished_at), Measurement(**row)))
         return found
 

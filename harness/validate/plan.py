@@ -189,6 +189,8 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     beside = (
         (Loop.OVERLAPPED,) if (mapping.rmm == NATIVE and FPGA not in devices) or devices == {FPGA} else ()
     )
+    if mapping.learner.precision != FLOAT_32:  # actors in a process infer in float32
+        beside = ()
     return (Loop.FUSED, *apart, *beside)
 
 

@@ -154,7 +154,7 @@ def beside(
     """A prediction as a row of this suite, with its errors where its mapping ran under the loop that it is of.
 
     Args:
-        predicted: a row of `predicting.measurements`.
+        predicted: a row of `predict.measurements`.
         strategy: whose it is.
         ran: by mapping and loop.
         profile: the pieces by round.

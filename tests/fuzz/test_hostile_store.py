@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def go_on(path: Path, *, read_only: bool = False) -> None:
     with Store.open(path, read_only=read_only) as store:
         run = store.begin_run("quick", "r", {"fingerprint": "f"})
         plan.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
+
+
+def test_a_stored_row_without_a_unit_is_given_none(tmp_path: Path) -> None:
+    """Not even where the unit of its quantity is declared."""
+    path = made(tmp_path / "placerl.sqlite")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE measurement SET unit = '', quantity = 'time_per_call'")
+    with Store.open(path, read_only=True) as store, pytest.raises(UserError, match="unit: found ''"):
+        store.frame()
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm", "-writer", "-in-hand"])

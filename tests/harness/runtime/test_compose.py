@@ -13,6 +13,7 @@ from harness.runtime import compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
 from harness.runtime.compose import Fusion, TimedStorage
+from harness.runtime.options import Options
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
 from primitives.backend import BackendUnavailableError
@@ -380,6 +381,25 @@ def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
     mapping = Mapping.parse("native[fixed32]-native-cpu")
     with pytest.raises(UserError, match=r"learner: found native\[fixed32\]; allowed: .*matmul at "):
         compose.learner_of(short("cartpole-ddpg"), mapping, 1, np.random.SeedSequence(1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"processes": 2}, "actor processes: found 2; allowed: 0 "),
+        ({"overlap": 16}, "overlap: found 16; allowed: 0 "),
+    ],
+)
+def test_actors_elsewhere_would_infer_in_floats_for_fixed_point(short, asked, words):
+    item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Options(**asked)
+    with pytest.raises(UserError, match=re.escape(words)):
+        options.check(item, Mapping.parse("native[fixed32]-native-cpu"), 8)
+    options.check(item, Mapping.parse("native-native-cpu"), 8)
+
+
+def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
+    with pytest.raises(UserError, match="matmul at "):
+        Options().check(short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
 
 
 def test_a_learner_in_fixed_point_does_not_fuse_with_the_replay():
