@@ -3,6 +3,7 @@ import pytest
 
 from harness.measure import statistics
 from harness.measure.statistics import (
+    FEWEST_IN_ORDER,
     MOST_SAMPLES,
     PAIRS,
     Comparison,
@@ -117,6 +118,13 @@ def test_neighbours_that_agree_widen_an_interval_by_what_they_are_worth() -> Non
     runs = np.concatenate([half[part] for part in np.arange(30).reshape(3, 10) for half in (low, high)])
     value, narrow, wide = np.median(runs), interval(runs), interval(runs, in_order=True)
     assert (np.array(wide) - value) / (np.array(narrow) - value) == pytest.approx(np.sqrt(10.8))
+
+
+def test_neighbours_count_from_the_fewest_samples_on_that_show_them() -> None:
+    """15 samples in runs of 7 and 8 widen an interval, 14 in two runs of 7 say too little of their neighbours."""
+    for count, widened in ((FEWEST_IN_ORDER, True), (FEWEST_IN_ORDER - 1, False)):
+        runs = np.where(np.arange(count) < count // 2, 1.0, 2.0) + np.arange(count) * 1e-3
+        assert (interval(runs, in_order=True) != interval(runs)) == widened, count
 
 
 def test_neighbours_that_agree_widen_a_ratio_by_what_they_are_worth() -> None:

@@ -198,7 +198,9 @@ def test_a_device_is_refused_where_its_hardware_cannot_be_simulated(monkeypatch:
             patch.setattr(module, "backends", lambda: missing)
             with pytest.raises(UserError, match="'fpga:u200': no verilator; allowed: what is available"):
                 simulated.checked_device("fpga:u200")
-    others = [replace(FPGA, name="cuda", available=False), replace(FPGA, available=True)]
+    # One of a name before "fpga", one after.
+    others = [replace(FPGA, name=name, available=False) for name in ("cuda", "opencl")]
+    others.append(replace(FPGA, available=True))
     for one in (learner, simulated.sum_tree):
         monkeypatch.setattr(one, "backends", lambda: others)
     assert simulated.checked_device("fpga:u200") == "fpga:u200"
