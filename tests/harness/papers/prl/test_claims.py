@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import Outcome
+from harness.papers import Outcome, claims
 from tests.harness.papers.rows import compared
 from tests.harness.papers.test_verdicts import verdict
 
@@ -26,3 +26,7 @@ def test_beside_the_libraries(second: tuple[float, str], outcome: Outcome, tmp_p
     assert [number.value for number in found.finding.ours] == [1.5, second[0]]
     noisy = compared(2.0, "faster", status="too_noisy", reason="the interval is 40% of the median")
     assert verdict("PRL-T3", tmp_path, rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_only_portability_over_platforms_reads_every_machine() -> None:
+    assert [claim.key for claim in claims("PRL") if claim.everywhere] == ["PRL-T3-platform-portability"]
