@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := harness,opencl,fpga,cluster,test,lint
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
-NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
-CPP_SOURCES := $(shell find primitives tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives harness -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+CPP_SOURCES := $(shell find primitives harness tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # A comma, and one build and run of the C++ tests with the sanitizers named.

@@ -1,17 +1,17 @@
-"""Trains in one library with its own replay or with this project's, in an environment of the library's own.
+"""Trains in one library with its own replay or with this project's, in the library's virtual environment.
 
-    PYTHONPATH=<a folder that holds primitives> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
+    PYTHONPATH=<folder that contains primitives> baselines/<name>/.venv/bin/python baselines/adapter_worker.py \\
         baselines/<name>/adapter.py
 
-`adapter.py` defines ALGORITHMS, VERSION, NOTE and `create(algorithm, ours, capacity)`: a training with
-`advance(environment_steps)`, which answers the gradient steps it took, and, with this project's replay, `facts()`
-about its content.
+`adapter.py` defines ALGORITHMS, VERSION, NOTE and `create(algorithm, ours, capacity)`. The latter returns a
+training with `advance(environment_steps)`, which returns the gradient steps it took, and, with this project's
+replay, with `facts()` about the replay's contents.
 
-One JSON line a job on standard input, one JSON line an answer on standard output:
-{"algorithm": ..., "replay": "own" | "ours", "capacity": n} makes a training and answers {"version": ..., "note": ...};
-{"environment_steps": n} answers {"gradient_steps": ..., "wall_s": seconds of those steps, acting included};
-{"facts": true} answers what is said above. {"error": ...} where that
-cannot be done.
+Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
+{"algorithm": ..., "replay": "own" | "ours", "capacity": n} creates a training and answers {"version": ...,
+"note": ...};
+{"environment_steps": n} answers {"gradient_steps": ..., "wall_s": seconds of these steps, including acting};
+{"facts": true} answers the result of `facts()`. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
@@ -25,7 +25,7 @@ from pathlib import Path
 
 
 def load(path):
-    """The module at `path`."""
+    """Return the module at `path`."""
     sys.path.insert(0, str(Path(__file__).parent))
     spec = importlib.util.spec_from_file_location("adapter", path)
     module = importlib.util.module_from_spec(spec)
@@ -34,7 +34,7 @@ def load(path):
 
 
 def answer_to(job, module, training):
-    """The answer to a job on a training."""
+    """Return the answer to a job for a training."""
     if "environment_steps" in job:
         gc.collect()
         start_s = time.perf_counter()
@@ -44,9 +44,9 @@ def answer_to(job, module, training):
 
 
 def main():
-    """Answers jobs until standard input ends."""
+    """Answer jobs until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints belongs on standard error
+    os.dup2(2, 1)  # what a library prints must go to standard error
     module = training = None
     for line in sys.stdin:
         try:

@@ -1,4 +1,4 @@
-"""What workers that train share: rounds of training inside the clock, and the workload's environments."""
+"""What the training workers share: timed rounds of training, and the workload's environments."""
 
 import gc
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from job_loop import UnsupportedError, register_environments, versions
 
 WARM_UP_GRADIENT_STEPS = 50
-# Of this module, which a library that pickles its environments finds again by name.
+# In this module, where a library that pickles its environments finds it by name.
 RETURNS: list[float] = []
 
 
@@ -19,12 +19,11 @@ class Agent(ABC):
     """An agent that trains in rounds: some environment steps, then the gradient steps that belong to them.
 
     Attributes:
-        packages: whose versions a result names.
-        gradient_steps, environment_steps: so far; a subclass counts them.
-        episode_returns: of the episodes that ended in this job; a subclass appends to them.
-        notes: in what the system departs from the workload, and its own settings.
-        alone: whether learner and replay work alone, without environment steps; only where a subclass
-            `learns_alone`.
+        packages: packages whose versions a result reports.
+        gradient_steps, environment_steps: numbers so far; a subclass counts them.
+        episode_returns: returns of the episodes that ended in this job; a subclass appends to them.
+        notes: how the system departs from the workload, and its own settings.
+        alone: whether learner and replay run without environment steps; only if a subclass sets `learns_alone`.
     """
 
     packages: tuple[str, ...] = ()
@@ -41,15 +40,15 @@ class Agent(ABC):
         """Train one round."""
 
     def learn(self, gradient_steps: int) -> None:
-        """Take some gradient steps, at most as many as asked for, on what the replay holds."""
+        """Take gradient steps, at most `gradient_steps`, on what the replay holds."""
         raise NotImplementedError
 
     def warm_up(self) -> None:
-        """Train until nothing is done for the first time any more."""
+        """Train until nothing happens for the first time any more."""
         self.train_until(WARM_UP_GRADIENT_STEPS)
 
     def train_until(self, gradient_steps: int) -> None:
-        """Train until so many gradient steps have been taken in all; a library's own loop may take its place."""
+        """Train until the total of gradient steps is reached; a subclass may use its library's own loop."""
         while self.gradient_steps < gradient_steps:
             if self.alone:
                 self.learn(gradient_steps - self.gradient_steps)
@@ -57,7 +56,7 @@ class Agent(ABC):
                 self.iterate()
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Train on for at least `gradient_steps`, and say what that took."""
+        """Continue training for at least `gradient_steps`; returns the fields of a result."""
         gc.collect()
         self.episode_returns.clear()
         before = self.gradient_steps, self.environment_steps
@@ -79,7 +78,9 @@ class Agent(ABC):
 
 
 def cadence(training: dict[str, Any]) -> tuple[int, int]:
-    """Steps of all environments in a round, and the gradient steps that follow: the smallest whole numbers."""
+    """Return the steps of all environments in a round and the gradient steps that follow, as the smallest
+    integers.
+    """
     common = math.gcd(training["actors"], training["update_interval"])
     return training["update_interval"] // common, training["actors"] // common
 
@@ -87,10 +88,10 @@ def cadence(training: dict[str, Any]) -> tuple[int, int]:
 def hidden_layers(
     workload: dict[str, Any], activations: dict[str, Any], system: str
 ) -> tuple[list[int], Any]:
-    """The sizes of the network's hidden layers, and what `activations` has for its activation.
+    """Return the sizes of the network's hidden layers, and the entry of `activations` for its activation.
 
     Raises:
-        UnsupportedError: another kind of network.
+        UnsupportedError: the workload has another kind of network.
     """
     network = workload["network"]
     if network["kind"] != "mlp" or network["activation"] not in activations:
@@ -101,10 +102,11 @@ def hidden_layers(
 
 
 def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
-    """The workload's environment.
+    """Create the workload's environment.
 
     Raises:
-        UnsupportedError: it is not registered in this virtual environment, or needs a package that is not there.
+        UnsupportedError: it is not registered in this virtual environment, or needs a package that is not
+            installed.
     """
     register_environments()
     try:
@@ -117,7 +119,7 @@ def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
 
 
 class KeptReturns(gymnasium.Wrapper):
-    """Keeps the returns of whole episodes in `RETURNS`, for a library that tells them in pieces."""
+    """Keeps the returns of whole episodes in `RETURNS`, for a library that reports them in pieces."""
 
     def __init__(self, environment: gymnasium.Env) -> None:
         super().__init__(environment)
@@ -133,11 +135,13 @@ class KeptReturns(gymnasium.Wrapper):
 
 
 class Environments:
-    """The workload's environments, stepped one after the other, without the cost of a library's vector of them.
+    """The workload's environments, stepped one after another, without the overhead of a library's vector
+    environment.
 
     Attributes:
-        observations: (N, *observation_shape), of each environment now; a new array after each step.
-        episode_returns: of episodes that ended, undiscounted; appended to.
+        observations: (N, *observation_shape), the current observation of each environment; a new array after each
+            step.
+        episode_returns: list to which the undiscounted returns of ended episodes are appended.
     """
 
     def __init__(self, workload: dict[str, Any], seed: int, episode_returns: list[float]) -> None:
@@ -154,19 +158,19 @@ class Environments:
         self.action_space.seed(seed)
 
     def random_actions(self) -> np.ndarray:
-        """(N,) or (N, A) actions drawn uniformly, continuous ones from [-1, 1]."""
+        """Draw uniform actions, (N,) or (N, A), continuous ones from [-1, 1]."""
         drawn = np.stack([self.action_space.sample() for _ in self.environments])
         return drawn if self._scale is None else (drawn - self._scale[1]) / self._scale[0]
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Take a step in every environment; one whose episode ends begins another.
+        """Take a step in every environment; an environment whose episode ends begins a new one.
 
         Args:
             actions: (N,) int, or (N, A) float in [-1, 1], which is scaled to the environment's bounds.
 
         Returns:
-            What the steps led to, before any reset: observations (N, ...), rewards (N,) float32, terminated (N,) and
-            truncated (N,) bool.
+            The result of the steps, before any reset: observations (N, ...), rewards (N,) float32, terminated
+                (N,) and truncated (N,) bool.
         """
         if self._scale is not None:
             actions = actions * self._scale[0] + self._scale[1]

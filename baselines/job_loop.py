@@ -1,4 +1,6 @@
-"""What every `worker.py` shares: jobs in, results out, one line of JSON each (`harness/compare/protocol.py`)."""
+"""What every `worker.py` shares: reads jobs and writes results, one line of JSON each
+(`harness/compare/protocol.py`).
+"""
 
 import contextlib
 import importlib.metadata
@@ -9,18 +11,18 @@ import sys
 
 
 class UnsupportedError(Exception):
-    """The job asks for what this system cannot do."""
+    """The job requires something that this system cannot do."""
 
 
 def register_environments():
-    """Register this project's own environments, as far as what they need is installed."""
+    """Register this project's own environments whose requirements are installed."""
     with contextlib.suppress(ModuleNotFoundError):
         import atari_frames  # noqa: F401 - registers the environment
         import continuous_cartpole  # noqa: F401
 
 
 def versions(*names):
-    """Versions of Python and of what is installed of the packages named, PyTorch and Gymnasium among them."""
+    """Return the versions of Python, PyTorch, Gymnasium and the named packages, if installed."""
     found = {"python": platform.python_version()}
     for name in (*names, "torch", "gymnasium", "numpy", "mujoco"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -29,7 +31,7 @@ def versions(*names):
 
 
 def _answers(make):
-    """The answer to each job of standard input."""
+    """Yield the answer to each job of standard input."""
     agent, key = None, None
     for line in sys.stdin:
         job = json.loads(line)
@@ -37,15 +39,31 @@ def _answers(make):
         try:
             if not job.get("environment", True):
                 _check_alone(job["workload"]["algorithm"]["name"], make)
+            flushes = job.get("flush_subnormals", False)
             if agent is None or job != key:
+                if flushes:
+                    _flush_subnormals()
                 agent, key = make(job), job
-            yield agent.advance(gradient_steps)
+            answer = agent.advance(gradient_steps)
+            if flushes:
+                answer["notes"] = answer.get("notes", {}) | {"subnormal numbers": "flushed to zero"}
+            yield answer
         except UnsupportedError as error:
             yield {"error": str(error)}
 
 
+def _flush_subnormals():
+    """Let this thread read and write subnormal numbers as zero; raise `UnsupportedError` if it cannot."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise UnsupportedError("subnormal numbers: PyTorch, which flushes them, is not installed") from None
+    if not torch.set_flush_denormal(True):
+        raise UnsupportedError("subnormal numbers: PyTorch cannot flush them on this processor")
+
+
 def _check_alone(algorithm, make):
-    """Raises `UnsupportedError` where learner and replay cannot work alone."""
+    """Raise `UnsupportedError` if learner and replay cannot run without an environment."""
     if algorithm == "ppo":
         raise UnsupportedError("PPO has no replay to learn from alone")
     if not getattr(make, "learns_alone", False):
@@ -56,11 +74,11 @@ def serve(make):
     """Answer jobs until standard input ends.
 
     Args:
-        make: the agent for a job without its `gradient_steps`; the same agent answers as long as the rest of the
-            job stays. Its `advance(gradient_steps)` trains on and returns the fields of a result. With an attribute
-            `learns_alone` that is true it takes jobs without an environment, too.
+        make: creates the agent for a job without its `gradient_steps`; the same agent answers while the rest of
+            the job is the same. Its `advance(gradient_steps)` continues training and returns the fields of a
+            result. If its attribute `learns_alone` is true, it also accepts jobs without an environment.
     """
-    # Answers own the real standard output; what libraries print goes to standard error.
+    # Answers are written to the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for answer in _answers(make):

@@ -1,14 +1,15 @@
-"""Times one system's gradient steps for the learner's bench, in an environment of its own.
+"""Times one system's gradient steps for the learner benchmark, in the system's virtual environment.
 
     baselines/<name>/.venv/bin/python baselines/learner_worker.py baselines/<name>/learner.py
 
-`learner.py` defines `create(workload, batch_size, threads)`: a learner with `time_steps(count)`, the seconds of that
-many gradient steps (PPO: updates), and `checksum()`, a number that changes when its parameters do; `VERSION` names the
-library and `NOTE` says what a step does beside.
+`learner.py` defines `create(workload, batch_size, threads)`. It returns a learner with `time_steps(count)`, the
+seconds of that many gradient steps (for PPO, updates), and `checksum()`, a number that changes when its
+parameters do. `VERSION` names the library, and `NOTE` says what else a step does.
 
-One JSON line a job on standard input, one JSON line an answer on standard output:
-{"workload": {...}, "batch_size": B, "threads": n} makes a learner, checks that it learns, and answers
-{"version": ..., "note": ...}; {"calls": n} answers {"wall_s": seconds}. {"error": ...} where that cannot be done.
+Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
+{"workload": {...}, "batch_size": B, "threads": n} creates a learner, checks that it learns, and answers
+{"version": ..., "note": ...}; {"calls": n} answers {"wall_s": seconds}. A job that cannot be done gets {"error":
+...}.
 """
 
 import gc
@@ -20,7 +21,7 @@ import sys
 
 
 def load(path):
-    """The module at `path`."""
+    """Return the module at `path`."""
     spec = importlib.util.spec_from_file_location("timed_learner", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -28,7 +29,7 @@ def load(path):
 
 
 def check(learner):
-    """Raises `AssertionError` unless steps change the parameters, and keep them finite."""
+    """Raise `AssertionError` unless steps change the parameters and keep them finite."""
     before = learner.checksum()
     learner.time_steps(2)
     after = learner.checksum()
@@ -37,9 +38,9 @@ def check(learner):
 
 
 def main():
-    """Answers jobs until standard input ends."""
+    """Answer jobs until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints belongs on standard error
+    os.dup2(2, 1)  # what a library prints must go to standard error
     module = learner = None
     for line in sys.stdin:
         try:

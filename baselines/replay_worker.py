@@ -1,18 +1,19 @@
-"""A prioritised replay without training, as a worker: a job in, a result out, one line of JSON each.
+"""A prioritised replay without training, as a worker: reads jobs and writes results, one line of JSON each.
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=baselines baselines/cpprb/.venv/bin/python -P baselines/replay_worker.py baselines/cpprb/replay.py
 
-`replay.py` defines `create(workload, batch_size, seed)`: a buffer with `insert(columns)`, which stores the (N, ...)
-arrays of N transitions with the largest priority so far; `sample(batch_size)`, which answers the keys of the items
-drawn, their importance weights and their columns, as NumPy arrays; and `update(keys, td_errors)`. `PACKAGES` names
-whose versions a result gives, `NOTE` says what its calls do beside, and `STALE_BATCHES` how many batches it may have
-drawn ahead.
+`replay.py` defines `create(workload, batch_size, seed)`. It returns a buffer with `insert(columns)`, which stores
+the (N, ...) arrays of N transitions with the largest priority so far; `sample(batch_size)`, which returns the
+keys of the drawn items, their importance weights and their columns, as NumPy arrays; and `update(keys,
+td_errors)`. `PACKAGES` names the packages whose versions a result reports, `NOTE` says what else its calls do,
+and `STALE_BATCHES` is the number of batches that it may have drawn ahead.
 
-What a job counts as a gradient step is the replay's part of one: the insertions of the workload's update interval, a
-step of all actors at a time, then a sample of the batch size and an update of its priorities. Transitions and TD errors
-are random and made before the clock starts. `terms_s` has the seconds of each kind of call. Before anything is timed
-the buffer holds `learning_starts` transitions, and is seen to draw by the priorities that it was given.
+A "gradient step" of a job is the replay's part of one: the insertions of the workload's update interval, one step
+of all actors at a time, then a sample of the batch size and an update of its priorities. Transitions and TD
+errors are random and made before the clock starts. `terms_s` gives the seconds of each kind of call. Before
+anything is timed, the buffer holds `learning_starts` transitions, and it is checked that it draws by the
+priorities given.
 """
 
 import gc
@@ -25,12 +26,12 @@ from typing import Any
 import numpy as np
 from job_loop import UnsupportedError, serve, versions
 
-POOL = 64  # different insertions and TD errors, used in turn
+POOL = 64  # number of different insertions and TD errors, used in turn
 WARM_UP_CYCLES = 50
 
 
 def load(path: str) -> ModuleType:
-    """The module at `path`."""
+    """Return the module at `path`."""
     spec = importlib.util.spec_from_file_location("timed_replay", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -38,7 +39,7 @@ def load(path: str) -> ModuleType:
 
 
 def transitions(workload: dict[str, Any], number: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """`number` random transitions."""
+    """Return `number` random transitions."""
     environment = workload["environment"]
     shape, size = (number, *environment["observation_shape"]), environment["action_size"]
     pixels = len(shape) > 2
@@ -61,11 +62,11 @@ def transitions(workload: dict[str, Any], number: int, rng: np.random.Generator)
 
 
 class Cycles:
-    """A replay in use.
+    """A replay that goes through cycles of insertion, sampling and update.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
-        module: the buffer's.
+        module: the buffer's module.
 
     Raises:
         UnsupportedError: the workload has no replay.
@@ -94,7 +95,7 @@ class Cycles:
         self.inserted += self.actors
 
     def _check(self) -> None:
-        """Raises `AssertionError` unless items are drawn by the priorities that they were given."""
+        """Raise `AssertionError` unless items are drawn by the priorities given."""
         heavy, weights, columns = self.buffer.sample(self.batch_size)
         heavy = np.array(heavy)
         assert len(heavy) == len(weights) == self.batch_size, "a batch of another size"
@@ -107,7 +108,7 @@ class Cycles:
         self.buffer.update(heavy, np.ones(self.batch_size))
 
     def advance(self, gradient_steps: int) -> dict[str, Any]:
-        """Go through `gradient_steps` cycles, and say what that took."""
+        """Run `gradient_steps` cycles; returns the fields of a result."""
         gc.collect()
         inserted = self.inserted
         terms_s = dict.fromkeys(("insert", "sample", "update"), 0.0)
@@ -117,7 +118,7 @@ class Cycles:
             self.cycles += 1
             self.due += self.interval
             start_s = clock()
-            # A step of all actors may give several cycles their transitions.
+            # One step of all actors may supply several cycles with transitions.
             while self.inserted < self.due:
                 self._insert()
             middle_s = clock()

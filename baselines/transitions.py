@@ -1,20 +1,20 @@
-"""Whether transitions that a replay gave are the environment's own: each is stepped again from what was seen."""
+"""Checks whether a replay's transitions are the environment's own, by stepping the environment again from each."""
 
 import gymnasium
 import numpy as np
 
 TOLERANCE = 1e-4
-"""Of a number that was rounded to float32 on its way; what two different transitions differ by is far larger."""
+"""Tolerance for numbers rounded to float32; two different transitions differ by far more."""
 
 
 def misfits(name, observation, action, reward, following, terminated):
-    """How many of n transitions the environment would not make.
+    """Return how many of n transitions the environment would not produce.
 
     Args:
         name: CartPole-v1 or Pendulum-v1.
-        observation, following: (n, S), before and after the step.
+        observation, following: (n, S), observations before and after the step.
         action: (n,) int, or (n, 1) as the environment takes it.
-        reward, terminated: (n,).
+        reward, terminated: (n,), results of the step.
     """
     environment = gymnasium.make(name).unwrapped
     environment.reset(seed=0)
@@ -27,7 +27,7 @@ def _fits(environment, observation, action, reward, following, terminated):
         environment.state = np.asarray(observation, np.float64)
         environment.steps_beyond_terminated = None
         action = int(action)
-    else:  # a pendulum's angle is seen by its cosine and sine
+    else:  # a pendulum's observation holds cosine and sine of its angle
         cosine, sine, speed = map(float, observation)
         environment.state = np.array([np.arctan2(sine, cosine), speed])
     seen, got, ended, _, _ = environment.step(action)

@@ -1,16 +1,17 @@
-"""Times one sum tree for the replay benchmark, in an environment of its own.
+"""Times one sum tree for the replay benchmark, in the library's virtual environment.
 
     baselines/<name>/.venv/bin/python baselines/tree_worker.py baselines/<name>/tree.py
 
-`tree.py` defines `create(capacity)`: a tree with `sample(batch_size, rng)`, which returns leaves drawn in proportion
-to their priorities, random numbers included, and `update(indices, priorities)`; `fill(priorities)` sets all leaves
-at first; `VERSION` names the library and `NOTE` says what its calls do beside.
+`tree.py` defines `create(capacity)`. It returns a tree with `sample(batch_size, rng)`, which returns leaves drawn
+in proportion to their priorities, including the random numbers; `update(indices, priorities)`; and
+`fill(priorities)`, which sets all leaves at first. `VERSION` names the library, and `NOTE` says what else its
+calls do.
 
-One JSON line a job on standard input, one JSON line an answer on standard output:
-{"capacity": n} makes a filled tree, checks it, and answers {"version": ..., "note": ...};
-{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s} answers {"wall_s": seconds of n calls},
-whose arguments are fresh and made before the clock starts; other operations get random leaves. {"error": ...} where
-that cannot be done.
+Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
+{"capacity": n} creates a filled tree, checks it, and answers {"version": ..., "note": ...};
+{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s} answers {"wall_s": seconds of n calls}.
+Their arguments are new and made before the clock starts; other operations get random leaves. A job that cannot be
+done gets {"error": ...}.
 """
 
 import gc
@@ -24,7 +25,7 @@ import numpy as np
 
 
 def load(path):
-    """The module at `path`."""
+    """Return the module at `path`."""
     spec = importlib.util.spec_from_file_location("timed_tree", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -32,12 +33,12 @@ def load(path):
 
 
 def check(tree, priorities):
-    """Raises `AssertionError` unless leaves are drawn by the priorities that were set."""
+    """Raise `AssertionError` unless leaves are drawn by the priorities that were set."""
     rng = np.random.default_rng(0)
     capacity = len(priorities)
-    heavy = rng.choice(capacity, 64, replace=False)  # of many more leaves
+    heavy = rng.choice(capacity, 64, replace=False)  # among many more leaves
     tree.update(heavy, np.full(64, priorities.sum()))
-    # Fewer than the heavy leaves, as some trees draw without replacement.
+    # Fewer than the heavy leaves, because some trees draw without replacement.
     drawn = np.asarray(tree.sample(32, rng))
     assert np.isin(drawn, heavy).mean() > 0.9, "leaves of nearly all the priority are drawn too seldom"
     tree.update(heavy, priorities[heavy])
@@ -48,7 +49,7 @@ def check(tree, priorities):
 
 
 def time_calls(tree, capacity, job):
-    """Seconds of `job["calls"]` calls."""
+    """Return the seconds of `job["calls"]` calls."""
     rng = np.random.default_rng(job["seed"])
     size = job["batch_size"]
     if job["operation"] == "sample":
@@ -59,7 +60,7 @@ def time_calls(tree, capacity, job):
         arguments = [(rng.integers(0, capacity, size),) for _ in range(job["calls"])]
         if job["operation"] == "update":
             arguments = [(indices, rng.random(size)) for (indices,) in arguments]
-    # A tree on a device may return from a call before the call is done.
+    # A tree on a device may return from a call before its work is done.
     synchronise = getattr(tree, "synchronise", lambda: None)
     gc.disable()
     synchronise()
@@ -73,9 +74,9 @@ def time_calls(tree, capacity, job):
 
 
 def main():
-    """Answers jobs until standard input ends."""
+    """Answer jobs until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints belongs on standard error
+    os.dup2(2, 1)  # what a library prints must go to standard error
     module = tree = None
     for line in sys.stdin:
         try:
@@ -83,7 +84,7 @@ def main():
             module = module or load(sys.argv[1])
             if "capacity" in job:
                 capacity = job["capacity"]
-                tree = None  # give its memory back before the next one is made
+                tree = None  # releases its memory before the next one is created
                 tree = module.create(capacity)
                 priorities = np.random.default_rng(1).random(capacity)
                 tree.fill(priorities)

@@ -7,7 +7,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; exit 2 on a user's mistake, 130 on Ctrl-C."""
+    """Run the command line; exits with 2 on a user's mistake and with 130 on Ctrl-C."""
     try:
         from harness.cli import run_app
     except ModuleNotFoundError as error:
@@ -18,9 +18,8 @@ def main() -> None:
     try:
         run_app()
     except SystemExit as end:
-        if (
-            end.code == INTERRUPTED
-        ):  # all is closed: on a busy machine Python would take seconds to forget its modules
+        # Everything is closed; on a busy machine Python would take seconds to unload its modules.
+        if end.code == INTERRUPTED:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(INTERRUPTED)

@@ -1,1 +1,3 @@
-"""The primitives of deep reinforcement learning, each on every backend. Usable without the harness."""
+"""The primitives of deep reinforcement learning, each on every backend. The package works without the
+harness.
+"""

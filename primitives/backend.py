@@ -1,10 +1,11 @@
-"""Backends of a primitive: one module each, found by its file's name, which says itself whether it is available.
+"""Find the backends of a primitive. Each backend is one module, found by its file name.
 
-The module `<name>_backend.py` lies in the primitive's folder (`primitives/sum_tree`) or in a folder of that one
-(`primitives/learner/native`). It defines `unavailable_reason() -> str`, empty when the backend can be used here, and
-`SIMULATED = True` where it simulates hardware, and `MODELLED = True` where a formula gives some of those cycles.
-It must import on every machine: what may be missing is imported inside functions. (The suffix keeps a
-`torch.py` or `cuda.py` from shadowing the library of that name when its folder lands on `sys.path`.)
+The module `<name>_backend.py` is stored in the primitive's folder (`primitives/sum_tree`) or in a subfolder
+(`primitives/learner/native`). It defines `unavailable_reason() -> str`, which is empty when the backend can
+be used here. It sets `SIMULATED = True` if it simulates hardware, and `MODELLED = True` if a formula gives
+some of the simulated cycles. It must import on every machine, so optional libraries are imported inside
+functions. (The suffix keeps a `torch.py` or `cuda.py` from shadowing the library of that name when its folder
+is on `sys.path`.)
 """
 
 from dataclasses import dataclass
@@ -25,11 +26,12 @@ class BackendStatus:
     """Whether one backend can be used on this machine.
 
     Attributes:
-        name: the backend's name, as `create` takes it.
+        name: the backend's name, as passed to `create`.
         available: whether it can be used here.
         reason: why not; empty when available.
-        simulated: its time is counted in clock cycles; how long a call takes here says nothing of it.
-        modelled: a formula gives some of those cycles.
+        simulated: whether its time is counted in clock cycles; the wall time of a call then says nothing
+            about it.
+        modelled: whether a formula gives some of those cycles.
     """
 
     name: str
@@ -41,7 +43,7 @@ class BackendStatus:
 
 @cache
 def _modules(package: str) -> dict[str, str]:
-    """Names of the modules of a package's backends, by backend: the plain reference first, then by name."""
+    """Return the module name of each backend of a package: the reference backend first, then alphabetically."""
     found: dict[str, str] = {}
     for folder in map(Path, import_module(package).__path__):
         for path in (*folder.glob(f"*{_SUFFIX}.py"), *folder.glob(f"*/*{_SUFFIX}.py")):

@@ -1,7 +1,8 @@
-"""Files that take long to make, kept on disk under a hash of all that went into them.
+"""A cache on disk for files that take long to make. A file's name holds a hash of everything it was made
+from.
 
-Several processes may ask for one file at once: one makes it, the others wait. What a killed process left half
-made is never taken for whole, and is removed by the next one that makes that file.
+Several processes may ask for one file at the same time: one makes it and the others wait. A file that a
+killed process left half written is never used; the next process that makes the file removes it.
 """
 
 import fcntl
@@ -16,14 +17,14 @@ CACHE_VARIABLE = "PLACERL_CACHE"
 
 
 def folder() -> Path:
-    """`$PLACERL_CACHE`, else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
+    """Return `$PLACERL_CACHE`, or else `placerl` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placerl"
 
 
 def key(*parts: str) -> str:
-    """A name for what is made of `parts` and nothing else."""
+    """Return a hash that depends on `parts` and on nothing else, for use in a file name."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()
@@ -32,18 +33,19 @@ def key(*parts: str) -> str:
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """The cached file `name`; where there is none, `make(path)` writes it first.
+    """Return the path of the cached file `name`; if it does not exist, `make(path)` writes it first.
 
     Args:
-        name: file name with a `key` in it, so that another content has another name.
-        make: writes the file at the path given, whose folder is new, empty and its own.
+        name: file name that contains a `key`, so that different contents have different names.
+        make: writes the file at the path it is given; the path's folder is new, empty and used by this call
+            only.
     """
     path = folder() / name
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(f"{path.name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when this process ends, however it ends
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when this process ends, however it ends
         if not path.exists():
             for left_over in path.parent.glob(f"{path.name}.unfinished-*"):
                 shutil.rmtree(left_over, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Finds OpenCL's platforms, those of Intel's runtime wheels (`pip install placerl[opencl]`) among them.
+"""Find the OpenCL platforms, including those of Intel's runtime wheels (`pip install placerl[opencl]`).
 
-The wheels put the CPU runtime into the environment's `lib` folder but name another place in their .icd file. The
-loader reads OCL_ICD_VENDORS once, when the first platform is asked for: so everything here that uses pyopencl
-gets it from `load`.
+The wheels put the CPU runtime into the environment's `lib` folder, but their .icd file names another place.
+The loader reads OCL_ICD_VENDORS once, when the first platform is requested. Therefore all code here that uses
+pyopencl gets it from `load`.
 """
 
 import os
@@ -18,7 +18,9 @@ INTEL_CPU = Path(sys.prefix) / "lib" / "libintelocl.so"
 
 
 def _vendors_folder() -> str | None:
-    """A folder with an .icd file for Intel's wheel and the system's; None where the wheel is not installed."""
+    """Return a folder with an .icd file for Intel's wheel and the system's; None if the wheel is not
+    installed.
+    """
     if not INTEL_CPU.exists():
         return str(SYSTEM_VENDORS) if SYSTEM_VENDORS.is_dir() else None
     icds = {path.name: path.read_text() for path in sorted(SYSTEM_VENDORS.glob("*.icd"))}
@@ -35,10 +37,11 @@ def _vendors_folder() -> str | None:
 
 @cache
 def load() -> Any:
-    """The module `pyopencl`, with every platform of this machine in its loader's sight.
+    """Return the module `pyopencl` after making every platform of this machine visible to its loader.
 
     Raises:
-        ImportError: pyopencl is not installed, or cannot be told where Intel's runtime is.
+        ImportError: pyopencl is not installed, or it was loaded before Intel's runtime could be announced to
+            it.
     """
     import pyopencl
 
@@ -56,7 +59,7 @@ def load() -> Any:
 
 @cache
 def devices() -> tuple[Any, ...]:
-    """Every OpenCL device of this machine, GPUs first; empty where there is none.
+    """Return every OpenCL device of this machine, GPUs first; empty if there is none.
 
     Raises:
         ImportError: pyopencl is not installed.
@@ -64,13 +67,13 @@ def devices() -> tuple[Any, ...]:
     opencl = load()
     try:
         found = [device for platform in opencl.get_platforms() for device in platform.get_devices()]
-    except opencl.LogicError:  # what the loader answers when it knows no platform
+    except opencl.LogicError:  # the loader raises this when it knows no platform
         return ()
     return tuple(sorted(found, key=lambda device: not device.type & opencl.device_type.GPU))
 
 
 def unavailable_reason() -> str:
-    """Why OpenCL cannot be used here; empty when it can."""
+    """Return why OpenCL cannot be used here; empty if it can."""
     try:
         found = devices()
     except ModuleNotFoundError:
@@ -85,9 +88,9 @@ def unavailable_reason() -> str:
 
 
 def choose(device: str | int) -> Any:
-    """The device at a position of `devices()`, a number or its digits; else the first whose name has `device` in it.
+    """Return the device at a position of `devices()`, or else the first device whose name contains `device`.
 
-    "" is the first device.
+    A position may be an integer or a string of digits; "" is the first device.
 
     Raises:
         ValueError: there is no such device.
@@ -105,8 +108,14 @@ def choose(device: str | int) -> Any:
     raise ValueError(f"device: found {device!r}; allowed: {names}")
 
 
+@cache
+def context(device: Any) -> Any:
+    """Return the context in which a learner and a storage on a device share their memory."""
+    return load().Context([device])
+
+
 def choose_for_learner(device: str | int = "cpu") -> Any:
-    """The device of a position or a part of a name; the first CPU for "cpu", whatever its name.
+    """Return the device with this position or part of a name; for "cpu" the first CPU, whatever its name.
 
     Raises:
         ValueError: there is no such device.
@@ -119,5 +128,5 @@ def choose_for_learner(device: str | int = "cpu") -> Any:
 
 
 def is_cpu(device: Any) -> bool:
-    """Whether an OpenCL device is a CPU: this machine's own."""
+    """Whether an OpenCL device is this machine's CPU."""
     return bool(device.type & load().device_type.CPU)

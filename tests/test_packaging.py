@@ -1,7 +1,10 @@
 """What is shipped next to the code: the wheel's files, the citation, the hooks and the workflow."""
 
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -20,22 +23,85 @@ build_wheel(sys.argv[1], {"wheel.cmake": "false", "build-dir": sys.argv[1] + "/b
 """
 
 
+FOUND = """
+from harness.compare.registry import baseline_names, baseline_python
+from harness.core.shipped import shipped
+print(shipped(), baseline_python("sb3"), *baseline_names())
+"""
+
+
 def read(name: str) -> dict:
     return yaml.safe_load((ROOT / name).read_text())
 
 
-def test_the_wheel_says_that_it_is_typed_and_holds_what_it_reads(tmp_path: Path) -> None:
-    """Without the native part, which would have to be compiled."""
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, without the native part, which would have to be compiled."""
     pytest.importorskip("scikit_build_core")
-    command = [sys.executable, "-P", "-c", BUILD, str(tmp_path)]
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-P", "-c", BUILD, str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert not done.returncode, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_says_that_it_is_typed_and_holds_what_it_reads(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
     assert {"primitives/py.typed", "harness/py.typed"} <= names
     assert {"harness/workloads/cartpole-dqn.toml", "harness/platforms/fixar21.toml"} <= names
-    assert not [name for name in names if name.startswith(("tests/", "baselines/"))]
+    shipped = {name.removeprefix("harness/_shipped/") for name in names if "/_shipped/" in name}
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "results/papers", "baselines"]
+    listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+    assert set(listed) <= shipped
+    assert not [name for name in shipped if ".venv" in name or "__pycache__" in name]
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"primitives", "harness", "placerl"}
+
+
+class Installed:
+    """The wheel's files, unpacked, and an empty folder in which its commands run."""
+
+    def __init__(self, wheel: Path, folder: Path) -> None:
+        self.site, self.empty, self.cache = folder / "site", folder / "empty", folder / "cache"
+        self.empty.mkdir()
+        with zipfile.ZipFile(wheel) as opened:
+            opened.extractall(self.site)
+        for extension in (*ROOT.glob("primitives/_native*.so"), *ROOT.glob("harness/_experiments*.so")):
+            shutil.copy(extension, self.site / extension.parent.name)
+
+    def printed(self, *arguments: str) -> str:
+        # -S: the environment's link to the working copy would come first.
+        path = os.pathsep.join((str(self.site), sysconfig.get_path("purelib")))
+        done = subprocess.run(
+            [sys.executable, "-S", "-P", *arguments],
+            cwd=self.empty,
+            env=os.environ | {"PYTHONPATH": path, "PLACERL_CACHE": str(self.cache)},
+            capture_output=True,
+            text=True,
+            timeout=800,
+        )
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def installed(wheel: Path, tmp_path: Path) -> Installed:
+    return Installed(wheel, tmp_path)
+
+
+def test_what_the_wheel_ships_is_found_from_an_empty_folder(installed: Installed) -> None:
+    found = installed.printed("-c", FOUND).split()
+    assert found[0] == str(installed.site / "harness" / "_shipped")
+    assert found[1] == str(installed.cache / "baselines" / "sb3" / ".venv" / "bin" / "python")
+    assert {"sb3", "rllib", "tianshou"} <= set(found[2:])
+
+
+@pytest.mark.slow
+def test_the_wheel_measures_reports_and_exports_from_an_empty_folder(installed: Installed) -> None:
+    installed.printed("-m", "harness", "reproduce", "--only", "MAP-T5", "--results", "results")
+    assert "MAP Table V" in (installed.empty / "results" / "report" / "index.html").read_text()
+    assert "export" in installed.printed("-m", "harness", "export", "--format", "csv")
 
 
 def test_the_citation_names_this_version_and_every_paper() -> None:

@@ -4,10 +4,10 @@
         | PYTHONPATH=harness/environments:baselines baselines/cleanrl_style/.venv/bin/python -P \\
         baselines/cleanrl_style/worker.py
 
-Written for this project after CleanRL's example, as CleanRL is a collection of files and no package. Settings that
-favour it: Adam fused, target networks moved by one call for all tensors, environments stepped by a plain loop (no
-Gymnasium vector, no logging), replay in NumPy arrays that PyTorch reads without a copy, the CPU as device. As in
-CleanRL, replay is uniform.
+Written for this project after CleanRL's example, because CleanRL is a collection of files and not a package.
+Settings that favour it: fused Adam, target networks updated by one call for all tensors, environments stepped by
+a plain loop (no Gymnasium vector, no logging), replay in NumPy arrays that PyTorch reads without a copy, the CPU
+as device. As in CleanRL, replay is uniform.
 """
 
 import copy
@@ -28,7 +28,7 @@ Batch = dict[str, Tensor]
 
 
 def network(workload: dict[str, Any], inputs: int, outputs: int) -> nn.Sequential:
-    """The workload's hidden layers between `inputs` and `outputs`."""
+    """Return the workload's hidden layers between `inputs` and `outputs`."""
     hidden, activation = hidden_layers(workload, ACTIVATIONS, SYSTEM)
     layers: list[nn.Module] = []
     for size in hidden:
@@ -182,7 +182,7 @@ class SAC:
         self.temperature_optimizer = adam(rate, nn.ParameterList([self.log_alpha]))
 
     def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """An action of each observation, and its log-probability."""
+        """Draw an action for each observation; returns it with its log-probability."""
         mean, log_std = self.actor(observation).chunk(2, 1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
         noise = torch.randn_like(mean)
@@ -240,11 +240,11 @@ class PPO:
         self.value_optimizer = adam(self.settings["value_learning_rate"], self.value)
 
     def evaluate(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """What the policy's distribution is made of, and the value."""
+        """Return the parameters of the policy's distribution, and the value."""
         return self.policy(observation), self.value(observation).squeeze(1)
 
     def judge(self, policy: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probability of each action, and the entropy."""
+        """Return the log-probability of each action, and the entropy."""
         if self.continuous:
             normal = Normal(policy, self.log_std.exp(), validate_args=False)
             return normal.log_prob(action).sum(1), normal.entropy().sum(1)
@@ -252,13 +252,15 @@ class PPO:
         return categorical.log_prob(action), categorical.entropy()
 
     def draw(self, policy: Tensor) -> Tensor:
-        """An action of each row."""
+        """Draw an action for each row."""
         if self.continuous:
             return policy + self.log_std.exp() * torch.randn_like(policy)
         return Categorical(logits=policy, validate_args=False).sample()
 
     def update(self, batch: Batch) -> Tensor:
-        """One gradient step of both networks; the KL divergence from the policy that acted, estimated."""
+        """Take one gradient step of both networks; returns the estimated KL divergence from the policy that
+        acted.
+        """
         settings, advantage = self.settings, batch["advantage"]
         if settings["normalize_advantages"]:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -305,13 +307,13 @@ class Replay:
 
 
 class Trainer(Agent):
-    """One agent in training.
+    """The training of one agent.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: no such algorithm, network or environment here.
+        UnsupportedError: this worker has no such algorithm, network or environment.
     """
 
     learners: ClassVar[dict[str, type]]
@@ -381,7 +383,7 @@ class OnPolicy(Trainer):
 
     @torch.no_grad()
     def rollout(self) -> Batch:
-        """The samples of an iteration, N T rows, with advantages."""
+        """Collect the samples of an iteration, N T rows, with advantages."""
         settings, steps = self.workload["algorithm"], []
         for _ in range(settings["trajectory_length"]):
             observation = torch.from_numpy(self.environments.observations).float()
@@ -394,7 +396,7 @@ class OnPolicy(Trainer):
             )
             over = terminated | truncated
             last = torch.zeros(0)
-            if truncated.any():  # its last state has a value
+            if truncated.any():  # the last state of a truncated episode has a value
                 last = self.learner.value(torch.from_numpy(following).float()).squeeze(1)
             steps.append((observation, action, log_probability, value, reward, terminated, over, last))
         _, value = self.learner.evaluate(torch.from_numpy(self.environments.observations).float())
@@ -429,15 +431,15 @@ class OnPolicy(Trainer):
 
 
 def create(job: dict[str, Any]) -> Trainer:
-    """The agent for a job, warmed up."""
+    """Return the agent for a job after its warm-up."""
     agent = made(job)
     agent.begin()
     return agent
 
 
 def made(job: dict[str, Any]) -> Trainer:
-    """The agent for a job, not yet begun."""
-    hidden_layers(job["workload"], ACTIVATIONS, SYSTEM)  # before anything is made
+    """Return the agent for a job before its warm-up."""
+    hidden_layers(job["workload"], ACTIVATIONS, SYSTEM)  # raises before anything is created
     name = job["workload"]["algorithm"]["name"]
     for kind in (OffPolicy, OnPolicy):
         if name in kind.learners:

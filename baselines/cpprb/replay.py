@@ -9,7 +9,9 @@ STALE_BATCHES = 0
 
 
 class Buffer:
-    """Its own settings: columns declared, so that they are stored as they are; transitions added many at a time."""
+    """The buffer with its own settings: columns are declared, so that they are stored as they are, and added in
+    bulk.
+    """
 
     def __init__(self, workload, batch_size, seed):
         replay, environment = workload["replay"], workload["environment"]
@@ -32,16 +34,16 @@ class Buffer:
         )
 
     def insert(self, columns):
-        """Stores N transitions."""
+        """Store N transitions."""
         self._buffer.add(**columns)
 
     def sample(self, batch_size):
-        """Keys, weights and columns."""
+        """Return keys, weights and columns."""
         drawn = self._buffer.sample(batch_size, self._beta)
         return drawn["indexes"], drawn["weights"], drawn
 
     def update(self, keys, td_errors):
-        """Sets the priorities of items by their TD errors."""
+        """Set the priorities of items from their TD errors."""
         self._buffer.update_priorities(keys, td_errors)
 
 

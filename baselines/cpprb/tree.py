@@ -1,4 +1,4 @@
-"""cpprb's prioritised replay buffer: its tree, in C++, has no interface of its own."""
+"""cpprb's prioritised replay buffer; its C++ tree has no interface of its own."""
 
 from importlib.metadata import version
 
@@ -10,10 +10,10 @@ NOTE = "a call of the whole buffer: sample also weighs and gathers one column, a
 
 
 class Tree:
-    """What the replay benchmark times."""
+    """The operations that the replay benchmark times."""
 
     def __init__(self, capacity):
-        # alpha = 1 and eps = 0, so that priorities are what is given.
+        # With alpha = 1 and eps = 0 the priorities are the values given.
         self._buffer = PrioritizedReplayBuffer(capacity, {"done": {}}, alpha=1.0, eps=0.0)
 
     def fill(self, priorities):

@@ -4,10 +4,11 @@
         | PYTHONPATH=harness/environments:baselines baselines/leanrl_style/.venv/bin/python -P \\
         baselines/leanrl_style/worker.py
 
-Gradient steps are compiled by Inductor for the CPU, with static shapes, before anything is timed; what it made stays in
-this virtual environment. Losses, gradients and Adam are one graph: with PyTorch's own optimiser and `backward()`, at
-which the compiler breaks off, a step took longer compiled than not. So did inference, which is left as it is.
-Everything else, and what is said of its settings, is in `cleanrl_style/worker.py`.
+Inductor compiles the gradient steps for the CPU, with static shapes, before anything is timed, and caches the
+result in this virtual environment. Losses, gradients and Adam form one graph: with PyTorch's own optimiser and
+`backward()`, which split the graph, a compiled step took longer than an uncompiled one. Compiled inference took
+longer too, so inference is not compiled. Everything else, including the settings, is as described in
+`cleanrl_style/worker.py`.
 """
 
 import os
@@ -15,7 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(sys.prefix) / "inductor"))
+# Set even where a parent has set it: the cache must be of this PyTorch alone.
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(sys.prefix) / "inductor")
 
 import torch
 from cleanrl_style import worker
@@ -26,7 +28,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 class Adam:
-    """Adam's state for some parameters, as tensors, so that a compiled step reads and writes them."""
+    """Adam's state for some parameters, stored as tensors, so that a compiled step can read and write them."""
 
     def __init__(self, rate: float, *modules: torch.nn.Module) -> None:
         self.rate = rate
@@ -37,7 +39,7 @@ class Adam:
 
 
 def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None:
-    """One step down the loss's gradient, clipped to a joint norm."""
+    """Take one step along the loss's negative gradient, clipped to a joint norm."""
     gradients = torch.autograd.grad(loss, adam.parameters)
     with torch.no_grad():
         if norm is not None:
@@ -56,7 +58,7 @@ def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None
 
 
 def create(job: dict[str, Any]) -> worker.Trainer:
-    """The agent for a job, compiled and warmed up."""
+    """Return the agent for a job, compiled and after its warm-up."""
     agent = worker.made(job)
     for name in agent.learner.steps:
         setattr(agent.learner, name, torch.compile(getattr(agent.learner, name), dynamic=False))

@@ -9,13 +9,13 @@ NOTE = "draws without replacement, from NumPy's global generator"
 
 
 class Tree:
-    """What the replay benchmark times."""
+    """The operations that the replay benchmark times."""
 
     def __init__(self, capacity):
         self._tree = SumTreeQueue()
 
     def fill(self, priorities):
-        # Appending them would take minutes at ten million: the nodes that it would make are made from below.
+        # Appending ten million items would take minutes, so the nodes are built from the leaves up.
         nodes = [[None, None, priority] for priority in priorities.tolist()]
         width = 1
         while len(nodes) > 1:

@@ -1,13 +1,13 @@
-"""PFRL as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
+"""PFRL as a worker: reads jobs and writes results, one line of JSON each (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/pfrl/.venv/bin/python -P baselines/pfrl/worker.py
 
 It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
-replay capacity, learning starts and update interval: its own agents through their batch interface. The settings that
-favour it: environments stepped by a plain loop in this process (its own vector has a process each), no evaluation, no
-hooks, the checks of `gymnasium.make` off, the CPU as device. Where it cannot do what the workload says, the result's
-`notes` say so.
+replay capacity, learning starts and update interval, using PFRL's agents through their batch interface. Settings
+that favour it: environments stepped by a plain loop in this process (PFRL's vector uses one process each), no
+evaluation, no hooks, the checks of `gymnasium.make` off, the CPU as device. The result's `notes` say where it
+departs from the workload.
 """
 
 from collections.abc import Callable
@@ -28,25 +28,25 @@ LOG_STD_RANGE = (-20.0, 2.0)
 
 
 def squashed_gaussian(parameters: torch.Tensor) -> TransformedDistribution:
-    """The policy of SAC, from means and log standard deviations."""
+    """Return SAC's policy from means and log standard deviations."""
     mean, log_std = parameters.chunk(2, 1)
     normal = Independent(Normal(mean, log_std.clamp(*LOG_STD_RANGE).exp()), 1)
     return TransformedDistribution(normal, [TanhTransform(cache_size=1)])
 
 
 def adam(module: nn.Module, rate: float) -> torch.optim.Adam:
-    """PFRL's own examples' optimiser."""
+    """Return the optimiser of PFRL's own examples."""
     return torch.optim.Adam(module.parameters(), lr=rate)
 
 
 class Training(Agent):
-    """One agent in training.
+    """The training of one agent.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: PFRL has no such algorithm or network here.
+        UnsupportedError: PFRL has no such algorithm or network.
     """
 
     packages = ("pfrl",)
@@ -80,7 +80,7 @@ class Training(Agent):
         self.warm_up()
 
     def _layers(self, inputs: int, outputs: int) -> list[nn.Module]:
-        """The workload's hidden layers between `inputs` and `outputs`."""
+        """Return the workload's hidden layers between `inputs` and `outputs`."""
         layers: list[nn.Module] = []
         for size in self.hidden:
             layers += [nn.Linear(inputs, size), self.activation()]
@@ -96,7 +96,7 @@ class Training(Agent):
         return nn.Sequential(*layers, nn.Tanh(), policies.DeterministicHead())
 
     def _replaying(self) -> dict[str, Any]:
-        """What every agent with a replay is made with."""
+        """Return the arguments of every agent with a replay."""
         training = self.workload["training"]
         return {
             "gamma": self.settings["gamma"],
@@ -106,7 +106,7 @@ class Training(Agent):
         }
 
     def _acting(self) -> dict[str, Any]:
-        """What agents of continuous actions have beside it."""
+        """Return the further arguments of agents with continuous actions."""
         if self.workload["replay"]["prioritized"]:
             self.notes["replay"] = "uniform: PFRL's prioritised replay serves DQN and its descendants alone"
         return self._replaying() | {
@@ -170,7 +170,7 @@ class Training(Agent):
         )
 
     def _twins(self, policy: nn.Module) -> tuple[Any, ...]:
-        """Networks and their optimisers, as TD3 and SAC take them."""
+        """Return networks and their optimisers, as TD3 and SAC take them."""
         settings, critics = self.settings, (self._critic(), self._critic())
         optimizers = [adam(critic, settings["critic_learning_rate"]) for critic in critics]
         return policy, *critics, adam(policy, settings["actor_learning_rate"]), *optimizers
@@ -235,7 +235,7 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """A step in every environment; the agent learns when its update interval says so."""
+        """Step every environment; the agent learns when its update interval requires it."""
         actions = self.agent.batch_act(self.environments.observations)
         taken = np.clip(np.asarray(actions), -1, 1) if self.continuous else actions
         following, rewards, terminated, truncated = self.environments.step(taken)

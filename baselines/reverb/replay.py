@@ -17,9 +17,9 @@ STALE_BATCHES = 8
 
 
 class Buffer:
-    """Its own settings: a writer flushed once a batch, a dataset that draws ahead.
+    """The server with its own settings: a writer flushed once per batch, and a dataset that draws ahead.
 
-    Updates go through its plain client, which took a third of the time that its client for TensorFlow took.
+    Updates use its plain client, which took a third of the time of its TensorFlow client.
     """
 
     def __init__(self, workload, batch_size, seed):
@@ -58,7 +58,7 @@ class Buffer:
         self._batches = dataset.batch(batch_size, drop_remainder=True).as_numpy_iterator()
 
     def insert(self, columns):
-        """Stores N transitions, an item each."""
+        """Store N transitions, one item each."""
         for row in range(len(columns["reward"])):
             self._writer.append({name: column[row] for name, column in columns.items()})
             trajectory = {name: column[-1:] for name, column in self._writer.history.items()}
@@ -72,7 +72,7 @@ class Buffer:
         self._unflushed = 0
 
     def sample(self, batch_size):
-        """Keys, weights and columns."""
+        """Return keys, weights and columns."""
         if not self._written:
             self._flush()
             self._written = 1
@@ -81,7 +81,7 @@ class Buffer:
         return info.key, weights / weights.max(), columns
 
     def update(self, keys, td_errors):
-        """Sets the priorities of items by their TD errors; the table takes them to the power of alpha."""
+        """Set the priorities of items from their TD errors; the table raises them to the power alpha."""
         priorities = np.abs(td_errors) + self._replay["epsilon"]
         self._largest = max(self._largest, float(priorities.max()))
         self._client.mutate_priorities(TABLE, dict(zip(keys.tolist(), priorities.tolist(), strict=True)))

@@ -32,7 +32,7 @@ def made(algorithm: str, capacity: int) -> Algorithm:
             "alpha": 0.6,
             "beta": 0.4,
         },
-        # as many transitions trained on as one gradient step for each environment step needs
+        # the number of trained transitions that makes one gradient step per environment step
         "training_intensity": BATCH_SIZE,
     }
     if kind is DQNConfig:
@@ -55,7 +55,7 @@ def gradient_steps(result: dict[str, Any]) -> int:
 
 
 class Training:
-    """An algorithm, advanced by environment steps, one gradient step for each."""
+    """An algorithm that is advanced by environment steps, with one gradient step each."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)

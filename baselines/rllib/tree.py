@@ -9,13 +9,13 @@ NOTE = "one call of the tree an item, as RLlib's buffer does"
 
 
 class Tree:
-    """What the replay benchmark times."""
+    """The operations that the replay benchmark times."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTree(1 << (capacity - 1).bit_length())
 
     def fill(self, priorities):
-        # Leaf by leaf this would take minutes: the sums are made once, from the leaves up.
+        # Setting leaf by leaf would take minutes, so the sums are computed once, from the leaves up.
         value, leaves = self._tree.value, self._tree.capacity
         value[leaves : leaves + len(priorities)] = priorities.tolist()
         for node in range(leaves - 1, 0, -1):

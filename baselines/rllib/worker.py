@@ -1,12 +1,12 @@
-"""RLlib's new API stack as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
+"""RLlib's new API stack as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib/.venv/bin/python -P baselines/rllib/worker.py
 
-It trains DQN or SAC with its own prioritised replay, or PPO, on the workload's environment, network, hyper-parameters,
-replay capacity, learning starts and update interval. The settings that favour it: environment and learner in this
-process (no message a step), no evaluation, no dueling, no minimum time an iteration. Where it cannot do what the
-workload says, the result's `notes` say so.
+It trains DQN or SAC with RLlib's prioritised replay, or PPO, on the workload's environment, network,
+hyper-parameters, replay capacity, learning starts and update interval. Settings that favour it: environment and
+learner in this process (no message per step), no evaluation, no dueling, no minimum time per iteration. The
+result's `notes` say where it departs from the workload.
 """
 
 import logging
@@ -22,17 +22,17 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
 
-ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
+ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
 
 
 class Cadence:
-    """Stands in for RLlib's `calculate_rr_weights`: how often a training step of DQN and its kin stores, and trains.
+    """Replaces RLlib's `calculate_rr_weights`: how often a training step of DQN and its kin stores and trains.
 
-    At first it fills the replay. With `store` at 0 a training step is RLlib's own loop of samples, gradient steps and
-    priority updates, without a call of the environment: learner and replay alone.
+    At first it fills the replay. With `store` at 0 a training step is RLlib's own loop of samples, gradient steps
+    and priority updates, without a call of the environment: only learner and replay run.
 
     Attributes:
-        store, train: how often.
+        store, train: numbers of store and train steps.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class Cadence:
 
 
 class Training(Agent):
-    """One algorithm in training.
+    """The training of one algorithm.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: RLlib has no such algorithm or network here.
+        UnsupportedError: RLlib has no such algorithm or network.
     """
 
     packages = ("ray",)
@@ -111,7 +111,7 @@ class Training(Agent):
         )
 
     def _replaying(self, config: Any, job: dict[str, Any]) -> Any:
-        """With a replay of the workload's size, and its update interval."""
+        """Return the configuration with a replay of the workload's size, and its update interval."""
         workload = job["workload"]
         training, replay = workload["training"], workload["replay"]
         self.notes["replay"] = (
@@ -123,7 +123,7 @@ class Training(Agent):
             tau=workload["algorithm"]["tau"],
             train_batch_size_per_learner=job["batch_size"],
             num_steps_sampled_before_learning_starts=training["learning_starts"],
-            # Transitions trained on for each environment step.
+            # Transitions trained on per environment step.
             training_intensity=job["batch_size"] / training["update_interval"],
             replay_buffer_config={
                 "type": "PrioritizedEpisodeReplayBuffer",
@@ -134,7 +134,7 @@ class Training(Agent):
         )
 
     def _iterating(self, config: PPOConfig, job: dict[str, Any]) -> PPOConfig:
-        """With iterations of N T samples, in minibatches of M."""
+        """Return the configuration with iterations of N T samples, in minibatches of M."""
         algorithm = job["workload"]["algorithm"]
         return config.training(
             train_batch_size_per_learner=job["workload"]["training"]["actors"]
@@ -185,7 +185,7 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """One `train()`."""
+        """Run one `train()`."""
         result = self.algorithm.train()
         self.environment_steps = int(result.get("num_env_steps_sampled_lifetime", self.environment_steps))
         if learners := result.get("learners"):
@@ -193,16 +193,16 @@ class Training(Agent):
             self.gradient_steps = int(trained // self.batch_size)
 
     def learn(self, gradient_steps: int) -> None:
-        """One `train()` that stores nothing."""
+        """Run one `train()` that stores nothing."""
         self._cadence.train = min(gradient_steps, ITERATION_STEPS)
         self.iterate()
 
 
 def registered(environment: dict[str, Any]) -> str:
-    """The workload's environment under a name that RLlib knows.
+    """Register the workload's environment; returns its name in RLlib.
 
     Raises:
-        UnsupportedError: it is not there.
+        UnsupportedError: the environment does not exist here.
     """
     make_environment(environment).close()
     register_env("workload", lambda _: KeptReturns(make_environment(environment)))

@@ -1,21 +1,21 @@
-"""RLlib 2.6.3, the last line that runs DDPG, as a worker: a job in, a result out, one line of JSON each.
+"""RLlib 2.6.3, the last version with DDPG, as a worker: reads jobs and writes results, one line of JSON each.
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib_2_6_3/.venv/bin/python -P \\
         baselines/rllib_2_6_3/worker.py
 
-MAP and PAL compare with RLlib's DDPG and DQN of their time, which this line still has. It trains DDPG or TD3 with its
-own prioritised replay on the workload's environment, network, hyper-parameters, replay capacity, learning starts and
-update interval. The settings that favour it: environment and learner in this process (no message a step), no
-evaluation, no logs, no filter of observations, no minimum time an iteration, one thread for OpenMP. Where it cannot do
-what the workload says, the result's `notes` say so.
+MAP and PAL compare with the DDPG and DQN of RLlib at their time, which this version still has. It trains DDPG or
+TD3 with RLlib's prioritised replay on the workload's environment, network, hyper-parameters, replay capacity,
+learning starts and update interval. Settings that favour it: environment and learner in this process (no message
+per step), no evaluation, no logs, no filter of observations, no minimum time per iteration, one OpenMP thread.
+The result's `notes` say where it departs from the workload.
 """
 
 import logging
 import os
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # more than one makes it slower, and it starts as many as there are cores
+os.environ["OMP_NUM_THREADS"] = "1"  # more threads make it slower, and its default is one per core
 
 import gymnasium
 import ray
@@ -30,27 +30,27 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_TRAINED
 from ray.tune.logger import NoopLogger
 from ray.tune.registry import register_env
 
-ITERATION_STEPS = 64  # environment steps of one `train()`, whose own overhead they share
+ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
 
-# Of the episodes that ended; RLlib copies its configuration, and would copy what a callback is bound to.
+# Returns of ended episodes. A global, because RLlib copies its configuration with everything bound to a callback.
 EPISODE_RETURNS: list[float] = []
 
 
 class Returns(DefaultCallbacks):
-    """Keeps the returns of episodes."""
+    """Records the returns of episodes."""
 
     def on_episode_end(self, *, episode: Any, **_: Any) -> None:
         EPISODE_RETURNS.append(float(episode.total_reward))
 
 
 class Training(Agent):
-    """One algorithm in training.
+    """The training of one algorithm.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: RLlib 2.6.3 has no such algorithm, network or environment here.
+        UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or the environment does not exist here.
     """
 
     packages = ("ray",)
@@ -63,7 +63,7 @@ class Training(Agent):
         self.batch_size = job["batch_size"]
         torch.set_num_threads(job["threads"])
         config = self._config(job)
-        make_environment(job["workload"]["environment"]).close()  # says so where it is not there
+        make_environment(job["workload"]["environment"]).close()  # raises if it does not exist
         ray.init(
             address="local",
             num_cpus=1,
@@ -74,7 +74,7 @@ class Training(Agent):
         self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
         while self.environment_steps < job["workload"]["training"]["learning_starts"]:
             self.iterate()
-        if self.alone:  # what DDPG and TD3 inherit their training step from
+        if self.alone:  # DDPG and TD3 inherit their training step from it
             simple_q.synchronous_parallel_sample = lambda **_: []
         self.warm_up()
 
@@ -129,7 +129,7 @@ class Training(Agent):
                 target_network_update_freq=0,
                 train_batch_size=job["batch_size"],
                 num_steps_sampled_before_learning_starts=training["learning_starts"],
-                # Transitions trained on for each environment step.
+                # Transitions trained on per environment step.
                 training_intensity=job["batch_size"] / training["update_interval"],
                 replay_buffer_config={
                     "type": "MultiAgentPrioritizedReplayBuffer",
@@ -147,13 +147,13 @@ class Training(Agent):
         )
 
     def iterate(self) -> None:
-        """One `train()`."""
+        """Run one `train()`."""
         result = self.algorithm.train()
         self.environment_steps = int(result["num_env_steps_sampled"])
         self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
 
     def learn(self, gradient_steps: int) -> None:
-        """RLlib's own training steps without what `train()` does around them; none has samples to store."""
+        """Run RLlib's own training steps without the rest of `train()`; no step stores samples."""
         for _ in range(min(gradient_steps, ITERATION_STEPS)):
             self.algorithm.training_step()
         trained = int(self.algorithm._counters[NUM_ENV_STEPS_TRAINED])
@@ -161,7 +161,7 @@ class Training(Agent):
 
 
 def rescaled(environment: dict[str, Any]) -> gymnasium.Env:
-    """The workload's environment with actions in [-1, 1]."""
+    """Create the workload's environment with actions in [-1, 1]."""
     made = make_environment(environment)
     return gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
 

@@ -1,7 +1,7 @@
-"""Gradient steps of RLtools (C++, OpenBLAS), compiled for one network and batch size at first use.
+"""Gradient steps of RLtools (C++, OpenBLAS), compiled for one network and batch size on first use.
 
-`rltools.TD3` and its like give a loop of environment steps and training; `gradient_step.cpp` times the training in
-it alone, on batches gathered beforehand. It is compiled by RLtools' own compiler call, with its own flags.
+`rltools.TD3` and similar classes offer a loop of environment steps and training. `gradient_step.cpp` times only
+the training, on batches gathered beforehand. It is compiled with RLtools' own compiler call and flags.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-# Read when the package is imported: what it compiles stays in this environment.
+# Read when the package is imported: compiled modules are stored in this environment.
 os.environ["TMPDIR"] = str(Path(sys.prefix) / "cache")
 Path(os.environ["TMPDIR"]).mkdir(exist_ok=True)
 
@@ -45,7 +45,7 @@ def _common(workload, batch_size):
 
 def _off_policy(workload, batch_size):
     algorithm = workload["algorithm"]
-    warm_up = 10 * SAMPLES  # no step of the loop trains: that is done, and timed, from outside
+    warm_up = 10 * SAMPLES  # the loop itself never trains: training is called and timed from outside
     return _common(workload, batch_size) | {
         "ACTOR_BATCH_SIZE": batch_size,
         "CRITIC_BATCH_SIZE": batch_size,
@@ -124,7 +124,7 @@ SETTINGS = {"td3": _td3, "sac": _sac, "ppo": _ppo}
 
 
 def compiled(source, module, name, settings, flags):
-    """The Python module made of a C++ source with an algorithm's settings, compiled unless it is there already."""
+    """Return the Python module of a C++ source with an algorithm's settings; compiled if it does not exist yet."""
     rendered = Path(os.environ["TMPDIR"]) / module
     rendered.mkdir(exist_ok=True)
     template = PACKAGE / "interface" / "algorithms" / name / "template.h"
@@ -137,7 +137,7 @@ def compiled(source, module, name, settings, flags):
         "-DRLTOOLS_DISABLE_TENSORBOARD",
         "-DRL_TOOLS_BACKEND_ENABLE_OPENBLAS",
         "-DRL_TOOLS_DISABLE_UNALIGNED_MEMORY_ALLOCATIONS",
-        # The wheel gives its functions a prefix of its own.
+        # The wheel adds a prefix to its functions.
         "-Dcblas_sgemm=scipy_cblas_sgemm",
         "-Dcblas_dgemm=scipy_cblas_dgemm",
         f"-L{library}",
@@ -150,7 +150,7 @@ def compiled(source, module, name, settings, flags):
 
 
 class Learner:
-    """Steps on batches of its own; a PPO step is a whole update, of several gradient steps."""
+    """Takes steps on its own batches; for PPO a step is a whole update of several gradient steps."""
 
     def __init__(self, workload, batch_size, threads):  # OpenBLAS reads its threads from the environment
         name, environment = workload["algorithm"]["name"], workload["environment"]
@@ -171,15 +171,15 @@ class Learner:
             "-DRL_TOOLS_EPISODE_STEP_LIMIT=1000",
         ]
         made = compiled(FOLDER / "gradient_step.cpp", module, name, settings, flags)
-        samples = 1 if name == "ppo" else SAMPLES  # an iteration of PPO collects its own
+        samples = 1 if name == "ppo" else SAMPLES  # an iteration of PPO collects its own samples
         self._trainer = made.Trainer(0, samples)
 
     def checksum(self):
-        """The sum of the weights of first layers that are trained."""
+        """Return the sum of the trained first-layer weights."""
         return self._trainer.checksum()
 
     def time_steps(self, count):
-        """Seconds of `count` steps."""
+        """Return the seconds of `count` steps."""
         return self._trainer.train(count)
 
 

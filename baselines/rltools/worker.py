@@ -1,12 +1,13 @@
-"""RLtools' own training loop in C++ as a worker: a job in, a result out (`harness/compare/protocol.py`).
+"""RLtools' own training loop in C++ as a worker: reads jobs and writes results (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 64, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rltools/.venv/bin/python -P baselines/rltools/worker.py
 
-It trains TD3, SAC or PPO on the workload's environment, which it calls in Python as its interface does, with the
-workload's network, hyper-parameters, replay capacity, learning starts and update interval. The settings that favour it:
-compiled for this workload by its own compiler call (-O3 -march=native -ffast-math) with OpenBLAS, before anything is
-timed; no evaluation, no statistics, no log. Where it cannot do what the workload says, the result's `notes` say so.
+It trains TD3, SAC or PPO on the workload's environment, which it calls in Python as its interface requires, with
+the workload's network, hyper-parameters, replay capacity, learning starts and update interval. Settings that
+favour it: compiled for this workload with its own compiler call (-O3 -march=native -ffast-math) and OpenBLAS
+before anything is timed; no evaluation, no statistics, no log. The result's `notes` say where it departs from the
+workload.
 """
 
 import os
@@ -29,7 +30,7 @@ NO_END = 10**12
 
 
 class Counted(gymnasium.Wrapper):
-    """Counts steps and keeps the returns of episodes; RLtools begins another by `reset` alone."""
+    """Counts steps and records the returns of episodes; RLtools begins a new episode with `reset` only."""
 
     def __init__(self, environment: gymnasium.Env, agent: "Training", seed: int) -> None:
         super().__init__(environment)
@@ -50,13 +51,13 @@ class Counted(gymnasium.Wrapper):
 
 
 class Training(Agent):
-    """One loop in training.
+    """The training of one agent with RLtools' loop.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: RLtools has no such algorithm, network or cadence.
+        UnsupportedError: RLtools has no such algorithm or network, or cannot keep this ratio of steps.
     """
 
     packages = ("rltools", "scipy-openblas32", "pybind11")
@@ -89,7 +90,7 @@ class Training(Agent):
             f"-DRL_TOOLS_EPISODE_STEP_LIMIT={limit}",
         ]
         source = learner.PACKAGE / "interface" / "training" / "training.cpp"
-        # Each workload compiles a module of its own, once.
+        # Each workload compiles its own module, once.
         kind = zlib.crc32(repr((sorted(settings.items()), flags)).encode())
         made = learner.compiled(source, f"training_{self.name}_{kind}", self.name, settings, flags)
         made.set_environment_factory(self._make)
@@ -98,7 +99,7 @@ class Training(Agent):
         self.warm_up()
 
     def _loop(self, workload: dict[str, Any], batch_size: int) -> dict[str, Any]:
-        """Settings of the loop around the gradient step, and how many of each a round has."""
+        """Return the settings of the loop around the gradient step, and the numbers of steps per round."""
         training, algorithm = workload["training"], workload["algorithm"]
         actors = training["actors"]
         if self.name == "ppo":
@@ -142,7 +143,7 @@ class Training(Agent):
             self.state.step()
 
     def iterate(self) -> None:
-        """As many steps of the loop as belong to a gradient step; of PPO one iteration."""
+        """Take the steps of the loop that belong to one gradient step; for PPO one iteration."""
         for _ in range(self.vector_steps):
             self.state.step()
         self.gradient_steps += self.updates

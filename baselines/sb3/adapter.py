@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with its own (uniform) replay and with this project's prioritised one."""
+"""Stable-Baselines3 with its own (uniform) replay and with this project's prioritised replay."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ ALGORITHMS = {"dqn": (DQN, PrioritizedDQN, "CartPole-v1"), "ddpg": (DDPG, Priori
 
 
 class Training:
-    """A model, advanced by environment steps, one gradient step for each."""
+    """A model that is advanced by environment steps, with one gradient step each."""
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
@@ -41,7 +41,7 @@ class Training:
 
     def made(self, kind: type[DQN | DDPG], **changes: Any) -> Any:
         model = kind("MlpPolicy", self.environment, **self.settings | changes)
-        model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a temporary folder
+        model.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own logger leaves a temporary folder
         return model
 
     def advance(self, environment_steps: int) -> int:
@@ -71,11 +71,12 @@ class Training:
         return misfits(self.environment, observation, action, reward[:, 0], following, terminated[:, 0])
 
     def step_difference(self) -> float:
-        """Between the parameters that SB3's own gradient steps reach and the weighted ones, over how far both moved.
+        """Return the relative difference of the parameters after SB3's gradient steps and after the weighted steps.
 
-        SB3's own learn from 32 transitions. The weighted ones get 64, the other 32 of weight 0 and the first of weight
-        2, so that both losses and their gradients are the same. The actor's loss has no weights: the others repeat the
-        first ones' observations. Without Adam, which would turn a gradient that is all rounding into a whole step.
+        SB3's steps use 32 transitions. The weighted steps use 64: the first 32 with weight 2 and the others with
+        weight 0, so that losses and gradients are equal. The actor's loss has no weights, so the other
+        transitions repeat the first ones' observations. Adam is not used: it would turn a gradient of pure
+        rounding errors into a full step.
         """
         plain = {"optimizer_class": torch.optim.SGD, **self.settings["policy_kwargs"]}
         kinds = (self.own_kind, type(self.model))
@@ -85,9 +86,8 @@ class Training:
         weights = torch.tensor([2.0] * 32 + [0.0] * 32).reshape(-1, 1)
         for _ in range(4):
             data = self.model.replay_buffer.sample(64)
-            over = (
-                (torch.arange(64) % 4 == 0).float().reshape(-1, 1)
-            )  # as seldom as episodes end, little would show
+            # More ends than episodes have: with few of them the difference would hardly show.
+            over = (torch.arange(64) % 4 == 0).float().reshape(-1, 1)
             batch = data._replace(observations=torch.cat([data.observations[:32]] * 2), dones=over)
             half = ReplayBufferSamples(*(column[:32] for column in batch[:5]))
             own.replay_buffer.sample = lambda *_, half=half, **__: half

@@ -1,4 +1,4 @@
-"""Gradient steps of Stable-Baselines3: its `train()`, on what its agent saw in the workload's environment."""
+"""Gradient steps of Stable-Baselines3: its `train()`, on transitions from the workload's environment."""
 
 import sys
 import time
@@ -13,21 +13,21 @@ NOTE = "a call of train(), which also samples its replay, or deals out minibatch
 
 
 class Learner:
-    """Steps on batches that its own replay gives; a PPO step is a whole update, of several gradient steps."""
+    """Takes steps on batches of SB3's own replay; for PPO a step is a whole update of several gradient steps."""
 
     def __init__(self, workload, batch_size, threads):
         if workload["network"]["kind"] == "nature_cnn":
-            workload["replay"]["capacity"] = 2000  # a million frames are not what is timed
+            workload["replay"]["capacity"] = 2000  # the time does not depend on a million stored frames
         job = {"workload": workload, "batch_size": batch_size, "seed": 0, "threads": threads}
         self._agent = worker.Training(job)
         self._model, self._batch_size = self._agent.model, batch_size
 
     def checksum(self):
-        """The sum of all parameters."""
+        """Return the sum of all parameters."""
         return float(sum(parameter.detach().double().sum() for parameter in self._model.policy.parameters()))
 
     def time_steps(self, count):
-        """Seconds of `count` calls."""
+        """Return the seconds of `count` calls."""
         model, on_policy = self._model, self._agent.on_policy
         start_s = time.perf_counter()
         for _ in range(count):

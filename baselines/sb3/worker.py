@@ -1,12 +1,12 @@
-"""Stable-Baselines3 as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
+"""Stable-Baselines3 as a worker: reads jobs and writes results in JSON (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/sb3/.venv/bin/python -P baselines/sb3/worker.py
 
-It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters, replay
-capacity, learning starts and update interval. The settings that favour it: no logging, the checks of
-`gymnasium.make` off, batches of steps in its own `DummyVecEnv`, the CPU as device. Where it cannot do what
-the workload says, the result's `notes` say so.
+It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
+replay capacity, learning starts and update interval. Settings that favour it: no logging, the checks of
+`gymnasium.make` off, batches of steps in its own `DummyVecEnv`, the CPU as device. The result's `notes` say where
+it departs from the workload.
 """
 
 import math
@@ -30,26 +30,26 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class OwnRates:
-    """Each optimiser keeps a learning rate of its own, where SB3 sets one for all before every step."""
+    """Gives each optimiser its own learning rate; SB3 sets one rate for all before every step."""
 
     def _update_learning_rate(self, optimizers: object) -> None:
         pass
 
 
 class OwnRatesDDPG(OwnRates, DDPG):
-    """DDPG with a learning rate an optimiser."""
+    """DDPG with a separate learning rate for each optimiser."""
 
 
 class OwnRatesTD3(OwnRates, TD3):
-    """TD3 with a learning rate an optimiser."""
+    """TD3 with a separate learning rate for each optimiser."""
 
 
 class OwnRatesSAC(OwnRates, SAC):
-    """SAC with a learning rate an optimiser."""
+    """SAC with a separate learning rate for each optimiser."""
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Give an optimiser its learning rate."""
+    """Set the learning rate of an optimiser."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
@@ -58,7 +58,7 @@ class Returns(BaseCallback):
     """Collects the returns of episodes that end in a call of `learn`.
 
     Args:
-        episode_returns: appended to.
+        episode_returns: list to which the returns are appended.
     """
 
     def __init__(self, episode_returns: list[float]) -> None:
@@ -73,7 +73,7 @@ class Returns(BaseCallback):
 
 
 class Training(Agent):
-    """One model in training.
+    """The training of one model.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
@@ -82,7 +82,7 @@ class Training(Agent):
         UnsupportedError: SB3 has no such algorithm or network.
     """
 
-    packages = ("stable-baselines3", "ale-py", "Box2D")  # the last two step environments, where installed
+    packages = ("stable-baselines3", "ale-py", "Box2D")  # the last two provide environments, if installed
     learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Training(Agent):
 
     @staticmethod
     def _network(workload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The name of SB3's policy, and the arguments that make it the workload's network."""
+        """Return the name of SB3's policy, and the arguments that give it the workload's network."""
         network = workload["network"]
         if network["kind"] == "nature_cnn":
             # SB3's own trunk is the same: three convolutions and 512 units, shared by PPO's two heads.
@@ -171,7 +171,7 @@ class Training(Agent):
         )
         first, last = algorithm["epsilon_initial"], algorithm["epsilon_final"]
         steps = algorithm["exploration_steps"]
-        # SB3's schedule runs over the length of one `learn`; the workload's over environment steps.
+        # SB3's schedule covers one call of `learn`; the workload's covers environment steps.
         model.exploration_schedule = lambda _: first + (last - first) * min(1.0, model.num_timesteps / steps)
         return model
 
@@ -253,12 +253,12 @@ class Training(Agent):
         self.minibatches += 1
 
     def _count(self) -> None:
-        """Take over the model's own counts; SB3 counts the gradient steps of PPO in epochs."""
+        """Copy the model's own counts; SB3 counts the gradient steps of PPO in epochs."""
         self.gradient_steps = self.minibatches if self.on_policy else self.model._n_updates
         self.environment_steps = self.model.num_timesteps
 
     def _run(self, environment_steps: int) -> None:
-        """Train in one call of its own loop."""
+        """Train in one call of SB3's loop."""
         returns = Returns(self.episode_returns)
         self.model.learn(
             environment_steps, callback=returns, log_interval=sys.maxsize, reset_num_timesteps=False
@@ -266,12 +266,12 @@ class Training(Agent):
         self._count()
 
     def iterate(self) -> None:
-        """Train one round in its own loop."""
+        """Train one round in SB3's loop."""
         self._run(self.round_environment_steps)
 
     def train_until(self, gradient_steps: int) -> None:
-        """Train until so many gradient steps have been taken in all, in as few calls of its loop as that takes."""
-        # PPO's early stop leaves out steps of an iteration.
+        """Train until the total of gradient steps is reached, in as few calls of SB3's loop as possible."""
+        # PPO's early stop skips steps of an iteration.
         while (missing := gradient_steps - self.gradient_steps) > 0:
             if self.alone:
                 self.learn(missing)
@@ -279,13 +279,13 @@ class Training(Agent):
                 self._run(self._steps_for(missing))
 
     def learn(self, gradient_steps: int) -> None:
-        """Gradient steps alone, in one call of its own `train`; DQN's target network stays as it is meanwhile."""
+        """Take only gradient steps, in one call of SB3's `train`; DQN's target network is not updated meanwhile."""
         self.model.train(gradient_steps, self.batch_size)
         self._count()
 
 
 def make_environments(environment: dict[str, Any], number: int) -> DummyVecEnv:
-    """The workload's environments, `number` of them, stepped one after the other by SB3."""
+    """Create `number` of the workload's environments, stepped one after another by SB3."""
     return DummyVecEnv([lambda: Monitor(make_environment(environment))] * number)
 
 

@@ -76,7 +76,7 @@ class Training:
         self.gradient_steps = 0
 
     def advance(self, environment_steps: int) -> int:
-        """One gradient step for each environment step."""
+        """Take one gradient step per environment step."""
         before = self.gradient_steps
         for _ in range(environment_steps // ENVIRONMENTS):
             with policy_within_training_step(self.algorithm.policy):

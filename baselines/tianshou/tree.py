@@ -10,7 +10,7 @@ NOTE = ""
 
 
 class Tree:
-    """What the replay benchmark times."""
+    """The operations that the replay benchmark times."""
 
     def __init__(self, capacity):
         self._tree = SegmentTree(capacity)
@@ -19,7 +19,7 @@ class Tree:
         self._tree[np.arange(len(priorities))] = priorities
 
     def sample(self, batch_size, rng):
-        # The prefixes are made anew for each call, as get_prefix_sum_idx changes them in place.
+        # Prefixes are copied for each call, because get_prefix_sum_idx changes them in place.
         return self._tree.get_prefix_sum_idx(rng.random(batch_size) * self._tree.reduce())
 
     def update(self, indices, priorities):

@@ -1,13 +1,13 @@
-"""tianshou as a worker: a job in, a result out, one line of JSON each (`harness/compare/protocol.py`).
+"""tianshou as a worker: reads jobs and writes results, one line of JSON each (`harness/compare/protocol.py`).
 
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/tianshou/.venv/bin/python -P baselines/tianshou/worker.py
 
 It trains DQN, DDPG, TD3, SAC or PPO on the workload's environment with the workload's network, hyper-parameters,
-prioritised or uniform replay, learning starts and update interval: its own algorithms, buffers and collector, called as
-its trainer calls them. The settings that favour it: no logging and no progress bar (which its trainer has), no look for
-NaN through the whole buffer after each step, the checks of `gymnasium.make` off, its own `DummyVectorEnv`, the CPU as
-device. Where it cannot do what the workload says, the result's `notes` say so.
+prioritised or uniform replay, learning starts and update interval. It calls tianshou's algorithms, buffers and
+collector as tianshou's trainer does. Settings that favour it: no logging and no progress bar (the trainer has
+both), no search for NaN through the whole buffer after each step, the checks of `gymnasium.make` off, its own
+`DummyVectorEnv`, the CPU as device. The result's `notes` say where it departs from the workload.
 """
 
 import warnings
@@ -46,7 +46,7 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class Networks:
-    """The workload's networks in tianshou's parts."""
+    """The workload's networks, built from tianshou's parts."""
 
     def __init__(self, workload: dict[str, Any]) -> None:
         self._hidden, self._activation = hidden_layers(workload, ACTIVATIONS, "tianshou")
@@ -54,36 +54,36 @@ class Networks:
         self._actions = workload["environment"]["action_size"]
 
     def body(self, **more: Any) -> Net:
-        """The hidden layers."""
+        """Return the hidden layers."""
         return Net(
             state_shape=self._observation, hidden_sizes=self._hidden, activation=self._activation, **more
         )
 
     def q(self) -> Net:
-        """Of discrete actions."""
+        """Return the Q network of discrete actions."""
         return self.body(action_shape=self._actions)
 
     def critic(self) -> ContinuousCritic:
-        """Of observation and action together."""
+        """Return a critic of observation and action."""
         return ContinuousCritic(preprocess_net=self.body(action_shape=self._actions, concat=True))
 
     def actor(self, kind: type, **more: Any) -> torch.nn.Module:
-        """An actor of continuous actions."""
+        """Return an actor of continuous actions."""
         return kind(preprocess_net=self.body(), action_shape=(self._actions,), **more)
 
     def discrete_actor(self) -> DiscreteActor:
-        """An actor that gives logits."""
+        """Return an actor that outputs logits."""
         return DiscreteActor(preprocess_net=self.body(), action_shape=self._actions, softmax_output=False)
 
 
 class Training(Agent):
-    """One algorithm in training.
+    """The training of one algorithm.
 
     Args:
         job: the first job for this workload, batch size, seed and threads.
 
     Raises:
-        UnsupportedError: tianshou has no such algorithm or network here.
+        UnsupportedError: tianshou has no such algorithm or network.
     """
 
     packages = ("tianshou", "numba")
@@ -149,11 +149,11 @@ class Training(Agent):
         )
         algorithm.optim._max_grad_norm = settings[
             "maximum_gradient_norm"
-        ]  # which DQN's constructor does not take
+        ]  # DQN's constructor does not take these
         return algorithm
 
     def _common(self) -> dict[str, Any]:
-        """What DDPG, TD3 and SAC are made with."""
+        """Return the common arguments of DDPG, TD3 and SAC."""
         settings = self.settings
         return {
             "policy_optim": AdamOptimizerFactory(lr=settings["actor_learning_rate"]),
@@ -235,7 +235,7 @@ class Training(Agent):
         self.episode_returns += np.asarray(found.returns, float).tolist()
 
     def _schedules(self) -> None:
-        """What changes over a training: epsilon by environment steps, beta by gradient steps."""
+        """Apply the schedules: epsilon by environment steps, beta by gradient steps."""
         settings, replay = self.settings, self.workload["replay"]
         if settings["name"] == "dqn":
             first, last = settings["epsilon_initial"], settings["epsilon_final"]
@@ -244,11 +244,11 @@ class Training(Agent):
         if replay["prioritized"]:
             share = min(1.0, self.gradient_steps / replay["beta_steps"])
             beta = replay["beta_initial"] + (replay["beta_final"] - replay["beta_initial"]) * share
-            # The vector's own `set_beta` reaches its parts alone, where nothing reads it.
+            # The vector buffer's `set_beta` changes only its parts, which are not read.
             PrioritizedReplayBuffer.set_beta(self.buffer, beta)
 
     def iterate(self) -> None:
-        """Collect and learn as the workload's update interval says; PPO an iteration."""
+        """Collect and learn as the workload's update interval requires; for PPO, one iteration."""
         with policy_within_training_step(self.algorithm.policy):
             if self.on_policy:
                 self._collect(self.settings["trajectory_length"])

@@ -10,7 +10,7 @@ NOTE = ""
 
 
 class Tree:
-    """What the replay benchmark times."""
+    """The operations that the replay benchmark times."""
 
     def __init__(self, capacity):
         self._tree = SumSegmentTreeFp32(capacity)

@@ -1,56 +1,34 @@
-"""The `placerl` command: a thin layer that reads arguments, calls the harness and prints; a file a command.
+"""The `placerl` command: reads arguments, calls the harness and prints the results.
 
-Exit status: 0 on success, 1 when what was asked for could not be measured, 2 on a mistake in the input.
+A command is a file `NAME_command.py` in this folder. It registers its command with `harness.cli.app.app`.
+
+Exit status: 0 on success, 1 if something could not be measured, 2 on a mistake in the input, 130 after Ctrl-C.
 Results go to standard output, progress and messages to standard error.
 """
 
-import importlib
 import sys
 from typing import NoReturn
 
 import typer
 
-from harness.cli.app import app
+from harness.cli.app import app as _app
 from harness.core.errors import UserError
-
-# In the order that `--help` lists them.
-COMMANDS = (
-    "doctor",
-    "profile",
-    "map",
-    "run",
-    "validate",
-    "compare",
-    "learn",
-    "baselines",
-    "reproduce",
-    "report",
-    "export",
-    "diff",
-    "calibrate",
-    "merge",
-    "rtl",
-    "bench",
-)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
-
-for _name in COMMANDS:
-    importlib.import_module(f"harness.cli.{_name}_command")
 
 
 def run_app() -> None:
     """Run the command line and exit."""
     try:
-        app()
+        _app()
     except UserError as error:
         typer.echo(f"placerl: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         _interrupted()
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # what Typer makes of Ctrl-C in a command
+        if end.code == INTERRUPTED:  # Typer's exit code for Ctrl-C in a command
             _interrupted()
         raise
 

@@ -1,16 +1,34 @@
 """The Typer application that the command files register with."""
 
-from typing import Any
+import importlib
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
+from typer.main import get_group
 
 from harness.core.errors import UserError
+from harness.core.revision import revision
+
+FOLDER = Path(__file__).parent
+_SUFFIX = "_command"
+
+
+def named_by_file(folder: Path, suffix: str) -> list[str]:
+    """Return the names of a folder's files `NAME<suffix>.py`, sorted, with hyphens for their underscores."""
+    return sorted(path.stem.removesuffix(suffix).replace("_", "-") for path in folder.glob(f"*{suffix}.py"))
+
+
+def commands() -> list[str]:
+    """Return the names of all commands."""
+    return named_by_file(FOLDER, _SUFFIX)
 
 
 class OneLineErrors(TyperGroup):
-    """A group whose mistakes in the arguments are said as every other one: in one line."""
+    """A command group that reports mistakes in the arguments in one line, like all other mistakes."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -35,16 +53,65 @@ def _user_error(error: Any) -> UserError:
 
 
 def _allowed(message: str) -> str:
-    """X of what pydantic says: `Input should be X, unable to ...`, `Value error, V is not one of X.`"""
+    """Return X from pydantic's messages: `Input should be X, unable to ...`, `Value error, V is not one of X.`"""
     rule = message.removeprefix("Input should be ").partition(", unable to ")[0]
     return rule.partition(" is not one of ")[2].rstrip(".") or rule
 
 
+class Commands(OneLineErrors):
+    """The group of commands: each is imported when it is called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:  # which shows the help
+            return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            raise _user_error(error) from error
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return commands()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in commands():
+            found = f"no such command {cmd_name!r}"
+            allowed = "what `placerl --help` lists"
+            raise UserError("command line", "placerl", found, allowed, name=cmd_name, names=commands())
+        try:
+            importlib.import_module(f"harness.cli.{cmd_name.replace('-', '_')}{_SUFFIX}")
+        except ModuleNotFoundError as error:
+            if (error.name or "harness").partition(".")[0] in ("harness", "primitives"):
+                raise
+            allowed = "pip install 'placerl[harness]'"
+            raise UserError("this machine", error.name, "nothing: it is not installed", allowed) from error
+        return get_group(app).commands[cmd_name]
+
+
 app = typer.Typer(
-    cls=OneLineErrors,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Measure the pieces of deep reinforcement learning, map them to devices, and check the prediction.",
 )
+
+
+def _show_version(asked: bool) -> None:
+    if not asked:
+        return
+    version, made_of = metadata.version("placerl"), revision()
+    typer.echo(f"placerl {version}" if made_of == f"placerl-{version}" else f"placerl {version} ({made_of})")
+    raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show version and revision, and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take what belongs to no command."""

@@ -13,7 +13,7 @@ from harness.compare import registry
 def baselines(
     names: Annotated[str, typer.Argument(metavar="NAMES", help="Names joined by commas, or `all`.")] = "all",
 ) -> None:
-    """Build the virtual environments of baselines; one that fails stops no other."""
+    """Build the virtual environments of baselines; if one fails, the others are still built."""
     failed = False
     for name in named_baselines(names, "NAMES"):
         failure = registry.build_baselines([name])[name]

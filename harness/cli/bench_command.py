@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command as command_of
 
-from harness.cli.app import OneLineErrors, app
+from harness.cli.app import OneLineErrors, app, named_by_file
 from harness.core.errors import UserError
 
 FOLDER = Path(__file__).parent / "bench"
 _SUFFIX = "_bench"
 _EXTRAS = {"ray": "cluster", "simpy": "cluster", "amaranth": "fpga"}
-"""Extra of each package that only some benchmarks import."""
+"""Extra that installs each package that only some benchmarks import."""
 _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -24,12 +24,12 @@ def _path(name: str) -> Path:
 
 
 def names() -> list[str]:
-    """Return the benchmarks' names, sorted, by their files: `replay-threads` is `replay_threads_bench.py`."""
-    return sorted(path.stem.removesuffix(_SUFFIX).replace("_", "-") for path in FOLDER.glob(f"*{_SUFFIX}.py"))
+    """Return the benchmarks' names, sorted, from their files: `replay-threads` is `replay_threads_bench.py`."""
+    return named_by_file(FOLDER, _SUFFIX)
 
 
 def summary(name: str) -> str:
-    """Return the first line of what a benchmark's `main` says of itself, without importing it."""
+    """Return the first line of the docstring of a benchmark's `main`, without importing it."""
     for node in ast.parse(_path(name).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == "main":
             return (ast.get_docstring(node) or "").partition("\n")[0]
@@ -37,7 +37,7 @@ def summary(name: str) -> str:
 
 
 class Benchmarks(OneLineErrors):
-    """The group of benchmarks: each is imported when it is called."""
+    """The group of benchmarks; each is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return names()
@@ -58,7 +58,7 @@ class Benchmarks(OneLineErrors):
 
 
 def _refusal(package: str) -> Callable[[], None]:
-    """Return the command in the place of one whose package is not installed here."""
+    """Return a command that reports that a benchmark's package is not installed."""
 
     def refuse() -> None:
         allowed = f"pip install 'placerl[{_EXTRAS[package]}]'"

@@ -10,7 +10,7 @@ from harness.cli.app import app
 from harness.cli.common import JsonOption, TierOption, out, print_json
 from harness.core.progress import bar
 from harness.plan import calibration, tiers
-from harness.plan.calibration import Finding
+from harness.plan.calibration import CalibrationFinding
 
 
 @app.command(epilog="Example: `placerl calibrate --repeats 50 --no-tables`")
@@ -23,8 +23,8 @@ def calibrate(
 ) -> None:
     """Check on this machine that intervals hold, that a slowdown of 3% is found, and how many rows are too noisy.
 
-    Takes about eight minutes on two quiet cores, four without the tables, and longer where cores are shared:
-    comparisons then make up to five times their rounds. Exit status 1 when a goal is missed.
+    Takes about eight minutes on two quiet cores, four without the tables. It takes longer if other work shares
+    the cores, because comparisons then run up to five times their rounds. Exit status 1 if a goal is missed.
     """
     tier = tiers.tier(tier_name)
     with bar("calibrate") as report:
@@ -37,8 +37,8 @@ def calibrate(
         raise typer.Exit(1)
 
 
-def table(found: list[Finding]) -> Table:
-    """Each share with its interval, and whether its goal is met."""
+def table(found: list[CalibrationFinding]) -> Table:
+    """Return each share with its interval, and whether its goal is met."""
     made = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
     for one in found:
         met = "" if one.met is None else "met" if one.met else "missed"

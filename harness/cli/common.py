@@ -1,4 +1,4 @@
-"""What several commands share: their options, the run they store in, and how rows are printed."""
+"""What several commands share: their options, the run that stores their rows, and printing of rows."""
 
 import hashlib
 import json
@@ -17,6 +17,7 @@ from harness.compare import registry
 from harness.core.errors import UserError
 from harness.core.progress import bar, silent
 from harness.core.revision import revision
+from harness.core.suites import Suite
 from harness.plan import plan
 from harness.plan.tiers import TIERS, Tier
 from harness.platforms import this_machine
@@ -26,17 +27,17 @@ from harness.store.peak_memory import recorded
 from harness.store.store import Measurement, Run, Store
 from primitives.quantization.precision import FLOAT_32, NAMES
 
-# Tables written to a file or a pipe are not cut to an 80-column terminal.
-# No markup: `native[fixed32]` is a target, and no style.
+# Tables written to a file or a pipe are not cut to an 80-column terminal. Markup is off: `native[fixed32]` is a
+# target, not a style.
 out = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
 
-FIXED_POINT = NAMES[1:]
+OTHER_PRECISIONS = NAMES[1:]
 
 WorkloadArgument = Annotated[
     str, typer.Argument(metavar="WORKLOAD", help="A workload's name, or the path of its TOML file.")
 ]
 BatchSizeOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Items a gradient step; the workload's own when left out.")
+    int | None, typer.Option("--batch-size", help="Items per gradient step; by default the workload's own.")
 ]
 TierOption = Annotated[str, typer.Option("--tier", help=f"How much is measured: {', '.join(TIERS)}.")]
 DeviceOption = Annotated[
@@ -47,7 +48,7 @@ PrecisionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--precision",
-        help=f"Learners of these precisions as well as {FLOAT_32}: {', '.join(FIXED_POINT)}; may be repeated. "
+        help=f"Learners of these precisions as well as {FLOAT_32}: {', '.join(OTHER_PRECISIONS)}; may be repeated. "
         "What is measured so is stored apart.",
     ),
 ]
@@ -60,21 +61,21 @@ RESULTS = Path("results")
 
 
 def store_path(results: Path) -> Path:
-    """Where a results folder keeps its measurements."""
+    """Return the path of a results folder's store."""
     return results / "placerl.sqlite"
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
-    """Open the store and begin, or go on with, this machine's run of this revision and tier."""
+    """Open the store and begin or resume this machine's run of this revision and tier."""
     store = Store.open(store_path(results))
     return store.begin_run(tier.name, revision(), this_machine.describe().to_json(), fresh=fresh)
 
 
 def loaded(name: str, batch_size: int | None) -> workloads.Workload:
-    """The workload, with the batch size asked for.
+    """Return the workload with the requested batch size.
 
-    One from a file gets a hash of its fields in its name: the file may change, and what is stored of an earlier
-    one must not answer for it.
+    The name of a workload from a file gets a hash of its fields: the file may change, and stored rows of an
+    earlier version must not be used for it.
     """
     item = workloads.load(name)
     if name not in workloads.names():
@@ -84,19 +85,20 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
 
 
 def asked_precisions(names: list[str] | None, device: str | None = None) -> tuple[str, ...]:
-    """Return the precisions that `--precision` asks for besides float32, each once, in the order of `FIXED_POINT`.
+    """Return the precisions that `--precision` requests besides float32, each once, in the order of
+    `OTHER_PRECISIONS`.
 
     Args:
-        names: as given.
-        device: a simulated device, which computes in float32 alone.
+        names: the names given.
+        device: a simulated device, which computes only in float32.
 
     Raises:
-        UserError: there is no such precision, or a simulated device is asked for too.
+        UserError: there is no such precision, or it is requested together with a simulated device.
     """
     for name in names or ():
         if name not in NAMES:
             raise UserError("command line", "--precision", name or "nothing", ", ".join(NAMES))
-    found = tuple(name for name in FIXED_POINT if name in (names or ()))
+    found = tuple(name for name in OTHER_PRECISIONS if name in (names or ()))
     if found and device is not None:
         raise UserError("command line", "--precision", ", ".join(found), f"{FLOAT_32} with --device {device}")
     return found
@@ -105,18 +107,18 @@ def asked_precisions(names: list[str] | None, device: str | None = None) -> tupl
 def profiled(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """The primitive table of a workload, measured now unless the run holds it."""
+    """Return the primitive table of a workload, measured now unless the run holds it."""
     cell = plan.profile_cell(item, batch_size, tier, precisions)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
             plan.measure_now(run, cell, report)
     if precisions:
         return cell.rows(run)
-    return run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+    return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
 
 
 def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> list[Measurement]:
-    """The rows of a simulated device, simulated now unless the run holds them."""
+    """Return the rows of a simulated device, simulated now unless the run holds them."""
     cell = plan.simulated_cell(item, batch_size, device)
     if not cell.finished(run):
         with bar(cell.key) as report, recorded(run):
@@ -128,7 +130,7 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
 def predicted_with(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
 ) -> list[Measurement]:
-    """Every strategy's predictions for this machine with a simulated device."""
+    """Return every strategy's predictions for this machine with a simulated device."""
     profiled(run, item, batch_size, tier)
     simulated(run, item, batch_size, device)
     cell = plan.simulated_prediction_cell(item, batch_size, device)
@@ -141,19 +143,19 @@ def predicted_with(
 def predicted(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Every strategy's predictions for a workload, from the run's primitive table."""
+    """Return every strategy's predictions for a workload, from the run's primitive table."""
     profiled(run, item, batch_size, tier, precisions)
     cell = plan.prediction_cell(item, batch_size, precisions)
     if not cell.finished(run):
         plan.measure_now(run, cell, silent)
     if precisions:
         return cell.rows(run)
-    return run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+    return run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
 
 
 @contextmanager
 def cluster_extra(address: str) -> Iterator[None]:
-    """Imports of what the extra `cluster` needs, asked for by `--ray`; UserError where it is not installed."""
+    """Report failed imports of the extra `cluster`, requested by `--ray`, as UserError."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -164,12 +166,12 @@ def cluster_extra(address: str) -> Iterator[None]:
 
 
 def named_baselines(text: str, field: str = "--baselines", *, training: bool = False) -> list[str]:
-    """The baselines that a comma-separated list or `all` names.
+    """Return the baselines that a comma-separated list or `all` names.
 
     Args:
         text: the names.
-        field: the argument that they came in.
-        training: only those that train; a replay alone does not.
+        field: the argument that they were given in.
+        training: whether only baselines that train are allowed, not a replay alone.
     """
     known = [name for name in registry.baseline_names() if not (training and registry.replay_alone(name))]
     names = known if text == "all" else [name.strip() for name in text.split(",")]
@@ -180,12 +182,12 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
 
 
 def print_json(data: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, default=str))
 
 
 def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
-    """Measurements as a table or as JSON."""
+    """Print measurements as a table or as JSON."""
     if as_json:
         print_json([row.to_json() for row in rows])
         return
@@ -212,21 +214,21 @@ def print_rows(rows: list[Measurement], title: str, as_json: bool) -> None:
 
 
 def value_text(row: Measurement) -> str:
-    """A row's value, or in its place why there is none."""
+    """Return a row's value, or else why there is none."""
     if row.value is not None:
         return f"{row.value:.4g}"
     return f"not run: {row.reason.removeprefix('not run: ')}" if row.status == "not_run" else row.reason
 
 
 def _in_short(values: str, most: int = 4) -> str:
-    """The first of the values that a claim's check found: a terminal is narrow, and the report has them all."""
+    """Return the first values that a claim's check found: a terminal is narrow, and the report shows all."""
     parts = values.split("; ")
     rest = len(parts) - most
     return values if rest <= 1 else "; ".join([*parts[:most], f"and {rest} more"])
 
 
 def write_report(results: Path, as_json: bool) -> None:
-    """Write the report, then print the verdicts, how many timed rows are too noisy, and where the report is."""
+    """Write the report; print the verdicts, the number of noisy timed rows, and the report's path."""
     page, content = site.write(store_path(results), results / "report")
     verdicts, timed, noisy = content.verdicts, 0, 0
     if content.noisy_rows:

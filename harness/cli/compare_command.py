@@ -33,7 +33,7 @@ from harness.workloads import Workload
 
 
 def side_by_side(rows: Sequence[Measurement]) -> Table:
-    """A line for each baseline: throughputs, their ratio, returns and the verdict, or why there is none."""
+    """Return one line per baseline: throughputs, their ratio, returns and the verdict, or why there is none."""
     table = Table(
         caption="Steps a second: gradient steps, of a replay alone its cycles. All of it measured here."
     )
@@ -58,7 +58,7 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
 
 
 def returns(rows: Sequence[Measurement]) -> list[str]:
-    """What both sides of each comparison had learnt, or why that was not compared."""
+    """Return what both sides of each comparison had learnt, or why that was not compared."""
     return [
         f"{row.details['baseline']}: {row.details['returns']}"
         for row in rows
@@ -67,7 +67,7 @@ def returns(rows: Sequence[Measurement]) -> list[str]:
 
 
 def departures(rows: Sequence[Measurement]) -> list[str]:
-    """What each baseline does otherwise than the workload says, in its own words."""
+    """Return how each baseline departs from the workload, as it reports it."""
     found = {
         row.details["baseline"]: row.details["notes"]
         for row in rows
@@ -80,17 +80,24 @@ def departures(rows: Sequence[Measurement]) -> list[str]:
 
 
 @app.command(epilog="Example: `placerl compare hopper-ddpg --baselines sb3`")
-def compare(
+def compare(  # noqa: PLR0913 (a command: its options)
     name: WorkloadArgument,
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
     batch_size: BatchSizeOption = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Learner and replay alone: no environment steps on either side.")
+        bool, typer.Option("--alone", help="Compare only learner and replay, without environment steps.")
     ] = False,
     envpool: Annotated[
         bool,
         typer.Option(
             "--envpool", help="Step this project's environments, and not the baseline's, with EnvPool."
+        ),
+    ] = False,
+    flushed: Annotated[
+        bool,
+        typer.Option(
+            "--flush-subnormals",
+            help="Run each baseline once more with subnormal numbers flushed to zero, as the native learner has them.",
         ),
     ] = False,
     tier_name: TierOption = "quick",
@@ -105,7 +112,9 @@ def compare(
     predicted(opened, item, item.training.batch_size, tier)
     rows: list[Measurement] = []
     for baseline in names:
-        cell = plan.compare_cell(item, baseline, tier, batch_size, environment=not alone, envpool=envpool)
+        cell = plan.compare_cell(
+            item, baseline, tier, batch_size, environment=not alone, envpool=envpool, flushed=flushed
+        )
         with bar(cell.key) as report, recorded(opened):
             rows += plan.measure_now(opened, cell, report)
     if as_json:
@@ -119,7 +128,7 @@ def compare(
 
 
 def _check(item: Workload, alone: bool, envpool: bool) -> None:
-    """UserError for what cannot be asked together, or is not there, before anything is measured."""
+    """Raise UserError before anything is measured for options that exclude each other or are not available."""
     if alone and is_on_policy(item):
         raise UserError("command line", "--alone", item.name, "a workload that learns from a replay")
     if alone and envpool:

@@ -22,11 +22,11 @@ def diff_command(
     ],
     after: Annotated[str, typer.Argument(metavar="RUN_B", help="The newer one; the last run without `#N`.")],
     every: Annotated[
-        bool, typer.Option("--all", help="Also what did not change, or has no verdict.")
+        bool, typer.Option("--all", help="Include what did not change or has no verdict.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs, quantity by quantity: better or worse in the sense of the unit, or no verdict."""
+    """Compare two runs, quantity by quantity: better or worse, or no verdict."""
     (old, old_rows), (new, new_rows) = _read(before), _read(after)
     elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
     found = diff(old_rows, new_rows, incomparable=elsewhere)
@@ -42,7 +42,7 @@ def diff_command(
 
 
 def _read(text: str) -> tuple[RunRecord, list[Measurement]]:
-    """The run that the text names, with its measurements; of a cell that was measured again, the last."""
+    """Return the run that the text names, with its measurements; for a cell measured again, only the last."""
     name, mark, number = text.rpartition("#")
     path = Path(name if mark else text)
     with Store.open(store_path(path) if path.is_dir() else path, read_only=True) as store:

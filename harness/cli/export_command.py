@@ -14,7 +14,7 @@ from harness.report import export as exporting
 def export(
     results: ResultsOption = RESULTS,
     to: Annotated[
-        Path | None, typer.Option("--to", help="Folder to write to; `export` beside the store.")
+        Path | None, typer.Option("--to", help="Output folder; by default `export`, next to the store.")
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(exporting.FORMATS)}.")
@@ -22,7 +22,7 @@ def export(
 ) -> None:
     """Write every stored measurement and every table of the report, throughput and portability among them.
 
-    Each number has its unit and provenance. In CSV, text that begins like a formula stands behind an apostrophe.
+    Each number has its unit and provenance. In CSV, an apostrophe precedes text that begins like a formula.
     """
     chosen = [name.strip() for name in formats.split(",")]
     for path in exporting.write(store_path(results), to or results / "export", chosen):

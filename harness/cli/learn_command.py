@@ -28,7 +28,9 @@ from harness.store.peak_memory import recorded
 def learn(
     tier_name: TierOption = "quick",
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
-    mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = "native-native-cpu",
+    mapping: Annotated[
+        str, typer.Option("--mapping", help="Learner-RMM-Storage.")
+    ] = learning.DEFAULT_MAPPING,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,5 +46,7 @@ def learn(
         print_json([row.to_json() for row in (*rows, *highest)])
     else:
         out.print(learning.table(rows, highest))
-    if len(rows) < sum(cell.key.endswith("/summary") for cell in cells) or any(row.reason for row in rows):
+    asked = {cell.key for cell in cells if cell.key.endswith("/summary")}
+    made = [row for row in rows if learning.summary_key(row.workload, row.backend) in asked]
+    if len(made) < len(asked) or any(row.reason for row in made):
         raise typer.Exit(1)

@@ -119,6 +119,18 @@ def _show_predictions(rows: list[Measurement], title: str) -> None:
         if row.details["chosen"] and (settings := row.details.get("settings")):
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())
             out.print(f"{row.backend} chooses {row.details['mapping']} with {said}", markup=False)
+    for row in made:
+        if row.details["chosen"] and (slow := row.details.get("slow_links")):
+            there = next(
+                (r for r in made if r.backend == row.backend and r.details["slow_links"]["chosen"]), row
+            )
+            gps = there.details["slow_links"]["gps"]
+            choice = "the same" if there is row else there.details["mapping"]
+            out.print(
+                f"{row.backend}: at {slow['latency_us']:,g} us a transfer over links that state no latency, its choice "
+                f"is {choice}, {gps:,.1f} gradient steps/s",
+                markup=False,
+            )
     for row in rows:
         if row.value is None:
             out.print(f"{row.backend}: not run: {row.reason}", markup=False)

@@ -17,7 +17,7 @@ def merge(
     sources: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results folders or stores.")],
     results: ResultsOption = RESULTS,
 ) -> None:
-    """Take the runs of other stores, such as other machines', into one; what it has already stays as it is."""
+    """Copy the runs of other stores, such as those of other machines, into one store; its own runs are unchanged."""
     target = store_path(results)
     paths = [store_path(source) if source.is_dir() else source for source in sources]
     for path in paths:

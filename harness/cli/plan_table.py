@@ -1,4 +1,4 @@
-"""The plan of the main job, as it is printed before anything is measured."""
+"""Prints the plan of the main job before anything is measured."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -11,18 +11,18 @@ from harness.store.cell import Cell
 
 
 def kind_of(cell: Cell) -> str:
-    """What a cell is shown under: its suite, and the workload or claim that it is about."""
+    """Return the line under which a cell is shown: its suite, and its workload or claim."""
     return " ".join(cell.key.split("/")[:2])
 
 
 def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Collection[str]) -> None:
-    """Prints what a run will measure and how long that takes.
+    """Print what a run will measure and how long that takes.
 
     Args:
-        console: where to.
-        tier: whose plan it is.
+        console: console to print on.
+        tier: tier of the plan.
         cells: the plan.
-        finished: keys of the cells that the run holds already.
+        finished: keys of the cells that the run already holds.
     """
     table = Table(title=f"Plan of the {tier.name} tier")
     for column in ("what", "cells", "finished", "minutes to go"):
@@ -42,12 +42,12 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
-    """Seconds that the unfinished cells are expected to take."""
+    """Return the expected seconds of the unfinished cells."""
     return sum(cell.estimate_s for cell in cells if cell.key not in finished)
 
 
 def duration(seconds: float) -> str:
-    """A length of time for a reader: minutes, hours or days."""
+    """Return a duration as text, in minutes, hours or days."""
     for name, length_s in (("days", 86_400), ("hours", 3_600)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.1f} {name}"
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def left_out(machine: Machine) -> Iterator[str]:
-    """What this machine cannot run, a line each: it stays `not run` with what it needs."""
+    """Yield what this machine cannot run, one line each: it stays `not run`, with what is missing."""
     if not any(a.kind == "cuda" and a.usable for a in machine.accelerators):
         reason = next((a.reason for a in machine.accelerators if a.kind == "cuda"), "no such device")
         yield f"everything on a CUDA device: {reason}"

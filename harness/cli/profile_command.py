@@ -54,8 +54,8 @@ def profile(
 
 
 def _print_cycles(rows: list[Measurement]) -> None:
-    """Simulated cycles beside the papers' formulas."""
-    table = Table(title="Clock cycles, simulated, beside the papers' formulas, modelled")
+    """Print simulated cycles next to the papers' formulas."""
+    table = Table(title="Clock cycles, simulated, and the papers' formulas, modelled")
     for column in ("primitive", "cycles", "formula", "cycles by it", "difference", "because"):
         table.add_column(column)
     counted = [row for row in rows if row.value is not None]

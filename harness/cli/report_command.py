@@ -6,5 +6,5 @@ from harness.cli.common import RESULTS, JsonOption, ResultsOption, write_report
 
 @app.command(epilog="Example: `placerl report --results results`")
 def report(results: ResultsOption = RESULTS, as_json: JsonOption = False) -> None:
-    """Write the report of what is stored, without measuring anything."""
+    """Write the report of the stored results, without measuring anything."""
     write_report(results, as_json)

@@ -67,7 +67,7 @@ def reproduce_command(
     if plan_only:
         _show_plan(tier, cells, results, fresh, as_json)
         return
-    # A run without measurements would be the last one, which the report is about.
+    # An empty run would become the last one, which the report shows.
     if cells or not store_path(results).exists():
         failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
     else:
@@ -79,7 +79,7 @@ def reproduce_command(
 
 
 def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:
-    """And by what there is something to measure."""
+    """Say that nothing is measured, and which tier or command measures something."""
     typer.echo(f"Tier {tier.name} measures nothing for {only}.", err=True)
     for claim in chosen:
         larger = plan.tier_for(claim, tier.name)
@@ -93,7 +93,7 @@ def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> 
 
 
 def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_json: bool) -> None:
-    """Prints the plan; writes nothing."""
+    """Print the plan; write nothing."""
     here = this_machine.describe(measure_links=False)
     done: set[str] = set()
     path = store_path(results)
@@ -115,7 +115,7 @@ def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_jso
 
 
 def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set[str]:
-    """Keys of the cells that this machine's last run of this revision and tier holds."""
+    """Return the keys of the cells that this machine's last run of this revision and tier holds."""
     identity = (tier.name, revision(), here.fingerprint)
     runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
     if not runs:
@@ -125,14 +125,14 @@ def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set
 
 
 def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
-    """The plan, its time, and what this machine cannot run."""
+    """Print the plan, its time, and what this machine cannot run."""
     plan_table.show_plan(console, tier, cells, done)
     for line in plan_table.left_out(here):
         console.print(f"Left out here: {line}", markup=False, soft_wrap=True)
 
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
-    """Measures on this machine; the keys of the cells that failed."""
+    """Measure on this machine; returns the keys of the failed cells."""
     opened = begin(results, tier, fresh)
     done = {cell.key for cell in cells if cell.finished(opened)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
@@ -142,9 +142,9 @@ def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str
 
 
 def _on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
-    """Measures on the machines of a Ray cluster; the keys of the cells that failed.
+    """Measure on the machines of a Ray cluster; returns the keys of the failed cells.
 
-    The plan is told as this machine would carry it out: which others there are shows when they are asked.
+    The plan is printed as for this machine: the others are known only after connecting.
     """
     with cluster_extra(address):
         from harness.cluster import cells as on_cluster

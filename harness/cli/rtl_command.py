@@ -69,7 +69,7 @@ def rtl(
     def export(path: Path) -> None:
         path.write_text(f"// placerl rtl {name} {stated}\n{verilog.export(design, module)}")
 
-    # The file is made before the export, which takes seconds: a folder that cannot be written is refused at once.
+    # The file is created before the export, which takes seconds, so that an unwritable folder is refused at once.
     path = folder / f"{module}.v"
     try:
         write_atomically(path, export)
@@ -80,7 +80,7 @@ def rtl(
 
 
 def _forget_components() -> None:
-    """Lets Amaranth not warn of components that were made and never exported: what was refused need not be."""
+    """Stop Amaranth's warnings about components that were created and never exported, such as refused ones."""
     from amaranth.hdl import UnusedElaboratable
 
     warnings.simplefilter("ignore", UnusedElaboratable)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from harness.cli.app import app
@@ -23,26 +24,28 @@ from harness.cli.common import (
 from harness.core.errors import UserError
 from harness.core.progress import bar
 from harness.core.row import Interrupted, Measurement
-from harness.mapping import Mapping, predict
+from harness.mapping import Loop, Mapping, predict
 from harness.mapping.metrics import experiences_per_s
 from harness.plan import plan, tiers
-from harness.runtime.compose import DELAY, Fusion
+from harness.runtime import check_options, compose, loops
 from harness.runtime.measured_run import Extent
-from harness.runtime.options import Options
+from harness.runtime.options import Fusion, Options
 from harness.store.cell import Cell
 from harness.store.peak_memory import recorded
 
 if TYPE_CHECKING:
     from harness.cluster.run import Asked
 
+STRETCHES = 10
+"""Parts of a run whose rates are printed: a rate that falls as training goes on depends on the numbers in it."""
 MOST_S, MOST_STEPS = 10**7, 10**12
-"""Of a run: far more than anybody waits for, and finite."""
+"""Upper limits of a run: far more than anybody waits for, and finite."""
 
 
 @app.command(
     epilog="Example: `placerl run hopper-ddpg --mapping torch-native-cpu --actors 2 --processes 2 --overlap 16`"
 )
-def run(
+def run(  # noqa: PLR0913 (a command: its options)
     name: WorkloadArgument,
     mapping: Annotated[
         str | None,
@@ -65,22 +68,38 @@ def run(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="That the learner may compute with.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of the learner.")] = 1,
     actors: Annotated[
         int | None, typer.Option("--actors", help="Environments; the workload's own number when left out.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=0, help="To step the environments in; 0: in this one.")
+        int | None,
+        typer.Option("--processes", min=0, help="Processes that step the environments; 0: this one."),
     ] = None,
     envpool: Annotated[
         bool, typer.Option("--envpool", help="Step the environments with EnvPool (extra `envpool`).")
     ] = False,
+    native_environments: Annotated[
+        bool,
+        typer.Option(
+            "--native-environments",
+            help="Step the environments in C++, with Gymnasium's trajectories.",
+        ),
+    ] = False,
+    loop: Annotated[
+        Loop | None,
+        typer.Option(
+            "--loop",
+            help="Runs the mapping in this loop: `relaxed` is MAP's, with 50 batches sampled ahead by a replay manager "
+            "that works while the learner does, and actors in processes.",
+        ),
+    ] = None,
     presampled_batches: Annotated[
         int | None,
         typer.Option("--presampled-batches", min=0, help="D, batches sampled ahead; 0 is the strict loop."),
     ] = None,
     overlap: Annotated[
-        int, typer.Option("--overlap", min=0, help="Gradient steps that the actors work beside; 0: in turns.")
+        int, typer.Option("--overlap", min=0, help="Gradient steps in parallel with the actors; 0: in turns.")
     ] = 0,
     learners: Annotated[
         int, typer.Option("--learners", min=1, help="Processes that each differentiate a part of a batch.")
@@ -90,7 +109,7 @@ def run(
     ] = False,
     replay_beside: Annotated[
         bool,
-        typer.Option("--replay-beside", help="Replay management and storage in a thread beside the learner."),
+        typer.Option("--replay-beside", help="Run replay management and storage in a thread of their own."),
     ] = False,
     fusion: Annotated[
         Fusion | None, typer.Option("--fusion", help="What runs as one call; as much as can when left out.")
@@ -100,9 +119,16 @@ def run(
         typer.Option(
             "--delay",
             min=1,
-            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {DELAY} when left out.",
+            help=f"Gradient steps after which a learner of precision `dynamic` narrows; {compose.DELAY} when left out.",
         ),
     ] = None,
+    threads_native: Annotated[
+        bool,
+        typer.Option(
+            "--threads-native",
+            help="Actors and learners are C++ threads on one replay; --processes is then the number of actor threads.",
+        ),
+    ] = False,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -126,16 +152,16 @@ def run(
 ) -> None:
     """Train under a mapping: gradient steps and environment steps per second, per watt, and episode returns.
 
-    What the machine or the workload cannot give is refused before anything starts. Where a unit dies on the way, what
-    was measured until then is stored, and the exit status is 1; so it is after Ctrl-C, where the status is 130.
+    Options that the machine or the workload does not support are refused before anything starts. If a unit fails
+    during the run, the rows measured until then are stored, and the exit status is 1; likewise after Ctrl-C, with
+    exit status 130.
     """
-    item, tier = loaded(name, batch_size), tiers.tier(tier_name)
-    size = item.training.batch_size
     options = Options(
         actors=actors,
         threads=threads,
         processes=processes,
         envpool=envpool,
+        native_environments=native_environments,
         presampled_batches=presampled_batches,
         overlap=overlap,
         learners=learners,
@@ -143,25 +169,33 @@ def run(
         replay_beside=replay_beside,
         fusion=fusion,
         delay=delay,
+        threads_native=threads_native,
     )
+    item, tier = loaded(name, batch_size), tiers.tier(tier_name)
+    size = item.training.batch_size
     asked, chosen = options.applied(item), None if mapping is None else Mapping.parse(mapping)
     extent = _extent(seconds, steps)
+    if ray is not None and loop is not None:
+        raise UserError("command line", "--loop", loop, "nothing with --ray")
     on_cluster = _on_cluster(ray, options, shards, place)
 
     def checked(mapping: Mapping) -> Cell:
-        """What is to be run, before anything is written where the mapping is given."""
+        """Return the cell to run; if the mapping is given, everything is checked before anything is written."""
         if on_cluster:
             return on_cluster.cell(asked, mapping, size, seed, extent)
-        options.check(asked, mapping, size)
-        return plan.run_cell(asked, size, seed, extent, mapping, options)
+        under = options if loop is None else loops.under(loop, options, asked, mapping, size)
+        check_options.check(under, asked, mapping, size)
+        if extent.steps is not None:
+            compose.check_delay(mapping, options.delay, extent.steps)
+        return plan.run_cell(asked, size, seed, extent, mapping, under)
 
     cell = checked(chosen) if chosen else None
     opened = begin(results, tier)
     if chosen is None or cell is None:
         chosen = predict.chosen_mapping(predicted(opened, item, size, tier))
         cell = checked(chosen)
-    under = f"{chosen}, {options}" if str(options) else str(chosen)
-    title = f"{item.name}, batch size {size}, {under}"
+    described = ", ".join(word for word in (str(chosen), loop and f"{loop} loop", str(options)) if word)
+    title = f"{item.name}, batch size {size}, {described}"
     try:
         with bar(cell.key) as report, recorded(opened):
             rows = plan.measure_now(opened, cell, report)
@@ -177,7 +211,9 @@ def run(
 
 
 def _show_rates(rows: list[Measurement]) -> None:
-    """The papers' other rates: experiences consumed (PRL), inferences made (PPO, FIX), and GPS per watt (MAP)."""
+    """Print the papers' other rates: experiences consumed (PRL), inferences made (PPO, FIX), and GPS per watt
+    (MAP); and the rate of each tenth of the run.
+    """
     by_quantity = {row.quantity: row for row in rows}
     gps, steps = (by_quantity.get(f"{name}_steps_per_s") for name in ("gradient", "environment"))
     if gps and steps and gps.value and steps.value is not None and gps.batch_size:
@@ -186,19 +222,27 @@ def _show_rates(rows: list[Measurement]) -> None:
             f"EPS {eps:,.0f} experiences/s, IPS {steps.value:,.0f} inferences/s ({gps.provenance})",
             soft_wrap=True,
         )
+    if gps and len(gps.samples) >= STRETCHES:
+        parts = np.array_split(np.array(gps.samples), STRETCHES)
+        rates = " ".join(f"{np.median(part):,.0f}" for part in parts)
+        out.print(f"GPS by tenth of the run: {rates} ({gps.provenance})", soft_wrap=True)
+    if gps and "narrowed" in gps.details:
+        delay = f"{gps.details['delay']:,} gradient steps"
+        narrowed = f"after {delay}" if gps.details["narrowed"] else f"never: the run ended within {delay}"
+        out.print(f"Activations narrowed to 16 bits {narrowed}", soft_wrap=True)
     if row := by_quantity.get("throughput_per_watt"):
         out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
 
 
 def _extent(seconds: float | None, steps: int | None) -> Extent:
-    """How long the run is; UserError where both are given: one of them would not be heeded."""
+    """Return the length of the run; UserError if both are given, because one would be ignored."""
     if seconds is not None and steps is not None:
-        raise UserError("command line", "--seconds", f"{seconds:g} beside --steps {steps}", "one of them")
+        raise UserError("command line", "--seconds", f"{seconds:g} and --steps {steps}", "one of them")
     return Extent(steps=steps) if seconds is None else Extent(seconds, steps)
 
 
 def _on_cluster(address: str | None, options: Options, shards: int | None, place: str) -> "Asked | None":
-    """What is asked of a cluster; UserError for options that it does not have, and for its own without one."""
+    """Return the requested cluster; UserError for options that a cluster does not support, or that need one."""
     if not address:
         if address is not None:
             raise UserError("command line", "--ray", repr(address), "an address, or local")
@@ -209,12 +253,14 @@ def _on_cluster(address: str | None, options: Options, shards: int | None, place
     for name in (
         "threads",
         "envpool",
+        "native_environments",
         "presampled_batches",
         "overlap",
         "reallocate",
         "replay_beside",
         "fusion",
         "delay",
+        "threads_native",
     ):
         if (found := options.given().get(name)) is not None:
             raise UserError("command line", f"--{name.replace('_', '-')}", found, "nothing with --ray")

@@ -30,10 +30,10 @@ from harness.validate import plan as validate
 from harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
-"""Errors up to this count as within the target."""
+"""Largest error that counts as within the target."""
 PREDICTED = "predicted_"
 DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
-"""By loop: the strategies that predict it."""
+"""The strategies that predict each loop."""
 
 
 @app.command(name="validate", epilog="Example: `placerl validate --tier quick`")
@@ -49,7 +49,7 @@ def validate_command(
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every mapping beside the pieces that predict it; print errors per mapping and term, and regret."""
+    """Run every mapping in the same rounds as its pieces; print prediction errors per mapping and term, and regret."""
     tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:
@@ -71,7 +71,7 @@ def validate_command(
 
 
 def show_cell(rows: list[Measurement]) -> None:
-    """What each mapping achieved under each loop, and how far each strategy that describes that loop was off."""
+    """Print each mapping's throughput under each loop, and the prediction error of each strategy for that loop."""
     achieved = [row for row in rows if row.quantity == "gradient_steps_per_s"]
     if not achieved:
         for row in rows:
@@ -105,8 +105,8 @@ def _show_line(row: Measurement) -> None:
             out.print(f"{what}, {row.details['devices']}, {row.backend}: {state}{said}", markup=False)
         case "runtime_overhead":
             out.print(
-                f"overhead over the slowest unit alone ({row.details['slowest']}), {row.device}, actors beside "
-                f"the rest: {_percent(row.value)}{_interval(row.low, row.high)}{_noise(row)}",
+                f"overhead over the slowest unit alone ({row.details['slowest']}), {row.device}, "
+                f"actors in parallel with the rest: {_percent(row.value)}{_interval(row.low, row.high)}{_noise(row)}",
                 markup=False,
             )
         case "regret" if row.value is None:
@@ -116,7 +116,7 @@ def _show_line(row: Measurement) -> None:
 
 
 def show_strategies(rows: list[Measurement]) -> None:
-    """Over all cells: how far each strategy's predictions were off, and what its choices lost."""
+    """Print over all cells the prediction errors of each strategy, and the regret of its choices."""
     for provenance in ("measured", "simulated"):
         beside = [row for row in rows if row.details.get("achieved_provenance") == provenance]
         if beside:
@@ -129,7 +129,7 @@ def show_strategies(rows: list[Measurement]) -> None:
 
 
 def _show_reasons(rows: list[Measurement]) -> None:
-    """Why the runtime's own models were further off than the target; where the noise allows both, that alone."""
+    """Print why the runtime's own models missed the target; if noise explains both, only that."""
     own = [
         row
         for row in rows
@@ -159,7 +159,7 @@ def _show_reasons(rows: list[Measurement]) -> None:
 
 
 def _show_errors(rows: list[Measurement], provenance: str) -> None:
-    table = Table(title=f"Error of the predictions beside what was achieved, {provenance}")
+    table = Table(title=f"Errors of the predictions compared with achieved rates, {provenance}")
     columns = ("loop", "predictions", "median |error|", f"within {WITHIN:.0%}", "worst |error|")
     for column in ("strategy", *columns, "chosen: median |error|", "chosen: worst |error|"):
         table.add_column(column)
@@ -206,7 +206,7 @@ def _worst(judged: list[Measurement]) -> str:
 
 
 def _reason(row: Measurement) -> str:
-    """The term of a prediction that is the furthest off, in seconds a gradient step."""
+    """Return the term of a prediction with the largest error, in seconds per gradient step."""
     predicted_s, errors = row.details["terms_s"], row.details["term_errors"]
     if not errors:
         return "terms that were not counted"

@@ -1,9 +1,9 @@
-"""Measures the cells of a plan on the machines of a Ray cluster, each result stored as it comes.
+"""Measures the cells of a plan on the machines of a Ray cluster, and stores each result as it arrives.
 
-One cell is a Ray task that holds its machine's resource (`MACHINE`), so that whatever is timed has the machine to
-itself. Cells that need one another's rows form a chain: each is sent to the machine of those before it. Ray places
-the tasks, keeps the rest waiting, and tries one again whose worker or node dies. Results go to the store through this
-process, the single writer.
+A cell is a Ray task that holds its machine's resource (`MACHINE`), so that each timed cell has a machine to
+itself. Cells that need each other's rows form a chain, and each is sent to the machine of the cells before it.
+Ray places the tasks, queues the rest, and retries a task whose worker or node dies. This process is the only
+writer of the store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,18 +29,18 @@ from harness.store.cell import Cell
 from harness.store.store import Run, Store
 
 _NODE = "ray_node"
-"""Among a row's details: Ray's name of the node that it was measured on, which a restarted driver finds again."""
+"""The detail that holds Ray's name of the node that measured a row; a restarted driver finds it again."""
 
 
 class Elsewhere(NamedTuple):
-    """The task has come to a machine of another kind than the rows before it: nothing was measured."""
+    """The task arrived at another kind of machine than the rows before it, so nothing was measured."""
 
     node: str
     machine: dict[str, Any]
 
 
 class OtherCode(NamedTuple):
-    """The task has come to a machine whose code is not this process's: nothing was measured."""
+    """The task arrived at a machine with another revision of the code, so nothing was measured."""
 
     node: str
     revision: str
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 
 class _Before(Run):
-    """Stands for the run that a cell belongs to: the rows of the cells before it, without a store."""
+    """Replaces the run of a cell on another machine: holds the rows of the cells before it, without a store."""
 
     def __init__(self, rows: Sequence[Measurement]) -> None:
         self._rows = list(rows)
@@ -65,13 +65,15 @@ class _Before(Run):
 
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
-    """Asks drivers and programs: once a process is enough."""
+    """Return this machine's fingerprint, cached: it queries drivers and programs."""
     return this_machine.fingerprint()
 
 
 @lru_cache(maxsize=1)
 def _revision() -> str:
-    """Of the code on this machine; a worker's is that of its first cell, for it imports no other."""
+    """Return the revision of the code on this machine; a worker keeps that of its first cell, because it imports
+    only once.
+    """
     return revision()
 
 
@@ -79,23 +81,23 @@ def _revision() -> str:
 def _measure(
     cell: Cell, before: list[Measurement], fingerprint: str, code: str
 ) -> Elsewhere | OtherCode | Measured:
-    """Measures a cell here, if this is a machine of that fingerprint and that revision."""
+    """Measure a cell here, if this machine has the given fingerprint and revision."""
     node = ray.get_runtime_context().get_node_id()
     if _revision() != code:
         return OtherCode(node, _revision())
     if _fingerprint() != fingerprint:
         return Elsewhere(node, this_machine.describe().to_json())
-    registry.build_baselines(cell.baselines)  # where this machine has none; a failure shows in the cell
+    registry.build_baselines(cell.baselines)  # on a machine that lacks them; a failure shows in the cell
     try:
         rows = cell.measure(_Before(before), silent)
-    except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+    except Exception as error:  # one failing cell must not stop the others; its error is stored and shown
         rows = [cell.failure(error)]
     return Measured(node, rows)
 
 
 @ray.remote(num_cpus=0, max_retries=RESTARTS)
 def _describe() -> tuple[dict[str, Any], str]:
-    """This machine, and the revision of the code on it."""
+    """Return the description of this machine, and the revision of its code."""
     return this_machine.describe().to_json(), _revision()
 
 
@@ -105,7 +107,7 @@ def _on(node: str, *, or_another: bool) -> NodeAffinitySchedulingStrategy:
 
 @dataclass
 class _Chain:
-    """Cells that need one another, the run of the machine that they are measured on, and its node once it is known."""
+    """Cells that need each other, the run of the machine that measures them, and its node once it is known."""
 
     cells: list[Cell]
     run: Run
@@ -113,12 +115,12 @@ class _Chain:
     waiting: list[Cell] = field(default_factory=list)
 
 
-class Outcome(NamedTuple):
-    """What became of a plan.
+class PlanOutcome(NamedTuple):
+    """The result of a plan.
 
     Attributes:
         failed: the keys of the cells that failed.
-        waited_s: seconds that this process had nothing to do but to wait for the machines.
+        waited_s: seconds in which this process only waited for the machines.
     """
 
     failed: list[str]
@@ -128,26 +130,26 @@ class Outcome(NamedTuple):
 def execute(
     store: Store, tier: Tier, cells: Sequence[Cell], report: Report, *, fresh: bool = False
 ) -> list[str]:
-    """Measures the cells that the runs of their machines do not hold yet, storing each as it ends.
+    """Measure the cells that the runs of their machines do not hold yet, and store each as it ends.
 
     Args:
-        store: where to; each kind of machine has a run of its own in it.
-        tier: whose cells they are.
-        cells: in the order in which they need one another; those of one `Cell.chain` stay together.
-        report: told how far it is.
-        fresh: measure again what an earlier run finished.
+        store: the store; each kind of machine has its own run in it.
+        tier: the tier of the cells.
+        cells: in an order in which each follows the cells that it needs; those of one `Cell.chain` stay together.
+        report: called with the progress.
+        fresh: whether to measure again what an earlier run finished.
 
     Returns:
         The keys of the cells that failed.
 
     Raises:
-        UserError: a machine of the cluster has other code than this process; names it.
+        UserError: a machine of the cluster has another revision of the code; the message names it.
     """
-    return Plan(store, tier, cells, fresh=fresh).execute(report).failed
+    return ClusterPlan(store, tier, cells, fresh=fresh).execute(report).failed
 
 
-class Plan:
-    """The chains of a tier's cells, and the runs of the cluster's machines; `execute` says what the arguments are."""
+class ClusterPlan:
+    """The chains of a tier's cells, and the runs of the cluster's machines; for the arguments see `execute`."""
 
     def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:
         self._store, self._tier, self._fresh = store, tier, fresh
@@ -162,8 +164,8 @@ class Plan:
         commonest = self._commonest_run()
         self._chains = [self._begun(_Chain(members, commonest)) for members in chains.values()]
 
-    def execute(self, report: Report) -> Outcome:
-        """Measures what is not finished."""
+    def execute(self, report: Report) -> PlanOutcome:
+        """Measure the unfinished cells."""
         done_s = self._total_s - sum(cell.estimate_s for chain in self._chains for cell in chain.waiting)
         waited_s = 0.0
         pending: dict[Any, tuple[_Chain, Cell]] = {}
@@ -180,10 +182,10 @@ class Plan:
                 report(done_s, self._total_s, cell.key)
             pending |= self._next_task(chain)
         report(self._total_s, self._total_s, "done")
-        return Outcome(self._failed, waited_s)
+        return PlanOutcome(self._failed, waited_s)
 
     def _commonest_run(self) -> Run:
-        """The run of the kind of machine that there is most of."""
+        """Return the run of the most common kind of machine."""
         asked = [
             _describe.options(scheduling_strategy=_on(node, or_another=False)).remote()
             for node in self._nodes
@@ -209,7 +211,7 @@ class Plan:
         return self._runs[fingerprint]
 
     def _begun(self, chain: _Chain) -> _Chain:
-        """The chain, with the cells that its run does not hold yet waiting, on the node of those that it holds."""
+        """Return the chain with its unfinished cells, on the node that measured its finished ones."""
         run = chain.run
         for cell in chain.cells:
             for row in cell.rows(run):
@@ -219,27 +221,27 @@ class Plan:
         return chain
 
     def _next_task(self, chain: _Chain) -> dict[Any, tuple[_Chain, Cell]]:
-        """Submits the chain's next cell; nothing where none waits."""
+        """Submit the chain's next cell; returns an empty dict if none is left."""
         if not chain.waiting:
             return {}
         cell, run = chain.waiting.pop(0), chain.run
         mine = [c for c in chain.cells if c is not cell and c.finished(run)]
         before = [row for c in mine for row in c.rows(run)]
         task = _measure
-        if chain.node:  # should it be gone, Ray takes another
+        if chain.node:  # if that node is gone, Ray takes another one
             task = _measure.options(scheduling_strategy=_on(chain.node, or_another=True))
         return {task.remote(cell, before, run.record.fingerprint, self._revision): (chain, cell)}
 
     def _take(self, chain: _Chain, cell: Cell, ref: Any) -> bool:
-        """Stores what a task has brought; False where the chain begins anew on another kind of machine."""
+        """Store the result of a task; returns False if the chain starts again on another kind of machine."""
         try:
             answer: Elsewhere | OtherCode | Measured = ray.get(ref)
-        except RayError as dead:  # its workers or nodes died again and again, or the memory does not suffice
+        except RayError as dead:  # its workers or nodes died repeatedly, or memory ran out
             answer = Measured("", [cell.failure(RuntimeError(brief(dead)))])
-        if isinstance(answer, OtherCode):  # of a machine that has joined since, or was updated meanwhile
+        if isinstance(answer, OtherCode):  # from a machine that joined later or was updated meanwhile
             error = RuntimeError(f"{_other_code(*answer)}, not this process's {self._revision}")
             answer = Measured("", [cell.failure(error)])
-        chain.node = answer.node or chain.node  # a worker that died leaves its machine
+        chain.node = answer.node or chain.node  # a worker that died has no node
         if isinstance(answer, Elsewhere):
             chain.run = self._run_of(answer.machine)
             self._begun(chain)
@@ -252,11 +254,11 @@ class Plan:
 
 
 def _other_code(node: str, its_revision: str) -> str:
-    """Names a machine whose code is another."""
+    """Return the text that names a machine with another revision of the code."""
     host = next((each["NodeManagerHostname"] for each in ray.nodes() if each["NodeID"] == node), node)
     return f"machine {host} has revision {its_revision}"
 
 
 def _machines() -> Iterator[str]:
-    """The nodes that offer a machine."""
+    """Yield the nodes that offer a machine."""
     return (node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get(MACHINE))

@@ -1,9 +1,9 @@
-"""Ends what is left of a local Ray cluster and removes its folder, when the process that started it is done or dies.
+"""Ends what remains of a local Ray cluster and removes its folder, when its process finishes or dies.
 
     python -P cleaner.py LIFELINE_FD FOLDER
 
-The kernel closes the pipe `LIFELINE_FD` however that process ends. Ray's own processes end with it too, but not
-those that a killed one had started, and nothing of Ray removes the folder.
+The kernel closes the pipe `LIFELINE_FD` when that process ends for any reason. Ray's own processes then end too,
+but not the children of a killed one, and Ray does not remove the folder.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ import time
 
 import psutil
 
-GRACE_S = 5.0  # for Ray to end by itself
-TERMINATE_LIMIT_S = 30.0  # for guards of workers to end what they started
+GRACE_S = 5.0  # seconds for Ray to end by itself
+TERMINATE_LIMIT_S = 30.0  # seconds for the guards of workers to end what they started
 KILL_LIMIT_S = 30.0
 
 
 def _left(folder: str) -> list[psutil.Process]:
-    """The processes that were told the folder, and all that they started."""
+    """Return the processes whose command line or environment names the folder, and all their descendants."""
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -34,14 +34,14 @@ def _left(folder: str) -> list[psutil.Process]:
 
 
 def _in_environment(process: psutil.Process, folder: str) -> bool:
-    # A worker renames itself after the task at hand, so that its command line says nothing any more.
+    # A worker renames itself after its current task, so its command line no longer shows the folder.
     with contextlib.suppress(psutil.Error, OSError):
         return any(folder in value for value in process.environ().values())
     return False
 
 
 def _signal_until_gone(folder: str, number: int, limit_s: float) -> None:
-    """Sends a signal to each process that is left, once, and waits until none is, or for the limit."""
+    """Send a signal once to each remaining process, and wait until none remains or the limit is over."""
     told: set[int] = set()
     deadline_s = time.monotonic() + limit_s
     while (left := _left(folder)) and time.monotonic() < deadline_s:
@@ -54,7 +54,7 @@ def _signal_until_gone(folder: str, number: int, limit_s: float) -> None:
 
 
 def main(lifeline: int, folder: str) -> int:
-    """Waits for the lifeline's end, then for the processes', and leaves nothing."""
+    """Wait for the lifeline's end, then end all processes and remove the folder."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(lifeline, 1):

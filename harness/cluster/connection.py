@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster, and one that starts and ends with this process where there is none yet."""
+"""Connects to a Ray cluster, or starts a local one that ends with this process."""
 
 import os
 import select
@@ -18,11 +18,11 @@ from harness.compare import guard
 from harness.core.errors import UserError
 
 MACHINE = "placerl"
-"""The custom resource that stands for one machine: `ray start --resources='{"placerl": 1}'`."""
-RESTARTS = 3  # how often Ray starts what died anew, and the call that it died in with it
+"""The custom resource that represents one machine: `ray start --resources='{"placerl": 1}'`."""
+RESTARTS = 3  # how often Ray restarts a process that died, and repeats the call in which it died
 _ADDRESSES = "local, auto, or HOST:PORT of a cluster's head"
 ANSWER_LIMIT_S = 5.0
-"""How long a cluster's head may take to say that it is one; milliseconds, mostly."""
+"""Seconds in which a cluster's head must answer; it usually takes milliseconds."""
 _ASK = """
 import sys
 from ray._private.services import canonicalize_bootstrap_address
@@ -35,29 +35,31 @@ print("answered", flush=True)
 
 @contextmanager
 def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
-    """A connection to the cluster at `address`; with "local", to one of this machine alone that ends with it.
+    """Connect to the cluster at `address`; with "local", to a cluster of this machine that ends with the
+    connection.
 
-    A local cluster keeps its files in a folder of its own, which goes with it even when this process is killed.
+    A local cluster keeps its files in its own folder, which is removed even if this process is killed.
 
     Args:
         address: "local", "auto" or HOST:PORT.
-        needed: custom resources that some node has to offer, beside `MACHINE`; a local cluster offers them all.
+        needed: custom resources that some node must offer, as well as `MACHINE`; a local cluster offers them all.
 
     Raises:
-        UserError: nothing answers there, or no node offers what is needed.
+        UserError: nothing answers at the address, or no node offers a needed resource.
     """
     resources = dict.fromkeys((MACHINE, *needed), 1)
-    # Without a limit Ray would go on for ever with a task that the machine's memory does not suffice for.
+    # Without a limit Ray would retry forever a task that does not fit the machine's memory.
     os.environ.setdefault("RAY_task_oom_retries", str(RESTARTS))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's workers would give way to whatever else runs on their machine.
+    # Ray lowers its workers' priority by default, so that other programs would slow them down.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    # A worker of Ray's that ends would kill the guards below it, which would otherwise clear away what they guard.
+    # An ending worker would kill the guards that it started, which must first end what they guard.
     os.environ.setdefault("RAY_kill_child_processes_on_worker_exit", "0")
     if address == "local":
         with _folder() as folder:
             options = {"resources": resources, "include_dashboard": False, "_temp_dir": folder}
-            # Whatever a worker starts is found by that name, though it moves its temporary files or loses its parent.
+            # This name finds every descendant of a worker, even if it moves its temporary files or loses its
+            # parent.
             named = {"PLACERL_RAY": folder}
             with _initialised(address, options, guard.environment_in(folder) | named):
                 yield
@@ -74,11 +76,11 @@ def connected(address: str, needed: Iterable[str] = ()) -> Iterator[None]:
 
 @contextmanager
 def _initialised(address: str, options: dict[str, Any], environment: dict[str, str]) -> Iterator[None]:
-    """Connected; what Ray starts for that inherits the environment variables, and its workers do in turn."""
+    """Connect to Ray; the processes that Ray starts, and their workers, inherit the environment variables."""
     try:
         with _variables(environment):
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except Exception as error:  # a plain one where a busy machine needs half a minute to start a node
+    except Exception as error:  # Ray raises a plain Exception if a busy machine takes long to start a node
         said = str(error).partition("\n")[0]
         raise UserError("command line", "--ray", f"{address!r}: {said}", _ADDRESSES) from None
     try:
@@ -89,7 +91,7 @@ def _initialised(address: str, options: dict[str, Any], environment: dict[str, s
 
 @contextmanager
 def _variables(chosen: dict[str, str]) -> Iterator[None]:
-    """Environment variables for what is started meanwhile."""
+    """Set environment variables for processes started during the block."""
     before = dict(os.environ)
     os.environ.update(chosen)
     try:
@@ -103,7 +105,9 @@ def _variables(chosen: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _folder() -> Iterator[str]:
-    """A folder for a local cluster; a process of its own removes it once this one is done with it, or dies."""
+    """Provide a folder for a local cluster; a separate process removes it when this process is done with it or
+    dies.
+    """
     folder = guard.temporary_folder()
     read, write = os.pipe()
     try:
@@ -123,19 +127,20 @@ def _folder() -> Iterator[str]:
 
 
 def brief(error: RayError) -> str:
-    """One line of an error of Ray's: the exception that a call raised, or what became of its process."""
+    """Return one line for an error of Ray's: the exception that a call raised, or what happened to its process."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [""]
-    # Of what a role's making raised, the text has the traceback; of other ends, advice.
+    # For an exception in a role's constructor the text is a traceback; for other failures it is advice.
     last = f" ({lines[-1]})" if "Traceback" in str(cause) else ""
     return f"{type(cause).__name__}: {lines[0]}{last}"
 
 
 def check_address(address: str) -> None:
-    """Sees that a cluster which is to be there already answers.
+    """Check that an existing cluster answers.
 
     Raises:
-        UserError: nothing listens at the address, or something that is no cluster's head; with "auto", none is found.
+        UserError: nothing listens at the address, or something that is not a cluster's head; with "auto", none is
+            found.
     """
     if address == "local":
         return
@@ -152,13 +157,13 @@ def check_address(address: str) -> None:
 
 
 def _answers(address: str) -> bool:
-    """Whether Ray answers; asked by a process that can be ended: Ray itself tries for minutes, and says so often."""
+    """Whether Ray answers. A separate process asks, because Ray itself retries for minutes and prints each try."""
     command = [sys.executable, "-P", "-c", _ASK, address]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, text=True, bufsize=1) as asking:
         try:
             assert asking.stdout
-            if asking.stdout.readline() != "ready\n":  # importing Ray takes as long as it takes
+            if asking.stdout.readline() != "ready\n":  # importing Ray has no time limit
                 return False
             heard, _, _ = select.select([asking.stdout], [], [], ANSWER_LIMIT_S)
             return bool(heard) and asking.stdout.readline() == "answered\n"

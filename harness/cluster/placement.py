@@ -1,4 +1,4 @@
-"""Which machines of a cluster hold which roles of a training: a custom resource of Ray's each."""
+"""Assigns the roles of a training to machines of a cluster, by one custom resource of Ray per role."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -7,17 +7,17 @@ from harness.cluster.connection import MACHINE
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 
-SHARE = 1e-4  # of a machine's resource: the least that Ray counts, so that many roles fit one machine
+SHARE = 1e-4  # of a machine's resource: Ray's smallest unit, so that many roles fit one machine
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The custom resource that the machine of each role has to offer.
+    """The custom resource that the machine of each role must offer.
 
     Attributes:
-        actors: step the environments; on any machine of the cluster by default.
-        shards: hold the replay; by default where the mapping's storage is.
-        learners: take the gradient steps; by default where the mapping's learner is.
+        actors: step the environments; by default on any machine of the cluster.
+        shards: hold the replay; by default on the machine of the mapping's storage.
+        learners: take the gradient steps; by default on the machine of the mapping's learner.
     """
 
     actors: str = MACHINE
@@ -26,10 +26,10 @@ class Placement:
 
     @classmethod
     def of(cls, mapping: Mapping) -> "Placement":
-        """The placement of a mapping's parts.
+        """Return the placement of a mapping's parts.
 
-        A part on the CPU may go to any machine; one on another device to those that offer the resource of the device's
-        name, `cuda` say.
+        A part on the CPU may run on any machine. A part on another device runs on machines that offer the
+        resource with the device's name, such as `cuda`.
         """
 
         def offered(device: str) -> str:
@@ -38,13 +38,13 @@ class Placement:
         return cls(shards=offered(mapping.rmm.device), learners=offered(mapping.learner.device))
 
     def chosen(self, text: str) -> "Placement":
-        """Another placement of some roles.
+        """Return the placement with some roles changed.
 
         Args:
-            text: `learners=NAME,shards=NAME`: resources that machines were started with.
+            text: `learners=NAME,shards=NAME`, with resources that machines were started with.
 
         Raises:
-            UserError: it is something else.
+            UserError: the text has another form.
         """
         roles = [field.name for field in fields(self)]
         made = self
@@ -56,10 +56,10 @@ class Placement:
         return made
 
     def resources(self) -> list[str]:
-        """What the cluster has to offer."""
+        """Return the resources that the cluster must offer."""
         return sorted({self.actors, self.shards, self.learners})
 
     @staticmethod
     def options(resource: str) -> dict[str, Any]:
-        """Ray's options for a role on machines that offer a resource, spread over them."""
+        """Return Ray's options for a role on machines that offer a resource, spread over these machines."""
         return {"resources": {resource: SHARE}, "scheduling_strategy": "SPREAD"}

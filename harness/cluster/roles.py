@@ -1,8 +1,8 @@
 """The three roles of a training on a cluster, each a Ray actor: environments, a shard of the replay, a learner.
 
-What they hand to one another goes through Ray's object store. A role that dies is started anew by Ray, and the call it
-died in is made again: an actor goes on in new episodes, a shard begins empty, and a learner takes the state of the
-call before, which it is handed with each call, so that nothing it learnt is lost.
+The roles exchange data through Ray's object store. Ray restarts a role that dies and repeats its last call. An
+actor then continues in new episodes, a shard begins empty, and a learner takes the state after the previous call,
+which every call passes to it, so that nothing it learnt is lost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,20 +26,20 @@ from harness.runtime.actors.pool import ActorPlan
 from harness.workloads import Workload
 
 UNTIL_GONE = -1
-"""Calls are made again for as long as Ray starts their role anew: while a machine is dying it takes several tries."""
+"""Ray repeats a call as long as it restarts the role: while a machine fails, this takes several tries."""
 
 
 @dataclass
 class CallStats:
-    """What a role reports of one call.
+    """What a role reports about one call.
 
     Attributes:
-        process: changes when Ray has started the role anew.
-        node: Ray's name of the machine that it is on.
-        steps: environment steps or gradient steps taken.
-        seconds: spent, by term.
-        episodes: that ended.
-        losses: of the last gradient step.
+        process: ID of the process; changes when Ray has restarted the role.
+        node: Ray's name of the role's machine.
+        steps: environment steps or gradient steps taken in the call.
+        seconds: seconds by term.
+        episodes: episodes that ended in the call.
+        losses: losses of the last gradient step.
     """
 
     process: str
@@ -51,7 +51,7 @@ class CallStats:
 
     @contextmanager
     def timed(self, term: str) -> Iterator[None]:
-        """Counts what is enclosed."""
+        """Add the time of the block to a term."""
         begin_s = perf_counter()
         yield
         self.seconds[term] = self.seconds.get(term, 0.0) + perf_counter() - begin_s
@@ -68,7 +68,7 @@ class _Role:
 
 
 def _owned(arrays: Arrays) -> Arrays:
-    """Copies: what comes out of the object store cannot be written, which PyTorch and C++ want of their inputs."""
+    """Return copies: arrays from the object store are read-only, but PyTorch and C++ need writable inputs."""
     return {name: np.array(array) for name, array in arrays.items()}
 
 
@@ -77,9 +77,9 @@ class EnvironmentActor(_Role):
     """Steps some of the environments.
 
     Args:
-        plan: its environments.
-        workload: whose algorithm acts.
-        share: environments of all actors together, over its own.
+        plan: plan of its environments.
+        workload: the workload whose algorithm acts.
+        share: number of environments of all actors divided by that of this one.
     """
 
     def __init__(self, plan: ActorPlan, workload: Workload, share: float) -> None:
@@ -90,7 +90,9 @@ class EnvironmentActor(_Role):
 
     @ray.method(num_returns=2)
     def collect(self, steps: int, weights: Arrays | None, environment_steps: int) -> tuple[Arrays, CallStats]:
-        """Vector steps under the weights, at random without; `environment_steps`: that all actors have taken so far."""
+        """Take vector steps with the weights, or random ones without; `environment_steps`: steps of all actors so
+        far.
+        """
         stats, actor = self._stats(), self._actor
         before, spent = actor.environment_steps, (actor.environment_s, actor.inference_s)
 
@@ -131,7 +133,7 @@ class ReplayShard(_Role):
         self._shard = Shard(workload, mapping, seed, shared_seed, number)
 
     def insert(self, transitions: Arrays) -> CallStats:
-        """Takes what an actor has collected."""
+        """Insert what an actor has collected."""
         stats = self._stats()
         with stats.timed("insert"):
             stats.steps = self._shard.insert(transitions)
@@ -139,20 +141,22 @@ class ReplayShard(_Role):
 
     @ray.method(num_returns=2)
     def summary(self) -> tuple[ShardSummary, CallStats]:
-        """What it holds, for the shards to sample as one."""
+        """Return the shard's summary, which the shards need to sample as one replay."""
         return self._shard.summary(), self._stats()
 
     def sample(
         self, call: int, learners: int, batches: int, batch_size: int, *summaries: ShardSummary
     ) -> tuple[Drawn | SampleHandle | CallStats, ...]:
-        """See `Shard.sample`; what was drawn for each learner, the handle, and what it tells."""
+        """Sample as `Shard.sample` does; returns the part for each learner, the handle, and the call's
+        statistics.
+        """
         stats = self._stats()
         with stats.timed("sample"):
             drawn, handle = self._shard.sample(call, learners, batches, batch_size, summaries)
         return *drawn, handle, stats
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> CallStats:
-        """See `Shard.update`."""
+        """Update priorities as `Shard.update` does."""
         stats = self._stats()
         with stats.timed("update"):
             self._shard.update(handle, *td_errors)
@@ -161,13 +165,13 @@ class ReplayShard(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class LearnerActor(_Role):
-    """Takes gradient steps; several learners go on from the mean of their states.
+    """Takes gradient steps; several learners continue from the mean of their states.
 
     Args:
-        workload, mapping, batch_size: what is learnt, and where.
-        seed: of the first state.
-        threads: that it computes with.
-        number: which of the learners it is.
+        workload, mapping, batch_size: what is learnt, where, and with which batch size.
+        seed: seed of the first state.
+        threads: number of threads that it computes with.
+        number: number of this learner.
     """
 
     def __init__(
@@ -184,35 +188,37 @@ class LearnerActor(_Role):
         self._batch_size = batch_size
         self._beta = compose.beta_of(workload)
         self._number = number
-        self._holds = -1  # the call whose state it has
+        self._holds = -1  # the call whose resulting state it has
 
     @ray.method(num_returns=2)
     def begin(self) -> tuple[Arrays, Arrays]:
-        """The first state, and the weights to act on."""
+        """Return the first state, and the weights to act with."""
         return self._learner.state_dict(), self._learner.parameters()
 
     @ray.method(num_returns=4)
     def learn(
         self, call: int, batches: int, shards: int, *inputs: Any
     ) -> tuple[Arrays, Arrays, list[npt.NDArray], CallStats]:
-        """A gradient step on each batch that is whole.
+        """Take a gradient step on each complete batch.
 
         Args:
             call: its number, 1 or more.
-            batches: how many were asked of the shards.
-            shards: how many there are.
-            inputs: what each shard has `Drawn` for this learner; then the states of every learner after the call
-                before, its own at its number.
+            batches: number of batches requested from the shards.
+            shards: number of shards.
+            inputs: what each shard has `Drawn` for this learner, followed by the states of every learner after
+                the previous call, in the order of their numbers.
 
         Returns:
-            State, weights to act on, (B,) TD errors of each batch, empty where it was not whole, and what it tells.
+            State, weights to act with, (B,) TD errors of each batch (empty if it was incomplete), and the call's
+            statistics.
         """
         stats = self._stats()
         drawn, states = inputs[:shards], inputs[shards:]
         with stats.timed("state"):
             if len(states) > 1 or self._holds != call - 1:
                 self._learner.load_state_dict(mean_state(states, self._number))
-        first = ((call - 1) * len(states) + self._number) * batches  # of all learners' gradient steps
+        # number of the first among all learners' gradient steps
+        first = ((call - 1) * len(states) + self._number) * batches
         betas = [self._beta(step) for step in range(first, first + batches)]
         td_errors = []
         with stats.timed("learner"):
@@ -231,11 +237,12 @@ class LearnerActor(_Role):
 
 
 def mean_state(states: Sequence[Arrays], own: int) -> Arrays:
-    """The mean of learners' states, optimiser and all; counters and generators are the own one's.
+    """Return the mean of the learners' states, including the optimiser's; counters and generators are those of
+    `own`.
 
     Args:
         states: `Learner.state_dict` of each.
-        own: the number of the learner that goes on from it.
+        own: number of the learner that continues from the mean.
     """
     if len(states) == 1:
         return dict(states[0])

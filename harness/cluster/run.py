@@ -1,4 +1,4 @@
-"""`placerl run --ray`: training on a cluster, as measurements."""
+"""Measures `placerl run --ray`, training on a cluster."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -7,27 +7,28 @@ from harness.cluster.placement import Placement
 from harness.cluster.training import ClusterTraining, Size, check
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.runtime import measured_run
-from harness.runtime.measured_run import Extent
+from harness.runtime.measured_run import Extent, Setup
 from harness.store.cell import Cell
 from harness.store.store import Run
 from harness.workloads import Workload
 
-SUITE = "cluster"
+SUITE = Suite.CLUSTER
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asks of a cluster.
+    """The cluster that the command line requests.
 
     Attributes:
         address: "local", "auto" or HOST:PORT.
-        size: how many of each role.
-        place: which machines hold them; see `Placement.of`.
+        size: number of each role.
+        place: machines of the roles; see `Placement.of`.
 
     Raises:
-        UserError: `place` names no role.
+        UserError: `place` does not name a role.
     """
 
     address: str
@@ -38,13 +39,13 @@ class Asked:
         Placement().chosen(self.place)
 
     def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
-        """Training on it; see `ClusterTraining`.
+        """Return the cell of a training on the cluster; see `ClusterTraining`.
 
-        Its rows are those of `measured_run.train`, but of suite `cluster`; `details["cluster"]` says how many of each
-        role there were, how many machines held them, and what Ray had to start anew.
+        Its rows are those of `measured_run.train`, but with suite `cluster`. `details["cluster"]` gives the
+        number of each role, the number of machines that held them, and what Ray had to restart.
 
         Raises:
-            UserError: workload, mapping and sizes do not fit together, or nothing listens at the address.
+            UserError: workload, mapping and sizes are not compatible, or nothing listens at the address.
         """
         check_address(self.address)
         check(item, mapping, self.size, batch_size)
@@ -55,7 +56,7 @@ class Asked:
                 training = ClusterTraining(
                     item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
                 )
-                rows = measured_run.measured(training, item, mapping, batch_size, seed, extent, report)
+                rows = measured_run.measured(training, Setup(item, mapping, batch_size, seed), extent, report)
             told = asdict(self.size)
             told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}
             return [replace(row, suite=SUITE, details={**row.details, "cluster": told}) for row in rows]

@@ -1,18 +1,18 @@
-"""More nodes than there are: discrete-event simulation of both uses of a cluster, from service times measured here.
+"""Simulates clusters with more nodes than are available: discrete events, with service times measured here.
 
-Two closed queueing networks, in SimPy:
+Both uses of a cluster are closed queueing networks, simulated with SimPy:
 
-- cells: each machine measures a cell, then waits for the single writer (the process that submits tasks and commits
-  rows), which serves one at a time;
-- training: each actor collects transitions, hands them to a shard of the replay, and fetches the learner's newest
-  weights over the learner's link; the learner samples from all shards together, one call ahead, once each has told the
-  sum of its priorities, and updates priorities.
+- cells: each machine measures a cell, then waits for the single writer (the process that submits tasks and
+  commits rows), which serves one machine at a time;
+- training: each actor collects transitions, sends them to a shard of the replay, and fetches the learner's newest
+  weights over the learner's link. The learner samples from all shards together, one call ahead, after each shard
+  has sent the sum of its priorities, and updates priorities.
 
-Assumptions: the service times of one machine hold on all (`Service`), spread uniformly by `SPREAD` about their mean;
-every role has its machine to itself; a call's items are dealt out evenly to the shards, and what a visit takes beyond
-Ray's own share goes by items; a link carries `link_bytes_per_s` and the network between links is free; weights go from
-the learner's link to each actor that asks for them, or in a tree from actor to actor; an actor has one insertion under
-way; nothing fails.
+Assumptions: the service times of one machine hold for all (`Service`), with a uniform spread of `SPREAD` about
+their mean. Every role has its own machine. A call's items are distributed evenly over the shards, and the
+time of a visit beyond Ray's own share is proportional to the items. A link carries `link_bytes_per_s`, and
+the network between links is not a limit. Weights go from the learner's link to each actor that requests them,
+or in a tree from actor to actor. An actor has one insertion under way. Nothing fails.
 """
 
 import random
@@ -23,30 +23,30 @@ from typing import Any
 
 import simpy
 
-SPREAD = 0.2  # of a service time, to either side
-CYCLES_A_NODE = 6  # simulated, of which the first third is not counted
-FEWEST_CYCLES = 600  # of all nodes together, likewise
-FEWEST_CALLS = 18  # of the learner, likewise: it may be slow compared with the actors
+SPREAD = 0.2  # of a service time, in both directions
+CYCLES_A_NODE = 6  # simulated cycles per node, of which the first third is not counted
+FEWEST_CYCLES = 600  # simulated cycles of all nodes together, likewise
+FEWEST_CALLS = 18  # simulated calls of the learner, likewise: it may be slow compared with the actors
 
 Event = Generator[Any, Any, None]
 
 
 @dataclass(frozen=True)
 class Service:
-    """What one visit takes.
+    """The duration of one visit to each part.
 
     Attributes:
-        cell_s: measuring a cell, on its machine.
-        writer_s: of the writer for a cell: submitting, receiving and committing it.
-        collect_s: an actor's call, of `collected` transitions.
-        collected: transitions of a call.
-        insert_s: a shard's, for such a call.
-        sample_s, update_s: of one shard that holds everything, for the `batches` of a learner's call.
-        call_s: Ray's own share of such a visit, however few items it is of.
-        learn_s: a learner's call.
-        batches: gradient steps of a learner's call.
-        weights_bytes: of one version.
-        link_bytes_per_s: of a machine's link.
+        cell_s: seconds to measure a cell on its machine.
+        writer_s: seconds of the writer per cell: submitting, receiving and committing it.
+        collect_s: seconds of an actor's call, which collects `collected` transitions.
+        collected: transitions per call.
+        insert_s: seconds of a shard to insert the transitions of one call.
+        sample_s, update_s: seconds of a single shard with all items, for the `batches` of a learner's call.
+        call_s: Ray's share of such a visit, which does not depend on the number of items.
+        learn_s: seconds of a learner's call.
+        batches: gradient steps per learner's call.
+        weights_bytes: bytes of one version of the weights.
+        link_bytes_per_s: bandwidth of a machine's link.
     """
 
     cell_s: float
@@ -63,18 +63,20 @@ class Service:
     link_bytes_per_s: float
 
     def part_s(self, whole_s: float, shards: int) -> float:
-        """A visit to one of so many shards, from what it takes where one holds everything."""
+        """Return the seconds of a visit to one of several shards, given the seconds for a single shard with all
+        items.
+        """
         return self.call_s + max(0.0, whole_s - self.call_s) / shards
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a number of nodes achieves.
+    """The simulated throughput of a number of nodes.
 
     Attributes:
         nodes: machines that measure cells, or actors.
-        rates_per_s: by quantity.
-        busy: share of the time that each single or shared part is at work, 0 to 1.
+        rates_per_s: rates by quantity.
+        busy: fraction of the time that each single or shared part is busy, 0 to 1.
     """
 
     nodes: int
@@ -83,23 +85,23 @@ class Simulated:
 
 
 class _Server:
-    """A part that serves one at a time, and knows for how long it has been busy."""
+    """A part that serves one visitor at a time and counts its busy time."""
 
     def __init__(self, environment: simpy.Environment) -> None:
         self._environment = environment
         self._resource = simpy.Resource(environment)
         self._served_s = 0.0
-        self._begin_s: float | None = None  # of the service under way
+        self._begin_s: float | None = None  # start of the current service
 
     @property
     def busy_s(self) -> float:
-        """Until now, with the part of a service under way that is over."""
+        """Return the busy seconds so far, including the elapsed part of the current service."""
         return self._served_s + (
             0.0 if self._begin_s is None else float(self._environment.now) - self._begin_s
         )
 
     def serve(self, seconds: float) -> Event:
-        """Waits for its turn, then for the service."""
+        """Wait for a free server, then for the service."""
         with self._resource.request() as turn:
             yield turn
             self._begin_s = float(self._environment.now)
@@ -108,12 +110,12 @@ class _Server:
 
 
 class _Model:
-    """What both networks share: the clock, the spread, counters, and the measuring after a start.
+    """What both networks share: the clock, the spread, the counters, and the measurement after a warm-up.
 
     Attributes:
-        done: by what is counted, how often it has ended so far.
-        last_s: by what is counted, when it ended last.
-        parts: servers, by the kind that they are told as.
+        done: number of ends so far, by what is counted.
+        last_s: time of the last end, by what is counted.
+        parts: servers, by the kind under which they are reported.
     """
 
     def __init__(self, seed: int) -> None:
@@ -134,20 +136,20 @@ class _Model:
         return self.environment.timeout(self.spread(seconds))
 
     def count(self, name: str) -> None:
-        """Counts what ends now."""
+        """Count an end at the current time."""
         self.done[name] += 1
         self.last_s[name] = self.environment.now
 
     def run(self, nodes: int, a_cycle: str, at_once: Mapping[str, float]) -> Simulated:
-        """Runs until the nodes have gone round often enough; the first third is not counted.
+        """Simulate until the nodes have completed enough cycles; the first third is not counted.
 
-        A rate is taken from one end of what it counts to another, and not over the whole window: a dozen calls in a
-        window that begins within a call would be up to a twelfth too many.
+        A rate is measured from one counted end to another and not over the whole window: with a dozen calls in a
+        window that begins during a call, the count would be up to a twelfth too high.
 
         Args:
-            nodes: how many there are.
-            a_cycle: what a node's cycle is counted as.
-            at_once: by what is counted, how much of it comes at once.
+            nodes: number of nodes.
+            a_cycle: name under which a node's cycle is counted.
+            at_once: number of items per end, by what is counted.
         """
         cycles = max(FEWEST_CYCLES, CYCLES_A_NODE * nodes)
         self._more(a_cycle, cycles // 3, FEWEST_CALLS // 3)
@@ -170,7 +172,7 @@ class _Model:
         )
 
     def _more(self, a_cycle: str, cycles: int, calls: int) -> None:
-        """Goes on until so many more cycles have ended, and calls where there is a learner."""
+        """Continue until this many more cycles have ended, and this many calls if there is a learner."""
         cycles += self.done[a_cycle]
         calls = self.done["calls"] + calls if "learner" in self.parts else 0
         while self.done[a_cycle] < cycles or self.done["calls"] < calls:
@@ -178,21 +180,21 @@ class _Model:
 
 
 def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulated:
-    """Machines that measure cells, and the one writer.
+    """Simulate machines that measure cells, and the single writer.
 
     Args:
         service: service times.
         machines: at least 1.
-        seed: of the spread.
+        seed: seed of the spread.
 
     Returns:
-        `cells` a second, and how busy the writer is.
+        `cells` per second, and the busy fraction of the writer.
     """
     model = _Model(seed)
     (writer,) = model.servers("writer")
 
     def machine(number: int) -> Event:
-        yield model.environment.timeout(service.cell_s * number / machines)  # not all at once
+        yield model.environment.timeout(service.cell_s * number / machines)  # starts are spread out
         while True:
             yield model.pause(service.cell_s)
             yield from writer.serve(model.spread(service.writer_s))
@@ -206,17 +208,18 @@ def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulat
 def simulate_training(
     service: Service, actors: int, shards: int, *, tree: bool = False, seed: int = 0
 ) -> Simulated:
-    """Actors, shards of a replay and one learner, each going on as fast as it can.
+    """Simulate actors, shards of a replay and one learner, each working as fast as it can.
 
     Args:
         service: service times.
         actors, shards: at least 1 each.
-        tree: actors pass the weights on to one another, so that the learner's link carries each version twice; else
-            every actor asks the learner's machine.
-        seed: of the spread.
+        tree: if True, actors pass the weights on to each other, so that the learner's link carries each version
+            twice; if False, every actor fetches them from the learner's machine.
+        seed: seed of the spread.
 
     Returns:
-        `environment_steps` and `gradient_steps` a second; how busy `shards` (their mean), `learner` and its `link` are.
+        `environment_steps` and `gradient_steps` per second; busy fractions of `shards` (their mean), `learner`
+        and its `link`.
     """
     model = _Model(seed)
     held = model.servers("shards", shards)
@@ -226,7 +229,7 @@ def simulate_training(
     levels = max(1, (actors - 1).bit_length())
 
     def actor(number: int) -> Event:
-        yield environment.timeout(service.collect_s * number / actors)  # not all at once
+        yield environment.timeout(service.collect_s * number / actors)  # starts are spread out
         turn, seen = number, 0
         while True:
             yield model.pause(service.collect_s)
@@ -247,7 +250,7 @@ def simulate_training(
 
     def sampling(ready: simpy.Store) -> Event:
         while True:
-            yield visit_all(service.call_s)  # their totals
+            yield visit_all(service.call_s)  # the sums of their priorities
             yield visit_all(sample_s)
             yield ready.put(True)
 
@@ -275,13 +278,15 @@ def simulate_training(
 
 
 def saturation(service: Service, shards: int) -> dict[str, float]:
-    """Nodes at which a part that serves one at a time has no time left, by the asymptotes of a closed network.
+    """Return the number of nodes at which each single part is saturated, by the asymptotes of a closed network.
 
-    A node goes round in Z seconds of its own and S at the part: from (Z + S) / S nodes on the part is always at work
-    (Denning and Buzen 1978, "The operational analysis of queueing network models"). Modelled, from the service times.
+    A node's cycle takes Z seconds of its own and S seconds at the part, so from (Z + S) / S nodes on the part is
+    always busy (Denning and Buzen 1978, "The operational analysis of queueing network models"). Modelled, from
+    the service times.
 
     Returns:
-        By part: `writer` (machines), `shards` and `link` (actors). The shards have the learner's visits taken off.
+        Nodes by part: `writer` (machines), `shards` and `link` (actors). For the shards the learner's visits are
+            subtracted.
     """
     copy_s = service.weights_bytes / service.link_bytes_per_s
     own_s = service.collect_s
@@ -292,6 +297,6 @@ def saturation(service: Service, shards: int) -> dict[str, float]:
     return {
         "writer": (service.cell_s + service.writer_s) / service.writer_s,
         "shards": left * (own_s + service.insert_s + copy_s) / service.insert_s,
-        # An actor asks once a cycle, and once a version.
+        # An actor fetches weights once per cycle and once per version.
         "link": max(own_s + service.insert_s + copy_s, a_call_s) / copy_s,
     }

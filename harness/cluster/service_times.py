@@ -1,4 +1,4 @@
-"""Measures what the simulation of many nodes takes as given: one visit to each part of a cluster, on this machine."""
+"""Measures the inputs of the simulation of many nodes: one visit to each part of a cluster, on this machine."""
 
 import tempfile
 from pathlib import Path
@@ -15,6 +15,7 @@ from harness.cluster.training import ClusterTraining, Size
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.plan import tiers
 from harness.store.cell import Cell
@@ -32,12 +33,12 @@ class _Idle:
 
 
 def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_s: float) -> Service:
-    """The service times of a workload on a local cluster.
+    """Measure the service times of a workload on a local cluster.
 
     Args:
-        workload, mapping: what is trained.
-        cell_s: seconds that a cell of the plan takes: chosen, not measured.
-        link_bytes_per_s: of the links that are not here: chosen, not measured.
+        workload, mapping: what is trained, and where.
+        cell_s: seconds of a cell of the plan: chosen, not measured.
+        link_bytes_per_s: bandwidth of links that are not here: chosen, not measured.
     """
     with connected("local"), tempfile.TemporaryDirectory(prefix="placerl-service-") as folder:
         writer_s = _writer_s(Path(folder) / "store.sqlite")
@@ -73,12 +74,12 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
 
 
 def _writer_s(path: Path) -> float:
-    """Seconds that the process that submits and commits is busy with one cell, rows of a profile's size."""
+    """Return the seconds that the submitting and committing process is busy with one cell of a profile's size."""
 
     def rows(run: Run, report: Report) -> list[Measurement]:
-        sleep(CELL_S)  # so that the writer waits for machines, not they for it
+        sleep(CELL_S)  # so that the writer waits for machines, and not machines for the writer
         row = Measurement(
-            suite="scale",
+            suite=Suite.SCALE,
             primitive="cell",
             quantity="rows",
             provenance=Provenance.MEASURED,
@@ -90,14 +91,14 @@ def _writer_s(path: Path) -> float:
     with Store.open(path) as store:
         tier = tiers.tier("quick")
         on_cluster.execute(store, tier, [Cell("first", 0, rows)], silent)
-        plan = on_cluster.Plan(store, tier, [Cell(str(number), 0, rows) for number in range(CELLS)])
+        plan = on_cluster.ClusterPlan(store, tier, [Cell(str(number), 0, rows) for number in range(CELLS)])
         begin_s = perf_counter()
         outcome = plan.execute(silent)
         return (perf_counter() - begin_s - outcome.waited_s) / CELLS
 
 
 def _call_s() -> float:
-    """Seconds a call of an actor's method, many under way: Ray's own share of a visit."""
+    """Return seconds per call of an actor's method with many calls under way: Ray's own share of a visit."""
     idle = _Idle.remote()  # type: ignore[attr-defined]
     ray.get(idle.nothing.remote())
     seconds = []

@@ -1,9 +1,10 @@
-"""A prioritised replay in shards that sample as one replay of all their items would.
+"""A prioritised replay in shards, which sample like one replay with all their items.
 
-Before it is sampled, each shard gives its `ShardSummary`: the sum of its priorities, its items, its largest priority.
-From these and a seed that they share, all compute how many items of each batch come from which shard: multinomial over
-the sums, so that each item of a batch is drawn by itself, item i with probability P(i) / sum(P) of all shards. Its
-importance weight is of that sum and of all their items, and a new item takes the largest priority of any shard.
+Before sampling, each shard gives its `ShardSummary`: the sum of its priorities, its number of items, its largest
+priority. From these and a shared seed, all shards compute how many items of each batch come from which shard.
+The counts are multinomial over the sums, so each item of a batch is drawn independently, item i with
+probability P(i) / sum(P) over all shards. Importance weights use this sum and the number of all items, and a
+new item gets the largest priority of any shard.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from harness.mapping import Mapping as Placement
 from harness.mapping.loop import not_overwritten
 from harness.runtime import compose
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion
 from harness.workloads import Workload
 from primitives.replay import PrioritizedReplay
 from primitives.replay.prioritized import importance_weights
@@ -25,13 +26,13 @@ Arrays = dict[str, npt.NDArray]
 
 
 class ShardSummary(NamedTuple):
-    """What a shard holds.
+    """The state of a shard that the other shards need.
 
     Attributes:
-        process: of the shard; another one holds other items.
+        process: ID of the shard's process; a restarted one holds other items.
         total: sum of its priorities.
-        items: that it holds.
-        largest: priority that a new item takes.
+        items: number of its items.
+        largest: priority of a new item.
     """
 
     process: str
@@ -45,9 +46,9 @@ class Drawn(NamedTuple):
 
     Attributes:
         columns: (n, ...) each, the first batch's items first.
-        priorities: (n,) of the items.
-        counts: (batches,) items of each batch.
-        total, items: of all shards together.
+        priorities: (n,) priorities of the items.
+        counts: (batches,) number of items of each batch.
+        total, items: sum of priorities and number of items of all shards together.
     """
 
     columns: Arrays
@@ -58,14 +59,14 @@ class Drawn(NamedTuple):
 
 
 class SampleHandle(NamedTuple):
-    """Where a shard's part of a round's batches came from, for the update of its priorities.
+    """Identifies a shard's part of a round's batches, for the update of its priorities.
 
     Attributes:
-        process: of the shard.
-        inserted: items that the shard had taken when they were sampled.
+        process: ID of the shard's process.
+        inserted: number of items inserted into the shard when they were sampled.
         indices: (n,) rows of each learner's items, as in `Drawn`.
-        counts: (learners, batches) items of each batch.
-        before: (learners, batches) items of each batch that come from earlier shards.
+        counts: (learners, batches) number of items of each batch.
+        before: (learners, batches) number of items of each batch from earlier shards.
     """
 
     process: str
@@ -78,34 +79,34 @@ class SampleHandle(NamedTuple):
 def dealt(
     summaries: Sequence[ShardSummary], shape: tuple[int, ...], batch_size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """How many items of each batch come from each shard.
+    """Return how many items of each batch come from each shard.
 
     Args:
-        summaries: of all shards.
-        shape: of the batches.
-        batch_size: items in a batch.
-        rng: the same for all shards.
+        summaries: summaries of all shards.
+        shape: shape of the batches.
+        batch_size: items per batch.
+        rng: generator with the same state in all shards.
 
     Returns:
-        (*shape, shards) int64; all 0 where the shards do not hold a batch, as after a new start.
+        (*shape, shards) int64; all 0 if the shards together hold less than a batch, as after a restart.
     """
     counts = np.zeros((*shape, len(summaries)), np.int64)
     if sum(shard.items for shard in summaries) >= batch_size:
         totals = np.array([shard.total for shard in summaries])
-        held = np.flatnonzero(totals)  # rounding must not give an item to a shard that has none
+        held = np.flatnonzero(totals)  # rounding must not assign an item to an empty shard
         counts[..., held] = rng.multinomial(batch_size, totals[held] / totals[held].sum(), shape)
     return counts
 
 
 class Shard:
-    """A shard, wherever it is.
+    """One shard of the replay, independent of where it runs.
 
     Args:
-        workload: of the shard's own capacity.
-        mapping: what keeps the priorities.
-        seed: of sampling, its own.
-        shared_seed: of what all shards draw alike.
-        number: of the shard.
+        workload: workload with the shard's own capacity.
+        mapping: gives the backend of the priorities.
+        seed: seed of this shard's sampling.
+        shared_seed: seed of the random numbers that all shards share.
+        number: number of the shard.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Shard:
     ) -> None:
         self.process = uuid4().hex
         storage = compose.storage_of(workload, mapping)
-        # Not fused: what is fused does not tell the sum of its priorities.
+        # Not fused: fused replays do not report the sum of their priorities.
         self._replay = compose.replay_of(workload, mapping, storage, Fusion.NONE)
         self._rng = np.random.default_rng(seed)
         self._shared_seed = shared_seed.generate_state(4).tolist()
@@ -126,13 +127,13 @@ class Shard:
         self._inserted = 0
 
     def insert(self, transitions: Mapping[str, npt.NDArray]) -> int:
-        """Takes items of the largest priority; says how many."""
+        """Insert items with the largest priority; returns their number."""
         rows = len(self._replay.insert(transitions))
         self._inserted += rows
         return rows
 
     def summary(self) -> ShardSummary:
-        """What it holds now."""
+        """Return the shard's current summary."""
         replay, items = self._replay, len(self._replay)
         if isinstance(replay, PrioritizedReplay):
             return ShardSummary(self.process, float(replay.tree.total), items, replay.max_priority)
@@ -141,18 +142,18 @@ class Shard:
     def sample(
         self, call: int, learners: int, batches: int, batch_size: int, summaries: Sequence[ShardSummary]
     ) -> tuple[list[Drawn], SampleHandle]:
-        """Its part of each learner's batches: nothing has been inserted or updated since it gave its summary.
+        """Draw this shard's part of each learner's batches; nothing may be inserted or updated after the summary.
 
         Args:
             call: number of the round.
-            learners, batches, batch_size: how many, for each and in each.
-            summaries: of all shards, in the order of their numbers.
+            learners, batches, batch_size: number of learners, batches per learner, items per batch.
+            summaries: summaries of all shards, in the order of their numbers.
         """
         rng = np.random.default_rng([*self._shared_seed, call])
         counts = dealt(summaries, (learners, batches), batch_size, rng)
         own, before = counts[..., self._number], counts[..., : self._number].sum(-1)
         if summaries[self._number].process != self.process:
-            own = np.zeros_like(own)  # it was started anew in between, and holds none of these items
+            own = np.zeros_like(own)  # the shard was restarted in between and holds none of these items
         if isinstance(self._replay, PrioritizedReplay):
             self._replay.max_priority = max(shard.largest for shard in summaries)
         total, items = sum(shard.total for shard in summaries), sum(shard.items for shard in summaries)
@@ -164,7 +165,7 @@ class Shard:
         return drawn, SampleHandle(self.process, self._inserted, indices, own, before)
 
     def _draw(self, items: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Rows and priorities of items, each drawn by priority."""
+        """Draw rows by priority; returns the rows and their priorities."""
         if not items:
             return np.zeros(0, np.int64), np.zeros(0)
         if isinstance(self._replay, PrioritizedReplay):
@@ -173,11 +174,11 @@ class Shard:
         return self._rng.integers(len(self._replay), size=items), np.ones(items)
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> None:
-        """The new priorities of its part of a round's batches, but of items that have been replaced since.
+        """Update the priorities of its part of a round's batches, except those of items replaced since.
 
         Args:
-            handle: of that sampling; one of an earlier process is of no use.
-            td_errors: (B,) of each learner's whole batches; empty where a batch was not learnt from.
+            handle: handle of the sampling; a handle of an earlier process is ignored.
+            td_errors: (B,) for each learner's complete batches; empty for a batch that was not used.
         """
         if handle.process != self.process:
             return
@@ -195,15 +196,15 @@ class Shard:
 def whole_batches(
     drawn: Sequence[Drawn], batch_size: int, betas: Sequence[float]
 ) -> list[tuple[Arrays, npt.NDArray[np.float32]] | None]:
-    """A learner's batches, of the parts of every shard.
+    """Assemble a learner's batches from the parts of all shards.
 
     Args:
-        drawn: of each shard, in the order of their numbers.
-        batch_size: items in a batch.
+        drawn: parts of all shards, in the order of their numbers.
+        batch_size: items per batch.
         betas: exponent of the importance weights of each batch.
 
     Returns:
-        Columns and (B,) importance weights of each batch; None for one that lacks the part of a shard that has died.
+        Columns and (B,) importance weights of each batch; None for a batch that lacks the part of a failed shard.
     """
     ends = [np.cumsum([0, *shard.counts]) for shard in drawn]
     made: list[tuple[Arrays, npt.NDArray[np.float32]] | None] = []

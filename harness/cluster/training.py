@@ -1,11 +1,11 @@
-"""Training on a Ray cluster in the shape of Ape-X: many actors, a replay in shards, one learner or more.
+"""Training on a Ray cluster, structured like Ape-X: many actors, a replay in shards, one or more learners.
 
-Horgan et al. 2018, "Distributed prioritized experience replay", section 3. What departs from it: actors explore by
-the workload's own schedule, a new item takes the maximum priority, and environment and gradient steps keep the
-workload's ratio, so that the same seed trains the same, whatever the machines' speeds.
+Horgan et al. 2018, "Distributed prioritized experience replay", section 3. Differences: actors explore by the
+workload's own schedule, a new item gets the maximum priority, and environment and gradient steps keep the
+workload's ratio, so that a training with the same seed is the same at any speed of the machines.
 
-This process only says what depends on what. It submits rounds of calls, `ahead` rounds before their results are
-there; Ray runs a call once its inputs are, and moves these from machine to machine through its object store:
+This process only submits the dependent calls. It submits `ahead` rounds of calls before their results are ready.
+Ray runs a call when its inputs are ready, and moves the inputs between machines through its object store:
 
     actors      collect(weights)    -> transitions   -> shards   insert
     shards      summary             -> totals        -> shards   sample
@@ -14,9 +14,9 @@ there; Ray runs a call once its inputs are, and moves these from machine to mach
                                     -> weights       -> actors
                                     -> state         -> learners, of the next round
 
-The shards sample as one replay of all items would (`harness.cluster.shard`), and what actors collect goes to them in
-turn, so that each holds a like part. Weights, transitions and priorities arrive `ahead` rounds late, so that no role
-waits for another's round trip; only the shards wait for one another's totals.
+The shards sample like one replay with all items (`harness.cluster.shard`). They receive the collected transitions
+in turn, so that all hold equal parts. Weights, transitions and priorities arrive `ahead` rounds late, so that no
+role waits for another's round trip; only the shards wait for each other's totals.
 """
 
 from collections import defaultdict, deque
@@ -38,13 +38,13 @@ from harness.core.provenance import Provenance
 from harness.mapping import Mapping
 from harness.runtime import compose
 from harness.runtime.actors.actor import Episode
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from harness.runtime.units.unit import UnitError
 from harness.workloads import Workload
 from primitives.quantization.precision import FLOAT_32
 
-STEPS_A_CALL = 16  # gradient steps for which a call's overhead, about a millisecond, is small
+STEPS_A_CALL = 16  # gradient steps per call; enough that a call's overhead, about a millisecond, is small
 AHEAD = 2
 CHECKPOINT_ROUNDS = 200
 MOST_ROLES = 1000
@@ -53,10 +53,10 @@ SIMULATED = ("fpga",)  # backends whose time is not this machine's
 
 @dataclass(frozen=True)
 class Size:
-    """How many of each role.
+    """The number of each role.
 
     Raises:
-        UserError: none, or too many.
+        UserError: a number is 0 or too large.
     """
 
     actors: int = 2
@@ -70,35 +70,35 @@ class Size:
 
 
 _Asked = list[tuple[str, Any]]
-"""What the calls of a round will tell, by the name of who tells it."""
+"""The results that the calls of a round will return, with the name of the role that returns each."""
 
 
 class ClusterTraining:
-    """Training of a workload on the cluster that this process is connected to: the same seed and sizes train the same.
+    """Training of a workload on the connected cluster. The same seed and sizes give the same training.
 
     The interface is that of `harness.runtime.training.Training`.
 
     Args:
-        workload: what to train.
-        mapping: what learners and shards run on.
-        size: how many of each role; environments are dealt out to the actors, at least one each.
-        placement: which machines hold them; by default those that the mapping asks for.
-        batch_size: transitions in a gradient step; the workload's by default.
-        seed: of everything random.
-        threads: that each learner computes with.
-        ahead: rounds that are submitted before the results of one are there; 0: the strict order.
+        workload: the workload to train.
+        mapping: the mapping of learners and shards.
+        size: number of each role; environments are distributed over the actors, at least one each.
+        placement: the machines of the roles; by default those that the mapping requires.
+        batch_size: transitions per gradient step; by default the workload's.
+        seed: seed of everything random.
+        threads: threads of each learner.
+        ahead: rounds submitted before the results of one are ready; 0: the strict order.
 
     Attributes:
         gradient_steps: taken so far, by all learners together.
         environment_steps: taken so far, by all actors together.
-        restarts: how often Ray has started each role anew.
-        nodes: Ray's names of the machines that the roles were on last.
-        fusion: nothing is fused.
-        provenance: of the seconds that it tells.
+        restarts: how often Ray has restarted each role.
+        nodes: Ray's names of the machines on which the roles ran last.
+        fusion: always "none".
+        provenance: provenance of the seconds that it reports.
 
     Raises:
-        UserError: workload, mapping and sizes do not fit together.
-        UnitError: a role cannot be made.
+        UserError: workload, mapping and sizes are not compatible.
+        UnitError: a role cannot be created.
     """
 
     provenance = Provenance.MEASURED
@@ -120,7 +120,7 @@ class ClusterTraining:
         placement = placement or Placement.of(mapping)
         workload = _with_environments(workload, size.actors)
         shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
-        self.fusion = Fusion.NONE  # the shards' sampling is their own
+        self.fusion = Fusion.NONE  # the shards sample by themselves
         settings = workload.training
         self._environments, self._learning_starts = settings.actors, settings.learning_starts
         self._steps_a_call, self._vector_steps = round_of(
@@ -173,16 +173,16 @@ class ClusterTraining:
 
     @property
     def gradient_steps_a_round(self) -> int:
-        """Of all learners together."""
+        """Gradient steps of all learners together per round."""
         return self._steps_a_call * len(self._learners)
 
     @property
     def environment_steps_an_actor(self) -> float:
-        """That an actor takes in a round, on average."""
+        """Environment steps of one actor per round, on average."""
         return self._vector_steps * self._environments / len(self._actors)
 
     def weights_bytes(self) -> int:
-        """Bytes of the weights that actors act on."""
+        """Bytes of the weights that actors use."""
         return sum(array.nbytes for array in self._answers("learner 0", [self._weights[-1]])[0].values())
 
     def warm_up(self) -> Progress:
@@ -195,11 +195,11 @@ class ClusterTraining:
         return self._progress(*begin)
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Train on for at least `gradient_steps` of all learners together: whole rounds.
+        """Continue training for at least `gradient_steps` of all learners together, in whole rounds.
 
         Raises:
             ValueError: `gradient_steps` below 1.
-            UnitError: a role has died more often than Ray starts it anew, or failed.
+            UnitError: a role has failed, or died more often than Ray restarts it.
         """
         if gradient_steps < 1:
             raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
@@ -210,7 +210,7 @@ class ClusterTraining:
         return self._progress(*begin)
 
     def close(self) -> None:
-        """End every role. Again is nothing."""
+        """End every role. Idempotent."""
         for role in (*self._actors, *self._shards, *self._learners):
             ray.kill(role)
         self._actors, self._shards, self._learners = [], [], []
@@ -221,11 +221,11 @@ class ClusterTraining:
             for _ in range(min(CHECKPOINT_ROUNDS, ceil(missing / self.gradient_steps_a_round))):
                 self._keep(self._learning())
             self._settle()
-            # Should a machine go, Ray makes what is lost again from its inputs, and theirs: here that ends.
+            # If a machine fails, Ray repeats the calls that made the lost objects, but none from before this copy.
             self._states = [ray.put(state) for state in self._answers("learner", self._states)]
 
     def _learning(self) -> _Asked:
-        """Submits the calls of one round."""
+        """Submit the calls of one round."""
         this = self._collecting(self._weights.popleft(), self._ahead)
         if len(self._handles) > self._ahead:
             handles, td_errors = self._handles.popleft()
@@ -248,13 +248,12 @@ class ClusterTraining:
         return this
 
     def _sampling(self, this: _Asked) -> tuple[list[list[Any]], list[Any]]:
-        """Submits the shards' calls of one round; what each draws for every learner, and their handles."""
+        """Submit the shards' calls of one round; returns the parts for every learner, and the handles."""
         summaries = []
         for number, shard in enumerate(self._shards):
             summary, stats = shard.summary.remote()
-            this.append(
-                (f"shard {number}", stats)
-            )  # before what needs it: an error is named after its own shard
+            # Before the calls that need it, so that an error names its own shard.
+            this.append((f"shard {number}", stats))
             summaries.append(summary)
         drawn, handles = [], []
         learners = len(self._learners)
@@ -268,7 +267,7 @@ class ClusterTraining:
         return drawn, handles
 
     def _collecting(self, weights: Any, lag: int) -> _Asked:
-        """Submits an actor's calls of one round, and the insertion of what was collected `lag` rounds ago."""
+        """Submit an actor's calls of one round, and the insertion of what was collected `lag` rounds ago."""
         this: _Asked = []
         collected = []
         for number, actor in enumerate(self._actors):
@@ -285,7 +284,7 @@ class ClusterTraining:
         return this
 
     def _keep(self, this: _Asked) -> None:
-        """Waits until no more rounds than `ahead` are without an answer, beside a new one."""
+        """Wait until at most `ahead` rounds besides the new one are unanswered."""
         self._pending.append(this)
         while len(self._pending) > self._ahead + 1:
             self._take(self._pending.popleft())
@@ -295,7 +294,7 @@ class ClusterTraining:
             self._take(self._pending.popleft())
 
     def _take(self, this: _Asked) -> None:
-        slowest: defaultdict[str, float] = defaultdict(float)  # roles of a kind work side by side
+        slowest: defaultdict[str, float] = defaultdict(float)  # roles of a kind run in parallel
         for (name, _), stats in zip(this, self._all(this), strict=True):
             self._note(name, stats)
             for term, seconds in stats.seconds.items():
@@ -319,7 +318,7 @@ class ClusterTraining:
         try:
             return list(ray.get([ref for _, ref in named]))
         except RayError:
-            for name, ref in named:  # whose it is, is said with each
+            for name, ref in named:  # an error names the role
                 self._answers(name, [ref])
             raise
 
@@ -347,12 +346,13 @@ class ClusterTraining:
 
 
 def round_of(environments: int, update_interval: int, learners: int) -> tuple[int, int]:
-    """Gradient steps of a learner's call and vector steps of an actor's in one round, in the workload's ratio.
+    """Return the gradient steps of a learner's call and the vector steps of an actor's call, in the workload's
+    ratio.
 
     Args:
-        environments: of all actors together.
-        update_interval: environment steps for each gradient step.
-        learners: each takes as many gradient steps.
+        environments: number of environments of all actors together.
+        update_interval: environment steps per gradient step.
+        learners: number of learners; each takes the same number of gradient steps.
     """
     least = environments // gcd(environments, update_interval * learners)
     steps_a_call = least * max(1, round(STEPS_A_CALL / least))
@@ -360,15 +360,17 @@ def round_of(environments: int, update_interval: int, learners: int) -> tuple[in
 
 
 def shard_of(actor: int, round_number: int, shards: int) -> int:
-    """Which shard takes what an actor collected in a round: in as many rounds as shards, each takes from each once."""
+    """Return the shard that gets an actor's transitions of a round: over as many rounds as shards, each gets some
+    once.
+    """
     return (actor + round_number) % shards
 
 
 def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> None:
-    """See that they fit together, before anything is started.
+    """Check before anything is started that workload, mapping and sizes are compatible.
 
     Raises:
-        UserError: they do not; names the option.
+        UserError: they are not; the message names the option.
     """
     compose.check(workload, mapping)
     if "weight" not in compose.algorithm_of(workload).columns(1):
@@ -389,7 +391,7 @@ def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> 
 
 
 def _with_environments(workload: Workload, actors: int) -> Workload:
-    """The workload with at least one environment an actor."""
+    """Return the workload with at least one environment per actor."""
     settings = workload.training
     return (
         workload
@@ -399,7 +401,7 @@ def _with_environments(workload: Workload, actors: int) -> Workload:
 
 
 def _of_a_shard(workload: Workload, shards: int, batch_size: int) -> Workload:
-    """The workload as one shard of the replay sees it: its part of the items."""
+    """Return the workload for one shard of the replay: with its part of the items."""
     tables = workload.tables()
     tables["training"] |= {
         "presampled_batches": 0,

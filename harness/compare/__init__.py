@@ -1,1 +1,1 @@
-"""This project and other libraries in interleaved rounds, each library in an environment of its own."""
+"""This project and other libraries in interleaved rounds, each library in its own virtual environment."""

@@ -1,8 +1,8 @@
-"""Other libraries with their own replay and with this project's plugged in (PAL VI-F).
+"""Other libraries with their own replay and with this project's replay plugged in (PAL VI-F).
 
-Each side trains in a worker process, in the library's own environment (`baselines/adapter_worker.py`). In every round
-the library does one job with its own replay and two with this project's: the second is the comparison of ours with
-itself (A/A).
+Each side trains in a worker process, in the library's own environment (`baselines/adapter_worker.py`). In every
+round the library does one job with its own replay and two jobs with this project's: the second compares this
+project's replay with itself (A/A).
 """
 
 import os
@@ -20,15 +20,16 @@ from harness.compare.protocol import Worker, WorkerFailure
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.measure import rows as sampled
+from harness.core.suites import Suite
+from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
 
-SUITE = "bench-adapters"
+SUITE = Suite.BENCH_ADAPTERS
 THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
 WORKER = registry.BASELINES / "adapter_worker.py"
-CAPACITY = 10**6  # PAL's
+CAPACITY = 10**6  # PAL's capacity
 WARM_UP_STEPS = 1000  # environment steps; gradient steps begin after 500 of them
 JOB_S = 0.4
 START_LIMIT_S = 300.0
@@ -37,13 +38,13 @@ JOB_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Pair:
-    """A library and an algorithm in it.
+    """A library and one of its algorithms.
 
     Attributes:
         library: a folder under `baselines/`.
-        algorithm: as the library's `adapter.py` names it.
-        continuous: whether its actions are.
-        missing: why there is nothing to measure; empty where there is.
+        algorithm: the algorithm's name in the library's `adapter.py`.
+        continuous: whether its actions are continuous.
+        missing: why there is nothing to measure; empty if there is.
     """
 
     library: str
@@ -53,7 +54,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """Of its rows: library and algorithm."""
+        """Name in the rows: library and algorithm."""
         return f"{self.library} {self.algorithm}"
 
 
@@ -76,7 +77,7 @@ PAIRS = (
 
 @contextmanager
 def importable_primitives() -> Iterator[Path]:
-    """A folder from which another environment imports `primitives`, wherever the extension was installed."""
+    """Yield a folder from which another environment can import `primitives`, wherever the extension is installed."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "primitives"
         folder.mkdir()
@@ -89,11 +90,11 @@ def importable_primitives() -> Iterator[Path]:
 
 
 def start(library: str, package: Path) -> Worker:
-    """A library's adapter worker.
+    """Start a library's adapter worker.
 
     Args:
-        library: a folder under `baselines/`, whose environment is made where it is missing.
-        package: from `importable_primitives`.
+        library: a folder under `baselines/`; its environment is created if it does not exist.
+        package: folder from `importable_primitives`.
 
     Raises:
         WorkerFailure: the environment cannot be made.
@@ -105,7 +106,7 @@ def start(library: str, package: Path) -> Worker:
 
 
 class _Side:
-    """One replay in one library, in training."""
+    """One replay in one library during training."""
 
     def __init__(self, pair: Pair, replay: str, capacity: int, package: Path) -> None:
         self.worker = start(pair.library, package)
@@ -124,7 +125,7 @@ class _Side:
         return int(answer["gradient_steps"]), float(answer["wall_s"])
 
     def step_s(self, environment_steps: int) -> float:
-        """Seconds a gradient step, all of the training loop included, over one job."""
+        """Return seconds per gradient step over one job, including the whole training loop."""
         gradient_steps, wall_s = self._ask(environment_steps, JOB_LIMIT_S)
         return wall_s / gradient_steps
 
@@ -132,20 +133,20 @@ class _Side:
 def measure(
     pair: Pair, rounds: int, budget_s: float, package: Path, report: Report, capacity: int = CAPACITY
 ) -> list[Measurement]:
-    """Gradient steps a second of one pair with both replays, and their ratio.
+    """Measure gradient steps per second of one pair with both replays, and their ratio.
 
     Args:
-        pair: what to measure.
-        rounds: at most; 15 at least, which is the fewest for a verdict, whatever the budget.
-        budget_s: begin no further round after this many seconds, the start of the workers not counted.
-        package: from `importable_primitives`.
+        pair: the pair to measure.
+        rounds: most rounds; at least 15 are run whatever the budget, the fewest for a verdict.
+        budget_s: no further round begins after this many seconds, not counting the start of the workers.
+        package: folder from `importable_primitives`.
         report: called with the progress.
-        capacity: of the replay.
+        capacity: capacity of the replay.
 
     Returns:
         Rows of suite "bench-adapters": throughput of both sides (`details["replay"]` "own" or "ours"),
-        `throughput_ratio` (ours over the library's own, with `details["verdict"]`) and `null_ratio`. One row of status
-        "failed" or "not_run" says why there are none.
+        `throughput_ratio` (this project's over the library's own, with `details["verdict"]`) and `null_ratio`. If
+        nothing could be measured, one row of status "failed" or "not_run" gives the reason.
     """
     what = {"library": pair.library, "algorithm": pair.algorithm, "continuous": pair.continuous}
     if pair.missing:
@@ -173,7 +174,7 @@ def measure(
 
 
 def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Report) -> dict[str, list[float]]:
-    """Seconds a gradient step, in interleaved rounds; all sides do jobs of the same length."""
+    """Return seconds per gradient step, in interleaved rounds; all sides do jobs of the same length."""
     steps = min(side.environment_steps for side in sides.values())
     turns = {"ours": sides["ours"], "own": sides["own"], "again": sides["ours"]}
     return in_rounds(
@@ -208,7 +209,7 @@ def _common(pair: Pair) -> dict[str, Any]:
 def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) -> list[Measurement]:
     common = _common(pair)
     rows = [
-        sampled.sampled(
+        summary_rows.summary_row(
             [1 / time_s for time_s in times_s[replay]],
             **{**common, "backend": pair.library if replay == "own" else "native"},
             quantity=THROUGHPUT,
@@ -220,5 +221,5 @@ def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) 
     judged = {"verdict": outcome.verdict, "why_no_verdict": outcome.reason, "pairs": outcome.pairs}
     for quantity, times in ((GAIN, outcome.ratio), (NULL, outcome.null)):
         assert times is not None
-        rows.append(sampled.gain(times, **common, quantity=quantity, details=details | judged))
+        rows.append(summary_rows.gain(times, **common, quantity=quantity, details=details | judged))
     return rows

@@ -1,12 +1,13 @@
 """What two systems have learnt after the same number of environment steps.
 
-A comparison of speeds counts only where something is learnt. So both sides of a comparison are trained again, apart
-from the timed rounds: from the start, with the same seeds, to the same number of environment steps. What is compared
-is the mean return of the episodes that end in the last fifth of these steps, exploration included. Nothing is timed
-here, so several trainings share the machine's cores.
+A comparison of speeds is meaningful only if something is learnt. So both sides of a comparison are trained again,
+separately from the timed rounds: from the start, with the same seeds, to the same number of environment steps.
+The mean return of the episodes that end in the last fifth of these steps, including exploration, is compared.
+Nothing is timed here, so several trainings share the machine's cores.
 
-The interval of a mean is that of a bootstrap in two stages: seeds are drawn with replacement, then the episodes of
-each. With three seeds it is too narrow rather than too wide: it finds "learns less" too often rather than too rarely.
+The interval of a mean comes from a two-stage bootstrap: seeds are drawn with replacement, then the episodes of
+each seed. With three seeds the interval is too narrow rather than too wide, so the verdict "learns less" is too
+frequent rather than too rare.
 """
 
 import os
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.compare.protocol import FailureKind, Job, Result, Worker, WorkerFailure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
 from harness.core.progress import Report
 from harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES, evenly_spread
 from harness.runtime.seed_order import first_fifth, interleaved, last_fifth
@@ -28,28 +29,28 @@ from harness.runtime.seed_order import first_fifth, interleaved, last_fifth
 FASTER = "faster"
 LEARNS_LESS = "faster, but learns less"
 NOT_COMPARED = "faster; returns not compared"
-"""What a comparison that found "faster" says, once the returns are known."""
+"""Verdict of a comparison that found "faster" while the returns are unknown."""
 
 RETURN, DIFFERENCE = "return_at_equal_steps", "return_difference"
 """Quantities of the rows."""
 LEAST_STEPS = 2_000
-"""Environment steps below which a training says nothing: fewer seeds are trained rather than each less than this."""
+"""Fewest environment steps of a useful training: rather than train less, fewer seeds are trained."""
 STRETCHES = 10
-JOB_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
-MOST_LANES = 4  # trainings at the same time: each takes up to half a gigabyte
+JOB_LIMIT_S = 600.0  # some systems compile for the workload before they begin
+MOST_LANES = 4  # trainings at the same time; each takes up to half a gigabyte
 _RESAMPLES = 2000
-_MOST_EPISODES = 500  # of a seed that are resampled: more would take hundreds of megabytes
+_MOST_EPISODES = 500  # episodes of a seed that are resampled; more would take hundreds of megabytes
 _BOOTSTRAP_SEED = 0  # the same returns give the same interval
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How far both sides are trained.
+class StepExtent:
+    """How long both sides are trained.
 
     Attributes:
-        environment_steps: of each training, at most, after the warm-up with random actions.
-        seeds: trainings a side, at most.
-        budget_s: seconds that all of them together should take.
+        environment_steps: most steps of each training, after the warm-up with random actions.
+        seeds: most trainings per side.
+        budget_s: seconds that all trainings together should take.
     """
 
     environment_steps: int
@@ -58,15 +59,15 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One system, and what its timed rounds tell of its pace.
+class ComparedSide:
+    """One system, with its speed in the timed rounds.
 
     Attributes:
         name: "placerl" or the baseline's.
-        start: starts its worker.
-        start_s: seconds from there to the end of its warm-up.
-        environment_steps_per_s: of training.
-        environment_steps_a_gradient_step: of training.
+        start: function that starts its worker.
+        start_s: seconds from the start to the end of its warm-up.
+        environment_steps_per_s: environment steps per second of training.
+        environment_steps_a_gradient_step: environment steps per gradient step.
     """
 
     name: str
@@ -76,10 +77,12 @@ class Side:
     environment_steps_a_gradient_step: float
 
     @staticmethod
-    def of(name: str, start: Callable[[], Worker], start_s: float, results: Sequence[Result]) -> "Side":
-        """The side whose timed rounds gave these results."""
+    def of(
+        name: str, start: Callable[[], Worker], start_s: float, results: Sequence[WorkerResult]
+    ) -> "ComparedSide":
+        """Return a side with the speed that the results of its timed rounds show."""
         steps = sum(result.environment_steps for result in results)
-        return Side(
+        return ComparedSide(
             name,
             start,
             start_s,
@@ -93,9 +96,10 @@ class Trained:
     """One training.
 
     Attributes:
-        seed: of everything random in it.
-        environment_steps: that it took after its warm-up.
-        first, last: undiscounted returns of the episodes that ended in the first and in the last fifth of it.
+        seed: seed of everything random in it.
+        environment_steps: steps taken after its warm-up.
+        first, last: undiscounted returns of the episodes that ended in the first and in the last fifth of
+            training.
     """
 
     seed: int
@@ -105,7 +109,7 @@ class Trained:
 
 
 class Mean(NamedTuple):
-    """A mean over seeds, or a difference of two, with its 95% interval."""
+    """A mean over seeds, or a difference of two means, with its 95% interval."""
 
     value: float
     low: float
@@ -117,11 +121,11 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class Returns:
-    """What both sides had learnt.
+    """The returns of both sides.
 
     Attributes:
-        reason: why the returns cannot be compared; empty where they are.
-        ours, theirs: a training for each seed; the same seeds, where both were trained.
+        reason: why the returns cannot be compared; empty if they can.
+        ours, theirs: one training per seed; the same seeds if both sides were trained.
     """
 
     reason: str
@@ -130,15 +134,15 @@ class Returns:
 
     @property
     def environment_steps(self) -> int:
-        """That every training took at least."""
+        """Number of environment steps that every training took at least."""
         return min(one.environment_steps for one in (*self.ours, *self.theirs))
 
     def difference(self) -> Mean:
-        """The mean return of ours less that of theirs; only where they can be compared."""
+        """Return this project's mean return minus the other side's; only valid if they can be compared."""
         return _difference(_last(self.ours), _last(self.theirs))
 
     def verdict(self, speed: str) -> str:
-        """The verdict on the speed alone, with what the returns make of it: only "faster" is changed."""
+        """Return the verdict on the speed, corrected by the returns: only "faster" can change."""
         if speed != FASTER:
             return speed
         if self.reason:
@@ -158,13 +162,15 @@ def _seeds(number: int) -> str:
     return f"{number} seed{'' if number == 1 else 's'}"
 
 
-def compare(ours: Side, theirs: Side, job: Job, extent: Extent, report: Report) -> Returns:
-    """Train both sides from the start, and judge what they learnt.
+def compare(
+    ours: ComparedSide, theirs: ComparedSide, job: WorkerJob, extent: StepExtent, report: Report
+) -> Returns:
+    """Train both sides from the start, and compare what they learnt.
 
     Args:
-        ours, theirs: who is trained.
-        job: of the timed rounds; its seed is the first one, and its `gradient_steps` do not count.
-        extent: how far, at most.
+        ours, theirs: the sides to train.
+        job: a job of the timed rounds; its seed is the first seed, and its `gradient_steps` are ignored.
+        extent: the longest training allowed.
         report: called with the number of trainings done.
     """
     lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // job.threads))
@@ -175,12 +181,12 @@ def compare(ours: Side, theirs: Side, job: Job, extent: Extent, report: Report) 
         )
     deadline_s, stop = monotonic() + extent.budget_s, Event()
 
-    def task(side: Side, seed: int) -> Trained | None:
+    def task(side: ComparedSide, seed: int) -> Trained | None:
         late = monotonic() > deadline_s and seed > job.seed
         return None if late else _trained(side, job.model_copy(update={"seed": seed}), steps, stop)
 
     order = list(interleaved(range(job.seed, job.seed + seeds), (ours, theirs)))
-    done: list[tuple[Side, Trained]] = []
+    done: list[tuple[ComparedSide, Trained]] = []
     pool = ThreadPoolExecutor(lanes)
     try:
         asked = [(side, pool.submit(task, side, seed)) for seed, side in order]
@@ -192,7 +198,7 @@ def compare(ours: Side, theirs: Side, job: Job, extent: Extent, report: Report) 
         return Returns(f"{_failed(asked)}: {failure}")
     finally:
         stop.set()
-        pool.shutdown(cancel_futures=True)  # waits for the trainings to see it
+        pool.shutdown(cancel_futures=True)  # waits until the trainings notice it
     both = set.intersection(*({one.seed for side, one in done if side is here} for here in (ours, theirs)))
     mine, others = (
         tuple(one for side, one in done if side is here and one.seed in both) for here in (ours, theirs)
@@ -200,26 +206,27 @@ def compare(ours: Side, theirs: Side, job: Job, extent: Extent, report: Report) 
     return judged(ours.name, mine, theirs.name, others)
 
 
-def _failed(asked: Sequence[tuple[Side, "Future[Trained | None]"]]) -> str:
-    """The name of the first side of which a training failed."""
+def _failed(asked: Sequence[tuple[ComparedSide, "Future[Trained | None]"]]) -> str:
+    """Return the name of the first side with a failed training."""
     return next(side.name for side, future in asked if future.done() and future.exception())
 
 
-def planned(ours: Side, theirs: Side, extent: Extent, lanes: int) -> tuple[int, int]:
-    """How many seeds are trained, and for how many environment steps: as many seeds as leave each `LEAST_STEPS`.
+def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes: int) -> tuple[int, int]:
+    """Return how many seeds are trained for how many environment steps: as many seeds as leave each
+    `LEAST_STEPS`.
 
     Args:
-        ours, theirs: their pace, as their timed rounds showed it.
-        extent: the most of both, and the seconds.
+        ours, theirs: their speeds, from their timed rounds.
+        extent: upper limits of both, and the seconds.
         lanes: trainings at the same time.
 
     Returns:
-        Seeds and environment steps, a multiple of 100; (0, 0) where the time holds not even one seed.
+        Seeds and environment steps, a multiple of 100; (0, 0) if the time is too short for one seed.
     """
     start_s = ours.start_s + theirs.start_s
     step_s = 1 / ours.environment_steps_per_s + 1 / theirs.environment_steps_per_s
     for seeds in range(extent.seeds, 0, -1):
-        # One seed's two trainings keep no more than two lanes busy.
+        # The two trainings of one seed use at most two lanes.
         left_s = extent.budget_s * min(lanes, 2 * seeds) / seeds - start_s
         steps = min(extent.environment_steps, int(left_s / step_s) // 100 * 100)
         if steps >= min(LEAST_STEPS, extent.environment_steps):
@@ -227,11 +234,11 @@ def planned(ours: Side, theirs: Side, extent: Extent, lanes: int) -> tuple[int, 
     return 0, 0
 
 
-def _trained(side: Side, job: Job, environment_steps: int, stop: Event) -> Trained:
-    """A training in a process of its own, to at least so many environment steps.
+def _trained(side: ComparedSide, job: WorkerJob, environment_steps: int, stop: Event) -> Trained:
+    """Run a training in its own process, for at least `environment_steps`.
 
     Raises:
-        WorkerFailure: it failed, or it is to stop.
+        WorkerFailure: the worker failed, or `stop` is set.
     """
     stretch = environment_steps / STRETCHES / side.environment_steps_a_gradient_step
     job = job.model_copy(update={"gradient_steps": max(1, round(stretch))})
@@ -253,7 +260,7 @@ def _trained(side: Side, job: Job, environment_steps: int, stop: Event) -> Train
 
 
 def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequence[Trained]) -> Returns:
-    """The returns of both sides, and why they cannot be compared where that is so."""
+    """Return the returns of both sides, or why they cannot be compared."""
     sides = ((our_name, ours), (their_name, theirs))
     reached = [one.environment_steps for _, side in sides for one in side]
     reason = ""
@@ -277,7 +284,7 @@ def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequ
 
 
 def _rose(side: Sequence[Trained]) -> bool:
-    """Whether the returns at the end lie above those at the beginning, interval and all."""
+    """Whether the returns at the end are higher than at the beginning, by more than their intervals."""
     if not all(one.first for one in side):
         return False
     return _difference(_last(side), [one.first for one in side]).low > 0
@@ -288,7 +295,7 @@ def _last(side: Sequence[Trained]) -> list[tuple[float, ...]]:
 
 
 def mean(side: Sequence[Trained]) -> Mean:
-    """The mean over seeds of the mean return in the last fifth; every seed has an episode there."""
+    """Return the mean over seeds of the mean return in the last fifth; every seed has an episode there."""
     return _interval(
         _mean_of_means(_last(side)), _resampled(_last(side), np.random.default_rng(_BOOTSTRAP_SEED))
     )
@@ -312,7 +319,7 @@ def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Mean:
 
 
 def _resampled(seeds: Sequence[Sequence[float]], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """(_RESAMPLES,) means over seeds, drawn with replacement, of means over their episodes, drawn with replacement."""
+    """Return (_RESAMPLES,) bootstrap means: seeds drawn with replacement, then their episodes with replacement."""
     drawn = rng.integers(len(seeds), size=(_RESAMPLES, len(seeds)))
     means = np.empty(drawn.shape)
     for place, returns in enumerate(seeds):

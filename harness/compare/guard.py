@@ -1,14 +1,14 @@
-"""Runs one command and sees to it that nothing of it is left behind. Linux; started by `harness.compare.protocol`.
+"""Runs one command and ends everything that it started. Linux only; started by `harness.compare.protocol`.
 
     python -P guard.py LIFELINE_FD CPUS COMMAND [ARGUMENT...]
 
-`CPUS` is a list of processors as `0,1`, or `all`.
+`CPUS` is a list of processors such as `0,1`, or `all`.
 
-The guard adopts every descendant of the command that loses its parent (a "child subreaper"), so daemons
-that left the process group and the session are found too. It ends them all (SIGTERM, then SIGKILL) as soon
-as the command exits, or as soon as the other end of the pipe `LIFELINE_FD` closes, which the kernel does
-for a harness that dies in whatever way. It exits with the command's status. The command's temporary files are in a
-folder of their own (`TMPDIR`), which goes too.
+The guard adopts every descendant of the command that loses its parent (as a "child subreaper"), so it also finds
+daemons that left the process group and the session. It ends them all (SIGTERM, then SIGKILL) as soon as the
+command exits or the other end of the pipe `LIFELINE_FD` closes; the kernel closes it when the harness dies for
+any reason. The guard exits with the command's status. The command's temporary files are in their own folder
+(`TMPDIR`), which is removed too.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ import psutil
 
 TERMINATE_GRACE_S = 0.4
 KILL_LIMIT_S = 5.0
-LONGEST_FOLDER = 107 - 68  # characters of a socket's path, but for what Ray adds to its folder
+LONGEST_FOLDER = 107 - 68  # characters of a socket's path, minus those that Ray adds to its folder
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
@@ -35,14 +35,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def temporary_folder() -> str:
-    """A new folder for temporary files, whose path is short enough for the sockets that Ray makes below it."""
+    """Create a folder for temporary files whose path is short enough for the sockets that Ray creates in it."""
     usual = tempfile.gettempdir()
     with_name = len(usual) + len("/placerl-12345678")
     return tempfile.mkdtemp(prefix="placerl-", dir=usual if with_name <= LONGEST_FOLDER else "/tmp")
 
 
 def environment_in(folder: str) -> dict[str, str]:
-    """Environment variables that keep temporary files in a folder, but PyTorch's cache of compiled code out of it."""
+    """Return environment variables that keep temporary files in a folder, except PyTorch's cache of compiled
+    code.
+    """
     compiled = os.path.join(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")
     return {
         "TMPDIR": folder,
@@ -51,12 +53,12 @@ def environment_in(folder: str) -> dict[str, str]:
 
 
 class _EndRequested(Exception):
-    """A signal asked the guard to end."""
+    """A signal requested the guard's end."""
 
 
 def _request_end(*_: object) -> None:
     for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the ending
+        signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the ending
     raise _EndRequested
 
 
@@ -71,7 +73,7 @@ def _reap() -> None:
 
 
 def _signal_descendants(number: int) -> bool:
-    """Send a signal to every living descendant; whether there was one."""
+    """Send a signal to every living descendant; returns whether there was one."""
     _reap()
     living = False
     for process in psutil.Process().children(recursive=True):
@@ -95,7 +97,7 @@ def _end_descendants() -> None:
 
 
 def main(lifeline: int, cpus: str, command: list[str]) -> int:
-    """Run `command` to its end or to the lifeline's; the status to exit with."""
+    """Run `command` until it ends or the lifeline closes; returns the exit status."""
     if cpus != "all":
         os.sched_setaffinity(0, map(int, cpus.split(",")))
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,13 +1,13 @@
-"""Do the algorithms learn? The same training in this project and in another library, seed by seed.
+"""Tests whether the algorithms learn: the same training in this project and in another library, seed by seed.
 
-All get the same workload, gradient steps, environment steps and hyper-parameters. "placerl" is like for like: what
-only this project has (prioritised replay, double DQN) is switched off. "placerl, own settings" trains with all that
-the workload says, prioritised replay among it; the library that it is compared with keeps its own settings.
+All systems get the same workload, gradient steps, environment steps and hyper-parameters. In "placerl", features
+that only this project has (prioritised replay, double DQN) are switched off. "placerl, own settings" trains with
+all settings of the workload, including prioritised replay, while the other library keeps its own settings.
 
-The score of a run is the mean return of the episodes that end in the last fifth of training, exploration included;
-several seeds give the interquartile mean with a bootstrap interval (Agarwal et al. 2021, "Deep reinforcement learning
-at the edge of the statistical precipice", section 4: the metric of rliable). Next to it stands the best that any
-stretch of training reached: what was learnt and lost again does not show at the end.
+The score of a run is the mean return of the episodes that end in the last fifth of training, including
+exploration. Several seeds give the interquartile mean with a bootstrap interval (Agarwal et al. 2021, "Deep
+reinforcement learning at the edge of the statistical precipice", section 4: the metric of rliable). The best
+stretch of training is also reported, because the end does not show what was learnt and lost again.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +22,11 @@ from scipy import stats
 
 from harness import workloads
 from harness.compare import registry
-from harness.compare.protocol import Job, Worker, WorkerFailure
+from harness.compare.protocol import Worker, WorkerFailure, WorkerJob
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.measure import statistics
 from harness.runtime.seed_order import interleaved, last_fifth
@@ -35,54 +36,59 @@ from harness.workloads import Workload
 
 OURS = "placerl"
 OWN_SETTINGS = "placerl, own settings"
+DEFAULT_MAPPING = "native-native-cpu"
 END, BEST = "interquartile_mean_return", "best_interquartile_mean_return"
 """Quantities of the rows over all seeds."""
-STRETCHES = 10  # of a run; the score is that of the last ones
+STRETCHES = 10  # stretches of a run; the score is that of the last ones
 STRETCH_LIMIT_S = 1800.0
-ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the bar
+ROUGH_STEP_S = 2e-3  # of one gradient step with its environment steps, for the progress bar
 SETTINGS = {"replay.prioritized": False}
 DQN_SETTINGS = {"algorithm.double": False, "algorithm.loss": "huber"}
 
 
 @dataclass(frozen=True)
-class Task:
-    """One workload to be learnt.
+class LearnedTask:
+    """One workload to learn.
 
     Attributes:
         workload: its name.
-        gradient_steps: of each training run.
+        gradient_steps: gradient steps of each training run.
+        batch_size: transitions in a batch; None for the workload's own number.
     """
 
     workload: str
     gradient_steps: int
+    batch_size: int | None = None
 
 
-# LunarLander is not among the quick: it is learnt in some 100 000 gradient steps, with five seeds of two systems a
-# million, at 0.5 ms or more each with their environment steps; the whole quick tier has 10 minutes.
+# The quick tier leaves LunarLander out: it needs about 100 000 gradient steps to learn, with five seeds of two
+# systems a million, at 0.5 ms or more each with their environment steps; the whole quick tier has 10 minutes.
 _QUICK = (
-    Task("cartpole-dqn", 12_000),
-    Task("cartpole-ddpg", 8_000),
-    Task("cartpole-ppo", 3_000),
-    Task("pendulum-td3", 4_500),
-    Task("pendulum-sac", 3_000),
+    LearnedTask("cartpole-dqn", 12_000),
+    LearnedTask("cartpole-ddpg", 8_000),
+    LearnedTask("cartpole-ppo", 3_000),
+    LearnedTask("pendulum-td3", 4_500),
+    LearnedTask("pendulum-sac", 3_000),
 )
 _STANDARD = (
     *_QUICK,
-    Task("lunarlander-dqn", 100_000),
-    Task("hopper-ddpg", 100_000),
-    Task("halfcheetah-ddpg", 100_000),
-    Task("pong-dqn", 250_000),
+    LearnedTask("lunarlander-dqn", 100_000),
+    LearnedTask("hopper-ddpg", 100_000),
+    LearnedTask("halfcheetah-ddpg", 100_000),
+    LearnedTask("pong-dqn", 250_000),
 )
 TASKS = {"quick": _QUICK, "standard": _STANDARD, "full": _STANDARD}
 
 
 def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
-    """The mean of the middle half: less sensitive to one seed than the mean, more efficient than the median."""
+    """Return the mean of the middle half: less sensitive to one seed than the mean, more efficient than the
+    median.
+    """
     return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
 
 
 def like_for_like(name: str) -> Workload:
-    """A workload without what only this project has."""
+    """Return a workload with the settings that only this project supports switched off."""
     item = workloads.load(name)
     settings = SETTINGS | (DQN_SETTINGS if item.algorithm.name == "dqn" else {})
     for field, value in settings.items():
@@ -91,12 +97,17 @@ def like_for_like(name: str) -> Workload:
 
 
 def trained_workload(name: str, system: str) -> Workload:
-    """The workload that a system trains: like for like, or as its file has it."""
-    return workloads.load(name) if system == OWN_SETTINGS else like_for_like(name)
+    """Return the workload that a system trains: like for like, or as its file states."""
+    return workloads.load(name) if system.split(" (")[0] == OWN_SETTINGS else like_for_like(name)
+
+
+def under(side: str, mapping: Mapping) -> str:
+    """Return the name of one of this project's sides under a mapping: just `side` for the default mapping."""
+    return side if str(mapping) == DEFAULT_MAPPING else f"{side} ({mapping})"
 
 
 def settings_of(item: Workload) -> dict[str, Any]:
-    """What a workload says of that which only this project has, by field."""
+    """Return the workload's settings that only this project supports, by field."""
     algorithm = item.algorithm
     found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
     if algorithm.name == "dqn":
@@ -107,19 +118,20 @@ def settings_of(item: Workload) -> dict[str, Any]:
 
 
 def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
-    """The cells of a tier: a training run a workload, seed and system, and a summary of each workload.
+    """Return the cells of a tier: one training run per workload, seed and system, and a summary of each workload.
 
     Args:
         tier: a key of `TASKS`.
-        systems: "placerl" and names of baselines. With "placerl" goes "placerl, own settings", where they differ.
-        mapping: what runs where in this project.
+        systems: "placerl" and names of baselines. "placerl" adds "placerl, own settings" if they differ.
+        mapping: this project's mapping. If it is not `DEFAULT_MAPPING`, the names of this project's sides include
+            it, so that cells and rows of different mappings stay distinct.
     """
     cells = []
     for task in TASKS[tier]:
         item = workloads.load(task.workload)
         differ = settings_of(item) != settings_of(like_for_like(task.workload))
         own = [OWN_SETTINGS] if OURS in systems and differ else []
-        sides = [*systems, *own]
+        sides = [under(side, mapping) if side in (OURS, OWN_SETTINGS) else side for side in (*systems, *own)]
         cells += [
             _training_cell(task, side, seed, mapping)
             for seed, side in interleaved(item.training.seeds, sides)
@@ -128,9 +140,9 @@ def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
     return cells
 
 
-def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell:
+def _training_cell(task: LearnedTask, system: str, seed: int, mapping: Mapping) -> Cell:
     def measure(run: Run, report: Report) -> list[Measurement]:
-        if system in (OURS, OWN_SETTINGS):
+        if system in (under(OURS, mapping), under(OWN_SETTINGS, mapping)):
             start = partial(registry.own_worker, str(mapping))
         else:
             start = partial(registry.baseline_worker, system)
@@ -139,7 +151,12 @@ def _training_cell(task: Task, system: str, seed: int, mapping: Mapping) -> Cell
     return Cell(f"learn/{task.workload}/{system}/seed{seed}", task.gradient_steps * ROUGH_STEP_S, measure)
 
 
-def _summary_cell(task: Task, system: str) -> Cell:
+def summary_key(workload: str, system: str) -> str:
+    """Return the key of the cell that summarises the seeds of a system."""
+    return f"learn/{workload}/{system}/summary"
+
+
+def _summary_cell(task: LearnedTask, system: str) -> Cell:
     def mine(rows: Sequence[Measurement]) -> list[Measurement]:
         return [row for row in rows if (row.workload, row.backend) == (task.workload, system)]
 
@@ -148,54 +165,57 @@ def _summary_cell(task: Task, system: str) -> Cell:
         return [summary(task.workload, system, rows), best(task.workload, system, rows)]
 
     def stale(run: Run) -> bool:
-        """Whether a seed has been trained since: one that had failed, say."""
+        """Return whether a seed has been trained since, for instance one that had failed."""
         held = mine([*summaries(run), *bests(run)])
         return [row.to_json() for row in held] != [row.to_json() for row in made(run)]
 
-    return Cell(f"learn/{task.workload}/{system}/summary", 0, lambda run, report: made(run), stale=stale)
+    return Cell(summary_key(task.workload, system), 0, lambda run, report: made(run), stale=stale)
 
 
 def _rows(run: Run, quantity: str) -> list[Measurement]:
-    """The run's rows of a quantity: of each workload, system and seed the newest alone."""
+    """Return the run's rows of a quantity, only the newest for each workload, system and seed."""
     newest = {
         (row.workload, row.backend, row.details.get("seed")): row
-        for row in run.measurements(suite="learn")
+        for row in run.measurements(suite=Suite.LEARN)
         if row.quantity == quantity
     }
     return list(newest.values())
 
 
-def train(task: Task, system: str, start: Callable[[], Worker], seed: int, report: Report) -> Measurement:
-    """One training run in a process of its own.
+def train(
+    task: LearnedTask, system: str, start: Callable[[], Worker], seed: int, report: Report
+) -> Measurement:
+    """Run one training in its own process.
 
     Args:
-        task: what to learn.
-        system: its name, for the row.
-        start: starts its worker.
-        seed: of everything random.
+        task: the task to learn.
+        system: name of the system, for the row.
+        start: function that starts its worker.
+        seed: seed of everything random.
         report: called with the gradient steps taken.
 
     Returns:
-        A row of suite `learn`, quantity `final_return`, with the learning curve in its details: environment
-        steps and mean return of the episodes that ended, a stretch of training each; and the `settings` that only
-        this project has, as they were asked for: a baseline's `notes` say what it made of them. A system that fails
+        A row of suite `learn`, quantity `final_return`. Its details hold the learning curve (for each stretch of
+        training the environment steps and the mean return of the episodes that ended) and the requested
+        `settings` that only this project has; a baseline's `notes` say what it made of them. A system that fails
         has a row of status `failed`.
     """
     item = trained_workload(task.workload, system)
-    job = Job(
+    batch_size = task.batch_size or item.training.batch_size
+    job = WorkerJob(
         workload=item.tables(),
-        batch_size=item.training.batch_size,
+        batch_size=batch_size,
         seed=seed,
         gradient_steps=max(1, task.gradient_steps // STRETCHES),
     )
     row = partial(
         Measurement,
-        suite="learn",
+        suite=Suite.LEARN,
         workload=task.workload,
         primitive="training",
         backend=system,
         device="cpu",
-        batch_size=item.training.batch_size,
+        batch_size=batch_size,
         quantity="final_return",
         provenance=Provenance.MEASURED,
     )
@@ -235,12 +255,12 @@ def train(task: Task, system: str, start: Callable[[], Worker], seed: int, repor
 
 
 def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
-    """The interquartile mean over seeds, with its 95% bootstrap interval where there are enough of them.
+    """Return the interquartile mean over seeds, with its 95% bootstrap interval if there are enough seeds.
 
     Args:
-        name: the workload's.
+        name: name of the workload.
         system: "placerl" or a baseline's name.
-        rows: of quantity `final_return`, one a seed; those that failed are counted in the details.
+        rows: of quantity `final_return`, one per seed; failed ones are counted in the details.
     """
     scores = [row.value for row in rows if row.value is not None]
     details = {"seeds": len(scores), "failed": len(rows) - len(scores)}
@@ -250,10 +270,10 @@ def summary(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
 
 
 def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
-    """The interquartile mean over seeds of the stretch of training in which it was the highest.
+    """Return the interquartile mean over seeds for the stretch of training in which it is highest.
 
-    Its details say which `stretch` of how many it was and the `environment_steps` at its end, the median over seeds. It
-    is a maximum: by chance higher than the same stretch of other seeds would be, and its interval leaves that out.
+    Its details give the `stretch`, the number of stretches, and the median of `environment_steps` at its end. As
+    a maximum it is biased upwards by chance; its interval does not include this bias.
 
     Args:
         name, system, rows: as for `summary`.
@@ -274,13 +294,13 @@ def best(name: str, system: str, rows: Sequence[Measurement]) -> Measurement:
 def _over_seeds(
     name: str, system: str, quantity: str, scores: Sequence[float] = (), **fields: Any
 ) -> Measurement:
-    """A row of suite `learn`: the interquartile mean of the scores, where there are any."""
+    """Return a row of suite `learn`: the interquartile mean of the scores, if there are any."""
     if scores:
         fields |= {"value": float(interquartile_mean(scores)), "samples": tuple(scores)}
     if len(scores) >= statistics.FEWEST_SAMPLES:
         fields["low"], fields["high"] = statistics.interval(scores, interquartile_mean)
     return Measurement(
-        suite="learn",
+        suite=Suite.LEARN,
         workload=name,
         primitive="training",
         backend=system,
@@ -292,17 +312,17 @@ def _over_seeds(
 
 
 def summaries(run: Run) -> list[Measurement]:
-    """The newest summary of each workload and system that a run holds."""
+    """Return the newest summary of each workload and system that a run holds."""
     return _rows(run, END)
 
 
 def bests(run: Run) -> list[Measurement]:
-    """The newest `best` of each workload and system that a run holds."""
+    """Return the newest `best` row of each workload and system that a run holds."""
     return _rows(run, BEST)
 
 
 def table(rows: Sequence[Measurement], highest: Sequence[Measurement] = ()) -> Table:
-    """The summaries, a line a workload and system, with what `best` made of them."""
+    """Return the summaries as a table, one line per workload and system, with their `best` rows."""
     made = Table(
         title="Interquartile mean of the return, over seeds",
         caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",

@@ -1,4 +1,4 @@
-"""This project's prioritised replay as the replay's worker takes it: `baselines/replay_worker.py timed_replay.py`."""
+"""This project's prioritised replay for the replay worker: `baselines/replay_worker.py own_replay.py`."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ STALE_BATCHES = 0
 Columns = dict[str, npt.NDArray[Any]]
 
 
-class Buffer:
-    """The native sum tree over columns in host memory; a batch is written where the last one lay."""
+class OwnReplay:
+    """The native sum tree with columns in host memory; each batch is written to the same arrays."""
 
     def __init__(self, workload: dict[str, Any], batch_size: int, seed: int) -> None:
         replay, environment = workload["replay"], workload["environment"]
@@ -39,9 +39,9 @@ class Buffer:
         self.update = self._replay.update_priorities
 
     def sample(self, batch_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], Columns]:
-        """Keys, weights and columns."""
+        """Return keys, weights and columns."""
         drawn = self._replay.sample(batch_size, self._rng, out=self._out)
-        return drawn.indices, drawn.weights, drawn.batch
+        return drawn.indices, drawn.weights, dict(drawn.batch)
 
 
-create = Buffer
+create = OwnReplay

@@ -1,4 +1,4 @@
-"""This project's sum trees as the replay benchmark's worker takes them: `... tree_worker.py timed_tree.py <backend>`.
+"""This project's sum trees for the replay benchmark's worker: `... tree_worker.py own_tree.py <backend>`.
 
 Options follow the backend as JSON: `native '{"simd": "avx2"}'`.
 """
@@ -19,7 +19,7 @@ OPTIONS = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
 
 
 class Tree:
-    """What the replay benchmark times: the backend's own methods, without another call around them."""
+    """The part that the replay benchmark times: the backend's own methods, without a further call around them."""
 
     def __init__(self, capacity: int) -> None:
         self._tree = sum_tree.create(capacity, backend=BACKEND, **OPTIONS)
@@ -27,16 +27,8 @@ class Tree:
         self.update = self._tree.update
 
     def fill(self, priorities: NDArray[np.float64]) -> None:
-        """Sets all leaves."""
+        """Set all leaves."""
         self._tree.update(np.arange(len(priorities)), priorities)
-
-    def load_dependent(self, indices: NDArray[np.int64]) -> float:
-        """The memory floor with each load waiting for the one above it; native only."""
-        return float(self._tree.load_paths(indices, dependent=True))  # type: ignore[attr-defined]
-
-    def load_independent(self, indices: NDArray[np.int64]) -> float:
-        """The memory floor with no load waiting for another; native only."""
-        return float(self._tree.load_paths(indices, dependent=False))  # type: ignore[attr-defined]
 
 
 create = Tree

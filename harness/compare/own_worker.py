@@ -13,7 +13,7 @@ from platform import python_version
 from typing import Any
 
 from harness import workloads
-from harness.compare.protocol import Job, Result
+from harness.compare.protocol import WorkerJob, WorkerResult
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime.on_policy import OnPolicyTraining, start
@@ -26,15 +26,15 @@ _VERSIONS = {
 }
 
 
-def _train(training: Training | OnPolicyTraining, job: Job, mapping: str) -> dict[str, Any]:
-    gc.collect()  # as the baselines' workers do, so that no one's garbage is collected in another's time
+def _train(training: Training | OnPolicyTraining, job: WorkerJob, mapping: str) -> dict[str, Any]:
+    gc.collect()  # as the baselines' workers do, so that no garbage is collected during another system's time
     if job.environment:
         progress = training.advance(job.gradient_steps)
     elif isinstance(training, Training):
         progress = training.learn(job.gradient_steps)
     else:
         raise UserError("job", "environment", "false for PPO", "true: it learns from its own latest samples")
-    return Result(
+    return WorkerResult(
         gradient_steps=progress.gradient_steps,
         environment_steps=progress.environment_steps,
         wall_s=progress.wall_s,
@@ -46,11 +46,11 @@ def _train(training: Training | OnPolicyTraining, job: Job, mapping: str) -> dic
 
 
 def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
-    """The answer to each job of standard input."""
+    """Yield the answer to each job of standard input."""
     training: Training | OnPolicyTraining | None = None
     key = None
     for line in sys.stdin:
-        job = Job.model_validate_json(line)
+        job = WorkerJob.model_validate_json(line)
         asked = job.model_copy(update={"gradient_steps": 1})
         try:
             if training is None or asked != key:
@@ -72,7 +72,7 @@ def answers(mapping: str, envpool: bool = False) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Answer jobs until standard input ends."""
-    # Answers own the real standard output; what libraries print goes to standard error.
+    # Answers are written to the real standard output; what libraries print goes to standard error.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for answer in answers(sys.argv[1], "--envpool" in sys.argv[2:]):

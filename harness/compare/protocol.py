@@ -1,12 +1,12 @@
-"""Worker processes: a training system behind one line of JSON a job, in its own process and environment.
+"""Worker processes: a training system in its own process and environment, controlled by one line of JSON per job.
 
-Protocol. A worker reads jobs, one line of JSON each, on its standard input, and answers each with one line of
-JSON on its standard output: a `Result`, or `{"error": "..."}` for a job that it cannot do. Whatever a library
-prints belongs on standard error. The worker keeps its agent from job to job, so that several systems can be
-timed in interleaved rounds; it ends when its standard input does.
+Protocol. A worker reads jobs, one line of JSON each, from its standard input. It answers each with one line of
+JSON on its standard output: a `WorkerResult`, or `{"error": "..."}` for a job that it cannot do. Whatever a library
+prints must go to standard error. The worker keeps its agent from job to job, so that several systems can be timed
+in interleaved rounds. It ends when its standard input ends.
 
-Whatever a worker does wrong is one `WorkerFailure`, which says what happened and what it said last; after
-one, the worker and every process that it started are gone.
+Every fault of a worker is one `WorkerFailure`, which gives what happened and the last lines printed. After a
+failure, the worker and every process that it started have been ended.
 """
 
 import json
@@ -31,8 +31,8 @@ MAX_ANSWER_BYTES = 1 << 20
 LAST_LINES = 20
 MAX_LINE_CHARACTERS = 400
 EXIT_GRACE_S = 0.3
-MOST_STEPS = 2**53  # that a float64 tells apart
-LEAST_WALL_S = 1e-9  # no clock tells less
+MOST_STEPS = 2**53  # integers that a float64 can represent
+LEAST_WALL_S = 1e-9  # the resolution of the finest clock
 
 
 class FailureKind(StrEnum):
@@ -47,11 +47,11 @@ class FailureKind(StrEnum):
 
 
 class WorkerFailure(Exception):
-    """A worker, or the making of its environment, failed.
+    """A worker, or the creation of its environment, failed.
 
     Attributes:
-        kind: how.
-        detail: what happened, one line.
+        kind: kind of failure.
+        detail: what happened, in one line.
         last_lines: the last lines that it printed, oldest first: at most `LAST_LINES`, each cut to
             `MAX_LINE_CHARACTERS`.
     """
@@ -63,18 +63,21 @@ class WorkerFailure(Exception):
         self.last_lines = tuple(last_lines)
 
 
-class Job(BaseModel):
-    """What a worker is asked to do: `gradient_steps` more steps of training on a workload.
+class WorkerJob(BaseModel):
+    """A request to a worker: `gradient_steps` more steps of training on a workload.
 
     Attributes:
         workload: the workload's tables, as in its TOML file.
-        batch_size: transitions in a gradient step.
-        seed: of networks, exploration, replay and environment; counts in a worker's first job.
-        threads: that the system may compute with.
-        gradient_steps: to take and time in this job. What comes before the first gradient step
-            (imports, compilation, `learning_starts`) is outside the time.
-        environment: False: learner and replay alone. Each gradient step is a sample, the step and, where the replay
-            is prioritised, the update of the priorities, on what the replay held when learning could start.
+        batch_size: transitions per gradient step.
+        seed: seed of networks, exploration, replay and environment; only used in a worker's first job.
+        threads: threads that the system may compute with.
+        gradient_steps: gradient steps to take and time in this job. What precedes the first gradient step
+            (imports, compilation, `learning_starts`) is not timed.
+        environment: if False, only learner and replay run. Each gradient step then is a sample, the step and, if
+            the replay is prioritised, the update of the priorities, on what the replay held when learning could
+            start.
+        flush_subnormals: whether the worker's thread reads and writes numbers too small to be normal as zero
+            (`torch.set_flush_denormal`), as this project's native learner always does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,19 +88,20 @@ class Job(BaseModel):
     threads: int = Field(default=1, ge=1)
     gradient_steps: int = Field(ge=1)
     environment: bool = True
+    flush_subnormals: bool = False
 
 
-class Result(BaseModel):
-    """What a worker did in one job.
+class WorkerResult(BaseModel):
+    """A worker's result of one job.
 
     Attributes:
         gradient_steps: taken within `wall_s`.
         environment_steps: taken within `wall_s`, over all environments.
         wall_s: measured by the worker inside training.
-        episode_returns: of the episodes that ended in this job (undiscounted).
-        versions: of the system and of what it computes with.
-        notes: in what the system departs from the workload (uniform replay, ...).
-        terms_s: seconds within `wall_s` by part of the loop, where the system tells.
+        episode_returns: undiscounted returns of the episodes that ended in this job.
+        versions: versions of the system and of the libraries that it computes with.
+        notes: how the system departs from the workload (uniform replay, ...).
+        terms_s: seconds within `wall_s` by part of the loop, if the system reports them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -112,7 +116,7 @@ class Result(BaseModel):
 
 
 def one_line(said: str) -> str:
-    """Untrusted text as one line of at most `MAX_LINE_CHARACTERS`, with nothing that a terminal obeys."""
+    """Return untrusted text as one line of at most `MAX_LINE_CHARACTERS`, without control characters."""
     shown = said.strip()[:MAX_LINE_CHARACTERS]
     return "".join(character if character.isprintable() else " " for character in shown).strip()
 
@@ -131,7 +135,7 @@ class LastLines:
         self._partial = self._partial[: 4 * MAX_LINE_CHARACTERS]
 
     def lines(self) -> list[str]:
-        """The last lines, the unfinished one included."""
+        """Return the last lines, including the unfinished one."""
         tail = [self._text(self._partial)] if self._partial.strip() else []
         return [line for line in [*self._lines, *tail] if line][-LAST_LINES:]
 
@@ -141,14 +145,16 @@ class LastLines:
 
 
 class GuardedProcess:
-    """A command under `harness.compare.guard`: when `end` returns, or this process dies, nothing of it is left."""
+    """A command under `harness.compare.guard`: after `end` returns or this process dies, none of its processes
+    remain.
+    """
 
     def __init__(self, command: Sequence[str], cpus: Sequence[int] | None = None, **popen: Any) -> None:
         processors = "all" if cpus is None else ",".join(map(str, cpus))
         lifeline_read, self._lifeline = os.pipe()
         try:
             self.process = subprocess.Popen(
-                # -P: the harness's folder on sys.path would shadow the standard library's modules.
+                # -P: the harness's folder on sys.path would shadow modules of the standard library.
                 [sys.executable, "-P", guard.__file__, str(lifeline_read), processors, *command],
                 pass_fds=[lifeline_read],
                 start_new_session=True,
@@ -161,7 +167,7 @@ class GuardedProcess:
             os.close(lifeline_read)
 
     def end(self, grace_s: float = 0.0) -> int:
-        """End it, having given it `grace_s` to exit by itself; its exit status."""
+        """End the command after `grace_s` in which it may exit by itself; returns its exit status."""
         try:
             self.process.wait(grace_s)
         except subprocess.TimeoutExpired:
@@ -183,9 +189,9 @@ class Worker:
     """One worker process.
 
     Args:
-        command: starts it.
-        environment_variables: added to a clean copy of this process's.
-        cpus: the processors that it, and what it starts, may use; all by default.
+        command: command that starts it.
+        environment_variables: added to a clean copy of this process's variables.
+        cpus: processors that it and its children may use; all by default.
     """
 
     def __init__(
@@ -216,15 +222,15 @@ class Worker:
         for stream in (self._in, self._out, self._err):
             os.set_blocking(stream.fileno(), False)
 
-    def ask(self, job: Job, limit_s: float) -> Result:
-        """Have one job done.
+    def ask(self, job: WorkerJob, limit_s: float) -> WorkerResult:
+        """Send a job and wait for its result.
 
         Args:
-            job: what to do.
+            job: the job.
             limit_s: seconds until the answer must be complete.
 
         Raises:
-            WorkerFailure: it did not; the worker is gone.
+            WorkerFailure: there is no valid result; the worker has been ended.
         """
         try:
             line = self._exchange(job.model_dump_json().encode() + b"\n", time.monotonic() + limit_s, limit_s)
@@ -242,18 +248,18 @@ class Worker:
         return result
 
     def ask_json(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Have something done whose answer is a JSON object of another kind than `Result`.
+        """Send a request whose answer is a JSON object other than `WorkerResult`.
 
         Args:
             request: sent as one line of JSON.
             limit_s: seconds until the answer must be complete.
 
         Raises:
-            WorkerFailure: it did not, or it answered `{"error": ...}`; the worker is gone.
+            WorkerFailure: there is no valid answer, or it is `{"error": ...}`; the worker has been ended.
         """
         line = self._exchange(json.dumps(request).encode() + b"\n", time.monotonic() + limit_s, limit_s)
         try:
-            answer = from_json(line, allow_inf_nan=False)  # `json.loads` would take NaN and any depth
+            answer = from_json(line, allow_inf_nan=False)  # `json.loads` would accept NaN and any depth
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
@@ -263,7 +269,7 @@ class Worker:
         return answer
 
     def _exchange(self, request: bytes, deadline_s: float, limit_s: float) -> bytes:
-        """Send a line and wait for one, keeping the last lines of standard error meanwhile."""
+        """Send a line and wait for the answer, keeping the last lines of standard error."""
         if self._out.closed:
             raise WorkerFailure(FailureKind.CRASH, "the worker is closed", self._stderr.lines())
         self._stdout += self._read_left(self._out.fileno())
@@ -305,9 +311,9 @@ class Worker:
                     self._stdout = b""
                     return line
 
-    def _parse(self, line: bytes) -> Result:
+    def _parse(self, line: bytes) -> WorkerResult:
         try:
-            return Result.model_validate_json(line)
+            return WorkerResult.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the line"
@@ -321,8 +327,8 @@ class Worker:
         raise self._failure(FailureKind.INVALID, f"its answer is not a result: {where}: {first['msg']}")
 
     def _failure(self, kind: FailureKind, detail: str) -> WorkerFailure:
-        """Close the worker, collect what it said last, and say so."""
-        # A traceback may still be on its way when standard output has ended.
+        """Close the worker, collect its last lines, and return the failure."""
+        # A traceback may still arrive after standard output has ended.
         status = self.close(grace_s=1.0 if kind is FailureKind.CRASH else 0.0)
         if kind is FailureKind.CRASH:
             died = f"signal {status - 128}" if status > 128 else f"exit status {status}"
@@ -330,12 +336,12 @@ class Worker:
         return WorkerFailure(kind, one_line(detail), self._stderr.lines())
 
     def hang_up(self) -> None:
-        """Tell the worker that no further job comes, and do not wait for it to end."""
+        """Tell the worker that no further job comes, without waiting for its end."""
         if not self._in.closed:
             self._in.close()
 
     def close(self, grace_s: float = EXIT_GRACE_S) -> int:
-        """End the worker and all that it started; again is harmless. Its exit status."""
+        """End the worker and everything that it started; returns its exit status. Idempotent."""
         self.hang_up()
         status = self._guarded.end(grace_s)
         if not self._err.closed:

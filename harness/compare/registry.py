@@ -1,11 +1,13 @@
-"""The systems that can be compared: baselines, each in a virtual environment of its own, and this project.
+"""The systems that can be compared: this project, and baselines in their own virtual environments.
 
-Each is started as a worker (`harness.compare.protocol`); a baseline's environment is built from its requirements first.
+Each system is started as a worker (`harness.compare.protocol`). A baseline's environment is first built from its
+requirements.
 """
 
 import fcntl
 import hashlib
 import os
+import re
 import selectors
 import subprocess
 import sys
@@ -14,80 +16,104 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.compare.protocol import FailureKind, GuardedProcess, LastLines, Worker, WorkerFailure
+from harness.core.shipped import INSTALLED, shipped
+from primitives import disk_cache
 
 BUILD_LIMIT_S = 1200.0
 
-BASELINES = Path(__file__).parents[2] / "baselines"
+BASELINES = shipped("baselines")
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 REPLAY_WORKER = BASELINES / "replay_worker.py"
 OWN_REPLAY = Path(__file__).with_name("own_replay.py")
-# Named beside every requirements file: without it a resolver may choose a build of several GB for CUDA.
+INSTALL = "install.py"
+# Added to requirements that name no PyTorch: without it a resolver may choose a build of several GB for CUDA.
 TORCH = "torch==2.13.0"
+_NAMES_TORCH = re.compile(r"^torch\b(?![-_.])", re.MULTILINE)
 TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
-"""Algorithms of RLlib's lines, which take the same place in a plan: 2.6.3 is the last one with DDPG (MAP, PAL)."""
+"""Algorithms of the two RLlib versions, which take the same place in a plan: 2.6.3 is the last version with DDPG
+(MAP, PAL).
+"""
 RLLIB = tuple(TRAINED)
 JUDGED_FOR_PORTABILITY = ("sb3", *RLLIB)
 """Baselines whose portability over device assignments is compared with this project's."""
 _failed: dict[tuple[Path, str], WorkerFailure] = {}
-"""Why an environment could not be built in this process: not to wait for it again in every cell that needs it."""
+"""Why an environment could not be built in this process, so that the next cell that needs it does not wait again.
+"""
 
 
 def baseline_names() -> list[str]:
-    """The systems under `baselines/`: a folder each, with `requirements.txt`."""
+    """Return the systems under `baselines/`: one folder each, with `requirements.txt`."""
     return sorted(path.parent.name for path in BASELINES.glob("*/requirements.txt"))
 
 
 def trains(baseline: str, algorithm: str) -> bool:
-    """Whether a baseline trains an algorithm; those without an entry in `TRAINED` are asked when they run."""
+    """Whether a baseline trains an algorithm; for those without an entry in `TRAINED` this is found when they
+    run.
+    """
     return algorithm in TRAINED.get(baseline, (algorithm,))
 
 
 def replay_alone(name: str) -> bool:
-    """Whether a baseline is a replay that trains nothing: its folder has `replay.py` and no `worker.py`."""
+    """Whether a baseline is only a replay and trains nothing: its folder has `replay.py` and no `worker.py`."""
     folder = BASELINES / name
     return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
 
 
 def baseline_python(name: str) -> Path:
-    """The interpreter of a baseline's virtual environment, which may not exist yet."""
-    return BASELINES / name / ".venv" / "bin" / "python"
+    """Return the path of a baseline's Python interpreter, which may not exist yet."""
+    return _environment(name) / "bin" / "python"
 
 
-def _stamp(requirements: Path) -> str:
+def _environment(name: str) -> Path:
+    """Return where a baseline's environment is: in its folder, or in the cache if the code runs from a wheel."""
+    return (disk_cache.folder() / "baselines" if INSTALLED else BASELINES) / name / ".venv"
+
+
+def _stamp(folder: Path) -> str:
     version = ".".join(map(str, sys.version_info[:3]))
-    return hashlib.sha256(version.encode() + requirements.read_bytes()).hexdigest()
+    install = folder / INSTALL
+    parts = (folder / "requirements.txt").read_bytes(), install.read_bytes() if install.is_file() else b""
+    return hashlib.sha256(version.encode() + b"".join(parts)).hexdigest()
 
 
 def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
-    """Make a baseline's virtual environment from its requirements, unless it is there already.
+    """Create a baseline's virtual environment from its requirements, unless it exists.
+
+    What pip cannot build from requirements alone is built by the baseline's `install.py`, which the new interpreter
+    runs at the end.
 
     Args:
         name: a folder under `baselines/`.
         limit_s: seconds that installing may take.
 
     Returns:
-        Its interpreter.
+        Path of its interpreter.
 
     Raises:
-        WorkerFailure: of kind ENVIRONMENT, with pip's last lines; at once where it has failed in this process.
+        WorkerFailure: of kind ENVIRONMENT, with pip's last lines; raised at once if it has failed before in this
+            process.
     """
     folder = BASELINES / name
     requirements = folder / "requirements.txt"
     if not requirements.is_file():
         raise WorkerFailure(FailureKind.ENVIRONMENT, f"{name}: there is no baselines/{name}/requirements.txt")
-    stamp = folder / ".venv" / "stamp"
+    environment = _environment(name)
+    stamp = environment / "stamp"
     python = baseline_python(name)
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)  # one process builds, others wait
-        wanted = _stamp(requirements)
+        wanted = _stamp(folder)
         if not (stamp.is_file() and stamp.read_text() == wanted):
             if failure := _failed.get((folder, wanted)):
                 raise failure
             try:
-                _run(name, [sys.executable, "-m", "venv", "--clear", str(folder / ".venv")], limit_s)
+                _run(name, [sys.executable, "-m", "venv", "--clear", str(environment)], limit_s)
                 pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-                _run(name, [*pip, TORCH, "--requirement", str(requirements)], limit_s)
+                pins = [] if _NAMES_TORCH.search(requirements.read_text()) else [TORCH]
+                _run(name, [*pip, *pins, "--requirement", str(requirements)], limit_s)
+                if (folder / INSTALL).is_file():
+                    _run(name, [str(python), "-P", str(folder / INSTALL)], limit_s)
             except WorkerFailure as failure:
                 _failed[folder, wanted] = failure
                 raise
@@ -98,7 +124,9 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
 
 
 def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
-    """Build several baselines' environments; a broken one stops no other. Each name's failure, or None."""
+    """Build several baselines' environments; returns each name's failure or None. A failed build does not stop
+    the others.
+    """
     outcome: dict[str, WorkerFailure | None] = {}
     for name in names:
         try:
@@ -110,7 +138,7 @@ def build_baselines(names: Sequence[str]) -> dict[str, WorkerFailure | None]:
 
 
 def _run(name: str, command: list[str], limit_s: float) -> None:
-    """Run a command of a build to its end, or say with its last lines why not."""
+    """Run a command of a build; on failure raise with its last lines."""
     said = LastLines()
     guarded = GuardedProcess(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -140,10 +168,10 @@ def _run(name: str, command: list[str], limit_s: float) -> None:
 
 
 def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
-    """Start a baseline's worker, its environment being built first where it is not there.
+    """Start a baseline's worker; its environment is built first if it does not exist.
 
     Raises:
-        WorkerFailure: the environment cannot be made.
+        WorkerFailure: the environment cannot be created.
     """
     python = build_baseline(name)
     script = [str(BASELINES / name / "worker.py")]
@@ -154,12 +182,12 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
 
 
 def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool = False) -> Worker:
-    """Start this project's runtime on a mapping as a worker of the same protocol.
+    """Start this project's runtime under a mapping as a worker of the same protocol.
 
     Args:
-        mapping: what runs where.
-        cpus: the processors that it may use; all by default.
-        envpool: step the environments with EnvPool.
+        mapping: this project's mapping.
+        cpus: processors that it may use; all by default.
+        envpool: whether EnvPool steps the environments.
     """
     command = [sys.executable, "-P", "-m", "harness.compare.own_worker", mapping]
     return Worker([*command, "--envpool"] if envpool else command, cpus=cpus)

@@ -1,15 +1,14 @@
-"""This project beside other libraries on the same workload, in interleaved rounds of worker processes.
+"""Compares this project with other libraries on the same workload, in interleaved rounds of worker processes.
 
-Each system trains in a process and an environment of its own (`harness.compare.protocol`) and says how many gradient
-steps it took in how many seconds, measured inside. In every round each system does one job, this project
-two: the second is the comparison of it with itself (A/A), which shows what difference the machine's noise
-alone makes.
+Each system trains in its own process and environment (`harness.compare.protocol`) and reports how many gradient
+steps it took in how many seconds, measured inside. In every round each system does one job, and this project does
+two: the second compares it with itself (A/A), which shows the difference that the machine's noise alone makes.
 
-Then both sides of a comparison of whole trainings train from the start to the same number of environment steps
-(`harness.compare.equal_steps`): "faster" is the verdict only where this project learns no less by then.
+When whole trainings are compared, both sides then train from the start to the same number of environment steps
+(`harness.compare.equal_steps`): the verdict is "faster" only if this project learns no less by then.
 
-What is compared is the whole training, or a part of it: learner and replay without environment steps, or replays alone.
-The baseline's name in the rows says so, as it does where only this project has its environments from EnvPool.
+The comparison covers the whole training or a part of it: learner and replay without environment steps, or only
+the replays. The baseline's name in the rows shows this, and also whether only this project uses EnvPool.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from harness.compare import equal_steps, registry
-from harness.compare.equal_steps import Extent, Returns, Side
-from harness.compare.protocol import FailureKind, Job, Result, Worker, WorkerFailure
+from harness.compare.equal_steps import ComparedSide, Returns, StepExtent
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob, WorkerResult
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.measure import statistics
 from harness.measure.conditions import conditions
@@ -34,55 +34,60 @@ from harness.measure.turns import Rounds, in_rounds
 from harness.workloads import Workload
 
 OURS, NULL = "placerl", "placerl (null)"
-START_LIMIT_S = 600.0  # some compile themselves for the workload before they begin
+START_LIMIT_S = 600.0  # some systems compile for the workload before they begin
 FIRST_JOB_STEPS = 20
-JOB_S = 0.3  # long against one episode's reset; short, so that both sides of a pair meet the same machine
+# long compared with one episode's reset; short, so that both sides of a pair find the machine in the same state
+JOB_S = 0.3
 NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup": "Spinning Up"}}
-"""Systems of PPO Tables 1 and 2 that are gone, by the baseline that stands in for them."""
-LATE_FACTOR = 20  # a job that takes so many times its expected seconds hangs
+"""Systems of PPO Tables 1 and 2 that can no longer be installed, by the baseline that replaces them."""
+LATE_FACTOR = 20  # a job that takes this many times its expected seconds is taken to hang
 LEAST_LIMIT_S = 30.0
 
 
-class Part(StrEnum):
-    """What is compared: the primitive of the rows."""
+class ComparedPart(StrEnum):
+    """The part that is compared: the primitive of the rows."""
 
     TRAINING = "training"
     LEARNER_AND_REPLAY = "learner and replay"
     REPLAY = "replay"
 
 
-def label(baseline: str, part: Part = Part.TRAINING, envpool: bool = False) -> str:
-    """The baseline's name in the rows of a comparison with it."""
-    alone = "" if part is Part.TRAINING else f", {part} alone"
+FLUSHED = ", subnormals flushed"
+"""Added to the name of a baseline that flushes subnormal numbers."""
+
+
+def label(baseline: str, part: ComparedPart = ComparedPart.TRAINING, envpool: bool = False) -> str:
+    """Return the baseline's name in the rows of a comparison with it."""
+    alone = "" if part is ComparedPart.TRAINING else f", {part} alone"
     return f"{baseline}{alone}" + (", this project with EnvPool" if envpool else "")
 
 
 @dataclass
 class _System:
-    """One system under comparison, and what it has done.
+    """One system under comparison, and its results so far.
 
     Attributes:
-        name: `placerl` or the baseline's.
-        start: starts its worker.
-        job: its next job, which says how many gradient steps to take.
-        worker: at work; None before the start and after a failure.
-        failure: why it is no longer at work.
+        name: `placerl` or the baseline's name, with `FLUSHED` if it flushes.
+        start: function that starts its worker.
+        job: its next job, with the number of gradient steps to take.
+        worker: the running worker; None before the start and after a failure.
+        failure: why it no longer runs.
         start_s: seconds from its start to the end of its first job.
-        results: of the timed rounds, one a round.
-        again: of the second jobs of a round, which only this project does.
+        results: results of the timed rounds, one per round.
+        again: results of the second job of each round, for this project only.
     """
 
     name: str
     start: Callable[[], Worker]
-    job: Job
+    job: WorkerJob
     worker: Worker | None = None
     failure: WorkerFailure | None = None
     start_s: float = 0.0
-    results: list[Result] = field(default_factory=list)
-    again: list[Result] = field(default_factory=list)
+    results: list[WorkerResult] = field(default_factory=list)
+    again: list[WorkerResult] = field(default_factory=list)
 
-    def ask(self, limit_s: float) -> Result | None:
-        """Have a job done; None once the system has failed."""
+    def ask(self, limit_s: float) -> WorkerResult | None:
+        """Have a job done; returns None once the system has failed."""
         if self.failure:
             return None
         try:
@@ -93,14 +98,42 @@ class _System:
             self.failure = failure
             return None
 
-    def side(self) -> Side:
-        """What is to be trained of it again, at the pace of its timed rounds."""
-        return Side.of(self.name, self.start, self.start_s, [*self.results, *self.again])
+    def side(self) -> ComparedSide:
+        """Return the side to train again, with the speed of its timed rounds."""
+        return ComparedSide.of(self.name, self.start, self.start_s, [*self.results, *self.again])
 
-    def size_jobs(self, result: Result, seconds: float) -> None:
-        """Make further jobs last about `seconds`, judging by the last one."""
+    def size_jobs(self, result: WorkerResult, seconds: float) -> None:
+        """Make further jobs last about `seconds`, estimated from the last one."""
         steps = max(1, round(seconds * result.gradient_steps / result.wall_s))
         self.job = self.job.model_copy(update={"gradient_steps": steps})
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Settings of a comparison.
+
+    Attributes:
+        batch_size: transitions per gradient step; by default the workload's.
+        seed: seed of every system.
+        threads: threads that each system may compute with.
+        rounds: most rounds; fewer if the budget ends first.
+        environment: if False, only learner and replay run, on what the replay holds when learning may start.
+        envpool: whether EnvPool steps this project's environments; a baseline keeps its own.
+        returns: how long both sides are trained again to compare their returns; by default they are not compared.
+        flushed: whether each baseline also runs with `WorkerJob.flush_subnormals`, as a side of its own.
+    """
+
+    batch_size: int | None = None
+    seed: int = 0
+    threads: int = 1
+    rounds: int = statistics.PAIRS
+    environment: bool = True
+    envpool: bool = False
+    returns: StepExtent | None = None
+    flushed: bool = False
+
+
+DEFAULTS = ComparisonSettings()
 
 
 def compare(
@@ -110,69 +143,61 @@ def compare(
     *,
     budget_s: float,
     progress: Report = silent,
-    batch_size: int | None = None,
-    seed: int = 0,
-    threads: int = 1,
-    rounds: int = statistics.PAIRS,
-    environment: bool = True,
-    envpool: bool = False,
-    returns: Extent | None = None,
+    settings: ComparisonSettings = DEFAULTS,
 ) -> list[Measurement]:
-    """Time this project and baselines on one workload, and compare what they learn of it.
+    """Time this project and baselines on one workload, and compare what they learn from it.
 
     Args:
-        workload: what each system trains.
-        mapping: what runs where in this project.
+        workload: the workload that each system trains.
+        mapping: this project's mapping.
         baselines: names of folders under `baselines/`.
-        budget_s: seconds after which no new round begins, once there are the fewest pairs for a verdict;
-            building a baseline's environment is not counted.
+        budget_s: no new round begins after this many seconds, once there are enough pairs for a verdict; building
+            a baseline's environment is not counted.
         progress: called with the seconds spent.
-        batch_size: transitions in a gradient step; the workload's by default.
-        seed: of every system.
-        threads: that each system may compute with.
-        rounds: at most; fewer when the budget does not hold them.
-        environment: False: learner and replay alone, on what the replay holds when learning may start.
-        envpool: step this project's environments with EnvPool; a baseline keeps its own.
-        returns: how far both sides are trained again to compare their returns; by default they are not compared.
+        settings: settings of every system and of the rounds.
 
     Returns:
-        Rows of suite `compare`, for each baseline in `details["baseline"]`: gradient and environment steps a
-        second of both (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the timed
-        rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and `null_ratio` (this
-        project over itself). Where both sides were trained to the same number of environment steps, also
-        `return_at_equal_steps` of both and `return_difference` (this project's less the baseline's).
-        A system that failed has one row of status `failed`, with its last lines in the details; one that cannot do
-        the workload, or no longer installs, one of status `not_run`, with the reason. Of replays alone also the
-        transitions inserted, batches sampled and batches updated a second, each in the time of its own calls.
+        Rows of suite `compare`, with the baseline in `details["baseline"]`: gradient and environment steps per
+        second of both sides (`details["part"]` is `ours` or `theirs`), returns of the episodes that ended in the
+        timed rounds, `throughput_ratio` (this project over the baseline, with `details["verdict"]`) and
+        `null_ratio` (this project over itself). If both sides were trained to the same number of environment
+        steps, also `return_at_equal_steps` of both and `return_difference` (this project's minus the baseline's).
+        A system that failed has one row of status `failed`, with its last lines in the details. A system that
+        cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
+        If only replays are compared, also the transitions inserted, batches sampled and batches updated per
+        second, each in the time of its own calls.
 
     Raises:
-        ValueError: baselines that train and replays alone together.
+        ValueError: training baselines and replay-only baselines are given together.
     """
-    size = workload.training.batch_size if batch_size is None else batch_size
-    job = Job(
+    size = workload.training.batch_size if settings.batch_size is None else settings.batch_size
+    job = WorkerJob(
         workload=workload.tables(),
         batch_size=size,
-        seed=seed,
-        threads=threads,
+        seed=settings.seed,
+        threads=settings.threads,
         gradient_steps=FIRST_JOB_STEPS,
-        environment=environment,
+        environment=settings.environment,
     )
     kinds = {registry.replay_alone(name) for name in baselines}
     if len(kinds) > 1:
         raise ValueError(
             f"baselines: found {', '.join(baselines)}; allowed: all that train, or all replays alone"
         )
-    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    part = ComparedPart.TRAINING if settings.environment else ComparedPart.LEARNER_AND_REPLAY
     if kinds == {True}:
-        part = Part.REPLAY
+        part = ComparedPart.REPLAY
 
     def start() -> Worker:
-        if part is Part.REPLAY:
+        if part is ComparedPart.REPLAY:
             return registry.own_replay_worker()
-        return registry.own_worker(str(mapping), envpool=envpool)
+        return registry.own_worker(str(mapping), envpool=settings.envpool)
 
     ours = _System(OURS, start, job)
     theirs = [_System(name, partial(registry.baseline_worker, name), job) for name in baselines]
+    if settings.flushed:
+        flushing = job.model_copy(update={"flush_subnormals": True})
+        theirs += [_System(system.name + FLUSHED, system.start, flushing) for system in theirs]
     for outcome in registry.build_baselines(baselines).items():
         _note_build_failure(theirs, *outcome)
     begin_s = monotonic()
@@ -184,17 +209,17 @@ def compare(
         _warm_up(theirs, report)
         if any(not system.failure for system in theirs):
             _warm_up([ours], report)
-        _rounds(ours, theirs, budget_s - (monotonic() - begin_s), rounds, report)
+        _rounds(ours, theirs, budget_s - (monotonic() - begin_s), settings.rounds, report)
     finally:
         _end([ours, *theirs])
     learnt = {
-        system.name: _returns(ours, system, part, returns, lambda done, total, what: report(what))
+        system.name: _returns(ours, system, part, settings.returns, lambda done, total, what: report(what))
         for system in theirs
     }
     shared = {
-        "mapping": "" if part is Part.REPLAY else str(mapping),
-        "seed": seed,
-        "threads": threads,
+        "mapping": "" if part is ComparedPart.REPLAY else str(mapping),
+        "seed": settings.seed,
+        "threads": settings.threads,
         "conditions": conditions(),
     }
     rows: list[Measurement] = []
@@ -206,7 +231,7 @@ def compare(
             system,
             shared,
             part,
-            label(system.name, part, envpool),
+            label(system.name, part, settings.envpool),
             learnt[system.name],
         ).all()
     return rows + _stood_in_for(workload, size, baselines, shared)
@@ -215,12 +240,14 @@ def compare(
 def _stood_in_for(
     workload: Workload, batch_size: int, baselines: Sequence[str], shared: dict[str, Any]
 ) -> list[Measurement]:
-    """A row for each system that a paper compares with and that no longer installs, beside what stands in for it."""
+    """Return a row for each system that a paper compares with and that can no longer be installed, naming its
+    substitute.
+    """
     if workload.algorithm.name != "ppo":
         return []
     return [
         Measurement(
-            suite="compare",
+            suite=Suite.COMPARE,
             workload=workload.name,
             primitive="training",
             backend=name,
@@ -240,24 +267,28 @@ def _stood_in_for(
 
 def _note_build_failure(systems: Sequence[_System], name: str, failure: WorkerFailure | None) -> None:
     for system in systems:
-        if system.name == name:
+        if system.name.removesuffix(FLUSHED) == name:
             system.failure = failure
 
 
 def _end(systems: Sequence[_System]) -> None:
     at_work = [system.worker for system in systems if system.worker]
     for worker in at_work:
-        worker.hang_up()  # so that they end at the same time
+        worker.hang_up()  # so that they all end at the same time
     for worker in at_work:
         worker.close()
 
 
-def _returns(ours: _System, theirs: _System, part: Part, extent: Extent | None, report: Report) -> Returns:
-    """What both sides learn in the same number of environment steps, or why that is not known."""
-    if part is Part.LEARNER_AND_REPLAY:
+def _returns(
+    ours: _System, theirs: _System, part: ComparedPart, extent: StepExtent | None, report: Report
+) -> Returns:
+    """Return what both sides learn in the same number of environment steps, or why that is unknown."""
+    if part is ComparedPart.LEARNER_AND_REPLAY:
         return Returns("learner and replay alone take no environment steps")
-    if part is Part.REPLAY:
+    if part is ComparedPart.REPLAY:
         return Returns("a replay alone trains nothing")
+    if theirs.job.flush_subnormals:
+        return Returns("those of the baseline that does not flush are")
     if extent is None:
         return Returns("not asked for")
     if not ours.results or not theirs.results or ours.failure or theirs.failure:
@@ -266,7 +297,9 @@ def _returns(ours: _System, theirs: _System, part: Part, extent: Extent | None, 
 
 
 def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
-    """Start the systems, and size their jobs by a first one and a second of the length that it suggests."""
+    """Start the systems, and set the length of their jobs from a first job and a second one of the estimated
+    length.
+    """
     for system in systems:
         report(f"starting {system.name}")
         begin_s = monotonic()
@@ -279,7 +312,7 @@ def _warm_up(systems: Sequence[_System], report: Callable[[str], None]) -> None:
 def _rounds(
     ours: _System, theirs: Sequence[_System], budget_s: float, rounds: int, report: Callable[[str], None]
 ) -> None:
-    """Interleaved rounds until there are enough, the time is over, or nobody is left to compare with."""
+    """Run interleaved rounds until there are enough, the time is over, or no baseline is left."""
     limit_s = max(LEAST_LIMIT_S, LATE_FACTOR * JOB_S)
     sides = {OURS: ours, NULL: ours} | {system.name: system for system in theirs}
     results = in_rounds(
@@ -296,7 +329,7 @@ def _rounds(
 
 
 class _Rows:
-    """The rows of this project beside one baseline."""
+    """The rows of this project compared with one baseline."""
 
     def __init__(
         self,
@@ -305,18 +338,18 @@ class _Rows:
         ours: _System,
         theirs: _System,
         shared: dict[str, Any],
-        part: Part,
+        part: ComparedPart,
         name: str,
         returns: Returns,
     ) -> None:
         self._workload, self._batch_size = workload, batch_size
         self._ours, self._theirs = ours, theirs
         self._part, self._returns = part, returns
-        self._rate = "replay_cycles_per_s" if part is Part.REPLAY else "gradient_steps_per_s"
+        self._rate = "replay_cycles_per_s" if part is ComparedPart.REPLAY else "gradient_steps_per_s"
         self._details = {"baseline": name} | shared
 
     def all(self) -> list[Measurement]:
-        """Both systems' rates and returns, and their ratio."""
+        """Return both systems' rates and returns, and their ratio."""
         rows: list[Measurement] = []
         for part, system in (("ours", self._ours), ("theirs", self._theirs)):
             rows += self._system(part, system)
@@ -326,7 +359,7 @@ class _Rows:
 
     def _row(self, backend: str, quantity: str, details: dict[str, Any], **fields: Any) -> Measurement:
         return Measurement(
-            suite="compare",
+            suite=Suite.COMPARE,
             workload=self._workload,
             primitive=str(self._part),
             backend=backend,
@@ -344,7 +377,7 @@ class _Rows:
             details |= {"kind": str(system.failure.kind), "last_lines": list(system.failure.last_lines)}
             refused = system.failure.kind is FailureKind.REFUSED
             reason = f"{system.name}: {system.failure}"
-            if refused:  # nothing is broken: the system cannot do what the workload asks
+            if refused:  # nothing is broken: the system cannot do what the workload requires
                 reason = f"not run: {system.name} cannot do it: {system.failure.detail}"
             status = "not_run" if refused else "failed"
             return [self._row(system.name, self._rate, details, status=status, reason=reason)]
@@ -355,6 +388,7 @@ class _Rows:
         details |= {
             "versions": first.versions,
             "notes": first.notes,
+            "start_s": system.start_s,
             "gradient_steps": sum(result.gradient_steps for result in results),
             "environment_steps": sum(result.environment_steps for result in results),
         }
@@ -363,7 +397,7 @@ class _Rows:
                 result.gradient_steps / result.wall_s for result in results
             ]),
         ]  # fmt: skip
-        if self._part is not Part.LEARNER_AND_REPLAY:
+        if self._part is not ComparedPart.LEARNER_AND_REPLAY:
             rows.append(self._sampled(
                 system.name, "environment_steps_per_s", {**details, "part": f"{part}, environment"}, [
                 result.environment_steps / result.wall_s for result in results
@@ -373,7 +407,7 @@ class _Rows:
                 (result.environment_steps if name == "insert" else result.gradient_steps) / result.terms_s[name]
                 for result in results
             ])
-            for name in (first.terms_s if self._part is Part.REPLAY else ())
+            for name in (first.terms_s if self._part is ComparedPart.REPLAY else ())
         ]  # fmt: skip
         returns = [value for result in results for value in result.episode_returns]
         if returns:
@@ -394,7 +428,7 @@ class _Rows:
         return self._row(backend, quantity, details, value=value, low=low, high=high, samples=tuple(samples))
 
     def _learnt(self) -> list[Measurement]:
-        """The mean return of both after the same number of environment steps, and by how much they differ."""
+        """Return the mean return of both after the same number of environment steps, and their difference."""
         returns = self._returns
         rows = []
         for part, system, side in (
@@ -429,7 +463,7 @@ class _Rows:
         return self._row(backend, quantity, details, value=mean.value, low=low, high=high, samples=samples)
 
     def _ratios(self) -> list[Measurement]:
-        """This project's throughput over the baseline's, and over its own."""
+        """Return this project's throughput over the baseline's, and over its own."""
         outcome = statistics.compare(
             _step_times_s(self._ours.results),
             _step_times_s(self._theirs.results),
@@ -448,7 +482,7 @@ class _Rows:
                 unknown = {"status": "not_run", "reason": outcome.reason}
                 rows.append(self._row(OURS, quantity, details | {"part": quantity}, **unknown))
                 continue
-            # The comparison is of times; a ratio of throughputs is the inverse.
+            # Times are compared; a ratio of throughputs is the inverse.
             rows.append(
                 self._row(
                     OURS,
@@ -462,6 +496,6 @@ class _Rows:
         return rows
 
 
-def _step_times_s(results: Sequence[Result]) -> list[float]:
-    """Seconds a gradient step, all of the loop included, in each round."""
+def _step_times_s(results: Sequence[WorkerResult]) -> list[float]:
+    """Return seconds per gradient step in each round, including the whole loop."""
     return [result.wall_s / result.gradient_steps for result in results]

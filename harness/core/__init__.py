@@ -1,1 +1,1 @@
-"""What every room uses: errors, progress, provenance, a row of the store, the revision of the code."""
+"""What every room uses: errors, progress, provenance, rows of the store, the revision of the code."""

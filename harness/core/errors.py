@@ -1,4 +1,4 @@
-"""The error that a user can mend: one line with file, field, what was found, what is allowed."""
+"""The error for a user's mistake: one line with file, field, what was found and what is allowed."""
 
 import re
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ _MOST_NAMES = 10_000
 
 
 def _one_line(text: object) -> str:
-    """`text` without line breaks or control characters, cut to a readable length."""
+    """Return `text` without line breaks or control characters, cut to a readable length."""
     start = str(text)[: _LONGEST_PART + 1]  # untrusted text may be of any length
     clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in start)
     return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
 
 
 def closest(name: object, names: Iterable[str]) -> str:
-    """Return which of the names was probably meant; empty where none is alike, or the name is no single word."""
+    """Return which of the names was probably meant; empty if none is similar, or if `name` is not a single word."""
     typed = str(name)[: _LONGEST_PART + 1].strip("'\"")
     known = {each.lower(): each for each in names}
     if not _NAME.fullmatch(typed) or len(typed) > _LONGEST_PART:
@@ -28,22 +28,23 @@ def closest(name: object, names: Iterable[str]) -> str:
 
 
 def _listed(allowed: object) -> list[str]:
-    """The names that a text such as "a, b or c" lists."""
+    """Return the names that a text such as "a, b or c" lists."""
     words = _BETWEEN.split(str(allowed)[: 100 * _LONGEST_PART], maxsplit=_MOST_NAMES)
     return [word for word in words if _NAME.fullmatch(word)]
 
 
 class UserError(Exception):
-    """Bad input or a bad place to write; the command line prints it as one line and exits with status 2.
+    """A user's mistake, in the input or in a path to write to; the command line prints one line and exits with
+    status 2.
 
     Args:
         source: the file, folder or option that the input came from.
-        field: what in it is wrong, as a path (`replay.capacity`) where there is one.
-        found: what was found there.
-        allowed: what is allowed there; where it lists names and one is much like what was found, the line ends with
-            that name.
-        name: what may be misspelt; what was found when left out.
-        names: what may have been meant; the names that `allowed` lists when left out.
+        field: the wrong field, as a path such as `replay.capacity`; empty if there is none.
+        found: the value found there.
+        allowed: what is allowed there. If it lists names and one is similar to the value found, the message ends
+            by suggesting that name.
+        name: the name that may be misspelt; by default the value found.
+        names: the names that may have been meant; by default those that `allowed` lists.
     """
 
     def __init__(

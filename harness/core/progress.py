@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-# Says how far the work is: `done` of `total` units, and what is being done.
+# Reports progress: `done` of `total` units, and what is being done.
 Report = Callable[[float, float, str], None]
 
 
 def silent(done: float, total: float, what: str) -> None:
-    """A report that nobody sees."""
+    """A report that shows nothing."""
 
 
 def part(report: Report, before: float, size: float, total: float, name: str) -> Report:
-    """A report for one piece of a larger job: `size` of `total` units, after the first `before`."""
+    """Return a report for one part of a larger job: `size` of `total` units, after the first `before`."""
 
     def inner(done: float, inner_total: float, what: str) -> None:
         share = done / inner_total if inner_total else 1.0
@@ -26,7 +26,7 @@ def part(report: Report, before: float, size: float, total: float, name: str) ->
 
 @contextmanager
 def bar(description: str) -> Iterator[Report]:
-    """A bar for the enclosed work; nothing is drawn when standard error is not a terminal."""
+    """Show a progress bar during the block; nothing is drawn if standard error is not a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -1,28 +1,28 @@
-"""Where a number comes from. Every number carries it, in storage, in every table and in every plot."""
+"""The origin of a number, which is part of it in storage, in every table and in every plot."""
 
 from enum import StrEnum
 
 
 class Provenance(StrEnum):
-    """Sources of a number, strongest first."""
+    """Origins of a number, strongest first."""
 
-    MEASURED = "measured"  # wall clock or device events, on hardware that was there
+    MEASURED = "measured"  # wall clock or device events, on real hardware
     SIMULATED = "simulated"  # clock cycles counted by simulating the RTL, at a stated clock frequency
-    MODELLED = "modelled"  # a formula, with its inputs
+    MODELLED = "modelled"  # a formula with its inputs
     PUBLISHED = "published"  # a paper's number, with table or section
 
 
 def weakest(*provenances: Provenance | str) -> Provenance:
-    """The provenance of a figure that is made of several.
+    """Return the provenance of a number that is computed from several numbers.
 
     Args:
-        provenances: one or more, as members or as their words.
+        provenances: one or more, as members or as their text.
 
     Returns:
         The weakest of them: measured > simulated > modelled > published.
 
     Raises:
-        ValueError: none was given, or a word is no provenance.
+        ValueError: no provenance is given, or a text is not a provenance.
     """
     if not provenances:
         raise ValueError("provenances: found none; allowed: one or more")

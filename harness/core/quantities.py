@@ -1,4 +1,6 @@
-"""The quantities that rows hold: the unit of each, and which way is better. A new one is declared here, once."""
+"""The quantities that rows hold, each with its unit and whether more or less is better. Each is declared once,
+here.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,21 +15,21 @@ _BY_UNIT: dict[str, Better] = {
         "more",
     ),
 }
-"""Which way is better of units that say it; a bare "1" may count a loss or a gain."""
+"""Whether more or less is better for units that decide it; a bare "1" may count a loss or a gain."""
 _PREDICTED = "predicted_"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number of a row is.
+    """The meaning of a row's number.
 
     Attributes:
-        name: as it is stored.
-        unit: of its values; "1" for a bare number.
-        better: whether more of it, or less, is better; "neither" of what describes a run and does not judge it; None
-            where the unit says it.
-        loss: whether it is a part of a throughput or a time: what drifts is the whole, so that 10% of a small loss is
-            no measure of it.
+        name: its name in the store.
+        unit: unit of its values; "1" for a number without unit.
+        better: whether more or less of it is better; "neither" if it describes a run without judging it; None if
+            the unit decides.
+        loss: whether it is a fraction of a throughput or a time. Drift changes the whole, so 10% of a small loss
+            does not measure it.
         formula: whether it follows from published numbers alone.
     """
 
@@ -77,6 +79,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("portability", "1/s"),
         Quantity("prediction", "1/s"),
         Quantity("regret", "1", "less", loss=True),
+        Quantity("relative_error", "1", "less"),
         Quantity("resident_bytes", "bytes"),
         Quantity("return_difference", "1", "neither"),
         Quantity("rows", "1", "neither"),
@@ -93,15 +96,17 @@ def _declared() -> Iterator[Quantity]:
 
 
 QUANTITIES = {quantity.name: quantity for quantity in _declared()}
-"""By name."""
+"""Quantities by name."""
 
 
 def declared(name: str) -> Quantity | None:
-    """Return what is declared of a quantity, `predicted_NAME` being of NAME's unit; None where nothing is."""
+    """Return the declaration of a quantity; `predicted_NAME` has the unit of NAME. None if there is none."""
     return QUANTITIES.get(name) or QUANTITIES.get(name.removeprefix(_PREDICTED))
 
 
 def better(name: str, unit: str) -> Better | None:
-    """Return which way is better, by the quantity where that is declared, else by the unit; None where neither says."""
+    """Return whether more or less is better, from the quantity's declaration or else its unit; None if neither
+    decides.
+    """
     known = declared(name)
     return known.better if known and known.better else _BY_UNIT.get(unit)

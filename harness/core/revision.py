@@ -1,4 +1,4 @@
-"""Which code made a number: the git commit with a hash of uncommitted changes, or the package's version."""
+"""The revision of the code that made a number: the git commit with a hash of uncommitted changes, or the version."""
 
 import hashlib
 import subprocess
@@ -9,13 +9,13 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _git(root: Path, *arguments: str) -> bytes:
-    # Without GIT_OPTIONAL_LOCKS=0 a status could rewrite the index under a user's own git command.
+    # Without GIT_OPTIONAL_LOCKS=0, `git status` could rewrite the index during a user's own git command.
     command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
 
 
 def _changes_hash(root: Path) -> str:
-    """A hash of everything that differs from the last commit, new files included; empty if nothing does."""
+    """Return a hash of everything that differs from the last commit, including new files; empty if nothing does."""
     digest = hashlib.sha256()
     changed = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
     digest.update(changed)
@@ -32,17 +32,18 @@ def _changes_hash(root: Path) -> str:
 
 
 def revision(root: Path = _ROOT) -> str:
-    """The revision of the code that runs.
+    """Return the revision of the running code.
 
     Args:
         root: the top of the working copy.
 
     Returns:
-        `<commit>` (40 hexadecimal digits), `<commit>+<hash of uncommitted changes>` (12 digits more), or
-        `placerl-<version>` where the code is not in a git working copy of its own.
+        `<commit>` (40 hexadecimal digits), `<commit>+<hash of uncommitted changes>` (12 more digits), or
+        `placerl-<version>` if the code has no git working copy of its own.
     """
     try:
-        # A virtual environment may lie inside somebody else's working copy: that commit says nothing.
+        # A virtual environment may be inside another project's working copy, whose commit does not describe this
+        # code.
         if Path(_git(root, "rev-parse", "--show-toplevel").decode().strip()).resolve() != root.resolve():
             return f"placerl-{metadata.version('placerl')}"
         commit = _git(root, "rev-parse", "HEAD").decode().strip()

@@ -1,4 +1,4 @@
-"""One measurement: what was measured, where, the raw samples, and where the number comes from."""
+"""One measurement: what was measured and where, the raw samples, and the provenance of the number."""
 
 import json
 import math
@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.core.provenance import Provenance
 from harness.core.quantities import declared
+from harness.core.suites import Experiment, Suite
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
 
@@ -23,22 +24,23 @@ class Measurement:
     """One row of the store.
 
     Attributes:
-        suite: what it was measured for: "profile", "prediction", "run", "compare", "claim", ...
-        workload: the workload's name; empty where there is none.
+        suite: the purpose of the measurement: "profile", "prediction", "run", "compare", "claim", ...
+        workload: the workload's name; empty if there is none.
         primitive: "sum_tree.sample", "learner.step", "training", ...
-        backend: the backend or baseline; empty where there is none.
-        device: "cpu", "cuda:0", ...; empty where there is none.
-        batch_size: transitions in a batch, 1 or more; None where there is none.
-        quantity: one that `harness.core.quantities` declares, such as "time_per_call"; in a store written before, or
-            made elsewhere, any.
-        unit: the quantity's own, "s", "1/s", "1", ..., when left out.
-        provenance: where the number comes from.
-        status: "ok"; "too_noisy" (a value, but no verdict may rest on it); "failed"; "not_run".
-        reason: why it is not "ok", control characters made blanks; empty when it is.
-        value: the median, in `unit`; None when failed or not run.
-        low, high: bounds of the 95% bootstrap interval, in `unit`; both or neither.
+        backend: the backend or baseline; empty if there is none.
+        device: "cpu", "cuda:0", ...; empty if there is none.
+        batch_size: transitions in a batch, 1 or more; None if there is none.
+        quantity: a name that `harness.core.quantities` declares, such as "time_per_call"; a store from an earlier
+            version or another program may hold other names.
+        unit: "s", "1/s", "1", ...; by default the unit of the quantity.
+        provenance: origin of the number.
+        status: "ok"; "too_noisy" (there is a value, but no verdict may use it); "failed"; "not_run".
+        reason: why the status is not "ok", with control characters replaced by blanks; empty if it is "ok".
+        value: the median, in `unit`; None if failed or not run.
+        low, high: bounds of the 95% bootstrap interval, in `unit`; either both or neither.
         samples: the raw samples, in `unit`.
-        details: what else is needed to repeat it (parameters, threads, pinning, mapping, ...), as JSON.
+        details: what else is needed to repeat the measurement (parameters, threads, pinning, mapping, ...), as
+            JSON.
 
     Raises:
         ValueError: a field is out of range or contradicts another; the message names it.
@@ -72,10 +74,19 @@ class Measurement:
                 "one of harness.core.quantities, or a unit with it",
             )
             object.__setattr__(self, "unit", known.unit if known else "")
+        if isinstance(self.suite, Suite):
+            allowed = ", ".join(sorted(self.suite.quantities))
+            _require(self.suite.holds(self.quantity), "quantity", self.quantity, f"{self.suite}: {allowed}")
+            object.__setattr__(self, "suite", str(self.suite))  # plain text, as a row that was read has
+        if isinstance(self.details, Mapping) and isinstance(
+            name := self.details.get("experiment"), Experiment
+        ):
+            name.check(self.quantity)
         names = ("suite", "workload", "primitive", "backend", "device", "quantity", "unit")
         for name in (*names, "reason"):
             _require(isinstance(getattr(self, name), str), name, getattr(self, name), "text")
-        # A terminal obeys control characters: none in a name, and in what a failed program said they are blanks.
+        # A terminal obeys control characters: names may hold none, and in a failed program's message they become
+        # blanks.
         for name in names:
             _require(getattr(self, name).isprintable(), name, getattr(self, name), "printable text")
         said = "".join(one if one.isprintable() or one in "\n\t" else " " for one in self.reason)
@@ -111,7 +122,7 @@ class Measurement:
         json.dumps(self.details, allow_nan=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Every field by name, as dicts, lists and scalars."""
+        """Return every field by name, as dicts, lists and scalars."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {
             "provenance": str(self.provenance),
             "samples": list(self.samples),
@@ -120,10 +131,10 @@ class Measurement:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while something was measured: what had been measured until then is kept.
+    """Ctrl-C during a measurement; the rows measured before it are kept.
 
     Args:
-        rows: of that.
+        rows: the rows measured before the interruption.
     """
 
     def __init__(self, rows: list[Measurement]) -> None:

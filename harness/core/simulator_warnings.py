@@ -1,4 +1,4 @@
-"""What MuJoCo's compiler and solver warn of, as Python warnings."""
+"""Warnings of MuJoCo's compiler and solver, as Python warnings."""
 
 import warnings
 
@@ -6,19 +6,19 @@ import gymnasium
 
 
 def route(environment_id: str) -> None:
-    """Turns MuJoCo's warnings into Python's before an environment of its kind is made.
+    """Turn MuJoCo's warnings into Python warnings; to be called before the environment is made.
 
-    MuJoCo prints each to standard error each time a model is compiled. That an attribute of Gymnasium's own models is
-    deprecated says nothing to who trains on them, and is left out.
+    MuJoCo prints each warning to standard error each time a model is compiled. The warning that Gymnasium's own
+    models use a deprecated attribute is dropped, because it does not concern users who train on them.
 
     Args:
-        environment_id: of a registered environment; nothing happens for one without MuJoCo.
+        environment_id: ID of a registered environment; for an environment without MuJoCo nothing happens.
     """
     if "mujoco" not in str(gymnasium.spec(environment_id).entry_point):
         return
     try:
         import mujoco
-    except ImportError:  # making the environment says so
+    except ImportError:  # creating the environment reports it
         return
     mujoco.set_mju_user_warning(_warn)
 

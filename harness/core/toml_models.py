@@ -1,6 +1,6 @@
-"""TOML files from anywhere, read into checked models; whatever is wrong with one is a single `UserError`.
+"""Read TOML files from untrusted sources into validated models; every fault is reported as one `UserError`.
 
-A file is data: it is parsed by the standard library, bounded in size, checked field by field by pydantic.
+A file is only data: the standard library parses it, its size is bounded, and pydantic checks every field.
 """
 
 import json
@@ -22,8 +22,10 @@ _FOUND_ALLOWED = re.compile(
 )
 
 
-class Table(BaseModel):
-    """A table of a file: frozen, no unknown fields, no conversion between types, finite numbers."""
+class TomlTable(BaseModel):
+    """A table of a file: immutable, without unknown fields, without conversion between types, with finite numbers
+    only.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -32,11 +34,11 @@ _T = TypeVar("_T", bound=BaseModel)
 
 
 def refusal(field: str, found: object, allowed: str) -> PydanticCustomError:
-    """What a validator raises when fields contradict each other.
+    """Return the error for a validator to raise when fields contradict each other.
 
     Args:
-        field: the whole path of the field to blame (`replay.capacity`).
-        found: what is there, in words or as the file has it.
+        field: full path of the wrong field (`replay.capacity`).
+        found: the value found, in words or as written in the file.
         allowed: what is allowed there.
     """
     return PydanticCustomError(
@@ -47,10 +49,11 @@ def refusal(field: str, found: object, allowed: str) -> PydanticCustomError:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file.
+    """Return the tables of a TOML file.
 
     Raises:
-        UserError: no such file, not a regular file, too large, not UTF-8, or not TOML (with line and column).
+        UserError: the file is missing, not a regular file, too large, not UTF-8, or not TOML (with line and
+            column).
     """
     try:
         if not path.is_file():
@@ -68,7 +71,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(content: bytes, source: object) -> dict[str, Any]:
-    """The tables of TOML text; raises `UserError` naming `source`, line and column when it is none."""
+    """Return the tables of TOML text; for invalid TOML raises `UserError` with `source`, line and column."""
     try:
         return tomllib.loads(content.decode())
     except RecursionError as error:
@@ -82,18 +85,18 @@ def parse_toml(content: bytes, source: object) -> dict[str, Any]:
 
 
 def check(model: type[_T], tables: Any, source: object) -> _T:
-    """`tables` as a `model`.
+    """Return `tables` as a `model`.
 
     Args:
-        model: what the file must hold.
+        model: the model of the file's contents.
         tables: nested dicts, lists and scalars, as TOML or JSON give them.
         source: the file or option to name in an error.
 
     Raises:
-        UserError: the first field that is wrong, by its path.
+        UserError: names the path of the first wrong field.
     """
     try:
-        # By way of JSON, since there strict means no conversion while an array may still become a tuple.
+        # JSON is used because its strict mode forbids conversions but still turns an array into a tuple.
         return model.model_validate_json(json.dumps(tables, default=str))
     except ValidationError as error:
         raise _first_error(model, error, source) from error
@@ -103,7 +106,7 @@ def check(model: type[_T], tables: Any, source: object) -> _T:
 
 def _first_error(model: type[BaseModel], error: ValidationError, source: object) -> UserError:
     errors = error.errors(include_url=False)
-    # A misspelt field is named before the one that is missing for it.
+    # A misspelt field is reported before the field that is missing because of it.
     misspelt = (one for one in errors if one["type"] == "extra_forbidden" and _meant(model, one))
     details = next(misspelt, errors[0]) if errors[0]["type"] == "missing" else errors[0]
     path = _path(details["loc"])
@@ -125,13 +128,13 @@ def _first_error(model: type[BaseModel], error: ValidationError, source: object)
 
 
 def _meant(model: type[BaseModel], details: ErrorDetails) -> str:
-    """The field that an unknown one was probably meant to be."""
+    """Return the field that an unknown field was probably meant to be."""
     *parents, last = details["loc"]
     return closest(last, _fields_at(model, parents))
 
 
 def _allowed(known: dict[str, str], details: ErrorDetails, name: str) -> str:
-    """What may stand in a field of that name, among the fields that are known there."""
+    """Return what a field of that name may hold, among the fields known there."""
     if details["type"] == "extra_forbidden":
         return f"the fields {', '.join(known)}"
     rule = str(details["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
@@ -140,13 +143,13 @@ def _allowed(known: dict[str, str], details: ErrorDetails, name: str) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: list[int | str]) -> dict[str, str]:
-    """Names and descriptions of the fields of the table at `path`."""
+    """Return names and descriptions of the fields of the table at `path`."""
     for part in path:
         if isinstance(part, int):
             continue
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         candidates = [annotation, *getattr(annotation, "__args__", ())]
-        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), Table)
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), TomlTable)
     return {name: info.description or "" for name, info in model.model_fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""Environments: Gymnasium's, and those that this project adds to them."""
+"""Environments: Gymnasium's and those that this project adds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,11 @@ __all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "contin
 
 
 def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
-    """An environment that a workload describes (`check_environment` says whether it exists).
+    """Create the environment that a workload describes (`check_environment` reports whether it exists).
 
     Args:
         environment: the workload's `[environment]` table.
-        seed: of the environment, which has been reset with it: the caller's resets need none.
+        seed: seed with which the environment has been reset; further resets need no seed.
     """
     simulator_warnings.route(environment.id)
     made: gymnasium.Env[Any, Any] = gymnasium.make(
@@ -29,11 +29,11 @@ def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Makes one environment that has been reset with its seed.
+    """Creates one environment that has been reset with its seed.
 
     Attributes:
         environment: the workload's `[environment]` table.
-        seed: of the environment.
+        seed: seed of the environment.
     """
 
     environment: Environment

@@ -1,7 +1,7 @@
 """AtariFrames-v0: an Atari game as stacks of four 84x84 frames (Mnih et al. 2015, Methods).
 
-Importing this module registers the environment; making it needs ale-py, which brings the games. It can be used
-from another virtual environment with this folder on `PYTHONPATH`:
+Importing this module registers the environment; creating it needs ale-py, which includes the games. Another
+virtual environment can use it with this folder on `PYTHONPATH`:
 
     >>> import gymnasium
     >>> gymnasium.make("atari_frames:AtariFrames-v0", game="pong").action_space
@@ -18,7 +18,7 @@ ID = "AtariFrames-v0"
 
 
 class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
-    """One Atari game, preprocessed in C++ by ale-py's own vector environment with a single game in it.
+    """One Atari game, preprocessed in C++ by ale-py's vector environment with a single game.
 
     Every action is repeated for 4 frames, the last two of which are combined by their maximum (flicker),
     turned grey and scaled to 84x84; actions are never replaced by the previous one (sticky actions off).
@@ -37,7 +37,7 @@ class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
 
     ## Starting state
 
-    The game's, after 0 to 30 idle frames and, in games that wait for it, the fire button.
+    The game's own, after 0 to 30 idle frames and, in games that need it, the fire button.
 
     ## End of an episode
 
@@ -80,9 +80,9 @@ class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin a game; a seed decides how many frames are idle, in this and the games after it."""
+        """Begin a game; the seed determines the number of idle frames in this and later games."""
         super().reset(seed=seed)
-        # ale-py takes seeds of 31 bits, Gymnasium any.
+        # ale-py takes seeds of 31 bits, Gymnasium takes any.
         observation, _ = self._games.reset(seed=None if seed is None else seed % 2**31)
         return observation[0], {}
 

@@ -1,7 +1,7 @@
 """ContinuousCartPole-v0: Gymnasium's cart-pole pushed by a continuous force.
 
-Importing this module registers the environment. It needs Gymnasium and NumPy alone, so that a baseline in
-its own virtual environment can use it with this folder on `PYTHONPATH`:
+Importing this module registers the environment. It needs only Gymnasium and NumPy, so a baseline in its own
+virtual environment can use it with this folder on `PYTHONPATH`:
 
     >>> import gymnasium
     >>> gymnasium.make("continuous_cartpole:ContinuousCartPole-v0").action_space
@@ -23,15 +23,15 @@ MAX_EPISODE_STEPS = 500
 class ContinuousCartPoleEnv(CartPoleEnv):
     """The cart-pole of MAP Table III with a DDPG agent: state 4, action 1, continuous.
 
-    MAP does not say which environment it used. This one is Gymnasium's `CartPoleEnv` (CartPole-v1) with a
-    single change: where CartPole-v1 pushes with -10 N or +10 N, this pushes with `10 N x action`. Physical
-    constants, Euler integration, the starting state, rewards and the end of an episode are its parent's;
-    so actions of -1 and +1 alone give CartPole-v1's trajectories. The equations are evaluated in Python
-    floats, which on four numbers costs a fraction of NumPy's call overhead.
+    MAP does not say which environment it used. This one is Gymnasium's `CartPoleEnv` (CartPole-v1) with one
+    change: CartPole-v1 pushes with -10 N or +10 N, this environment pushes with `10 N x action`. Physical
+    constants, Euler integration, starting state, rewards and the end of an episode are inherited, so actions of
+    -1 and +1 give CartPole-v1's trajectories. The equations are evaluated in Python floats: for four numbers this
+    costs a fraction of NumPy's call overhead.
 
     ## Action space
 
-    `Box(-1, 1, (1,), float32)`. A value outside is clipped; one that is not a number is refused.
+    `Box(-1, 1, (1,), float32)`. A value outside the range is clipped; NaN raises ValueError.
 
     | Num | Action                        | Min | Max | Unit              |
     |-----|-------------------------------|-----|-----|-------------------|
@@ -67,7 +67,7 @@ class ContinuousCartPoleEnv(CartPoleEnv):
     * v0: first version.
     """
 
-    # Wider types than Gymnasium's annotations: the state is four Python floats here.
+    # Wider types than in Gymnasium's annotations: here the state is four Python floats.
     state: Any
     steps_beyond_terminated: Any
 
@@ -116,7 +116,7 @@ class ContinuousCartPoleEnv(CartPoleEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode; `seed` and `options` (`low`, `high`) as CartPole-v1 takes them."""
+        """Begin an episode; `seed` and `options` (`low`, `high`) are as in CartPole-v1."""
         observation, info = super().reset(seed=seed, options=options)
         self.state = tuple(self.state.tolist())
         return observation, info

@@ -1,8 +1,7 @@
-"""EnvPool's environments, all of an actor's stepped in one native call (extra `envpool`).
+"""EnvPool's environments: one native call steps all environments of an actor (extra `envpool`).
 
-EnvPool writes Gymnasium's environments anew in C++; those of the same id are the same: tests hold the trajectories of
-both beside each other. It is asked to reset an environment whose episode is over, so that no step of an actor is spent
-on it.
+EnvPool implements Gymnasium's environments again in C++; tests compare the trajectories of both for the same id.
+An environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
 """
 
 from collections.abc import Sequence
@@ -22,14 +21,14 @@ Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.
 
 
 def check(environment: Environment, source: object) -> None:
-    """See that EnvPool is installed and has an environment.
+    """Check that EnvPool is installed and has an environment.
 
     Args:
         environment: the workload's `[environment]` table.
-        source: to name in the error.
+        source: name of the source in the error.
 
     Raises:
-        UserError: it is not, or has none of that id and these arguments.
+        UserError: EnvPool is not installed, or has no environment with this id and these arguments.
     """
     if find_spec("envpool") is None:
         raise UserError(
@@ -37,7 +36,7 @@ def check(environment: Environment, source: object) -> None:
         )
     try:
         EnvironmentPool(environment, [0]).close()
-    except Exception as error:  # whatever EnvPool refuses an id, an argument or this machine with
+    except Exception as error:  # EnvPool raises any exception for a wrong id, argument or machine
         found = f"{environment.id!r} {environment.kwargs or ''} ({type(error).__name__}: {error})"
         raise UserError(
             source, "environment.id", found, "an environment that EnvPool has, or Gymnasium's"
@@ -45,20 +44,20 @@ def check(environment: Environment, source: object) -> None:
 
 
 class EnvironmentPool:
-    """Environments of one kind that step together.
+    """Environments of one kind that are stepped together.
 
     Args:
         environment: the workload's `[environment]` table.
-        seeds: of each.
+        seeds: seed of each environment.
 
     Attributes:
-        action_space: of each.
+        action_space: action space of each environment.
     """
 
     def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
         import envpool
 
-        # One thread: actors side by side are processes, and their number is the user's to choose.
+        # One thread: several actors are processes, and the user chooses their number.
         self._pool: Any = envpool.make(
             environment.id,
             env_type="gymnasium",
@@ -71,19 +70,19 @@ class EnvironmentPool:
 
     @classmethod
     def of(cls, makers: Sequence[Seeded]) -> "EnvironmentPool":
-        """The environments that some makers would make one by one."""
+        """Return a pool of the environments that `makers` would create one by one."""
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """The first observations of new episodes, of all or of those named, (n, ...)."""
+        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
         observations: npt.NDArray = (self._pool.reset() if which is None else self._pool.reset(which))[0]
         return observations
 
     def step(self, actions: npt.NDArray) -> Stepped:
-        """Step all; the observation of an episode that is over is its own last one."""
+        """Step all environments; if an episode is over, the observation is its own last one."""
         observations, rewards, terminated, truncated, _ = self._pool.step(actions)
         return observations, rewards, terminated, truncated
 
     def close(self) -> None:
-        """End its thread."""
+        """End the pool's thread."""
         self._pool.close()

@@ -1,4 +1,4 @@
-"""What a workload says of its environment, and whether Gymnasium has such a one."""
+"""The environment of a workload's file, and a check that Gymnasium has it."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -10,13 +10,15 @@ from pydantic_core import PydanticCustomError
 
 from harness.core import simulator_warnings
 from harness.core.errors import UserError
-from harness.core.toml_models import Table
+from harness.core.toml_models import TomlTable
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 
 
 def _plain(value: object) -> object:
-    """An argument for an environment. No dots or slashes: no file's path reaches it through a workload."""
+    """Check an argument for an environment. Dots and slashes are refused, so that no workload can pass a file's
+    path.
+    """
     numbers = isinstance(value, list) and len(value) <= 64 and all(type(v) in (int, float) for v in value)
     if not (numbers or type(value) in (bool, int, float) or re.fullmatch(r"[\w-]{1,64}", str(value))):
         raise PydanticCustomError("keyword", "a truth value, number, word or list of numbers")
@@ -26,10 +28,10 @@ def _plain(value: object) -> object:
 Keyword = Annotated[Any, AfterValidator(_plain)]
 
 
-class Environment(Table):
-    """The environment and what an agent sees of it."""
+class Environment(TomlTable):
+    """The environment and the sizes of its spaces as seen by an agent."""
 
-    # No "module:Name-v0": Gymnasium would import that module, and a workload must not run code.
+    # "module:Name-v0" is refused: Gymnasium would import that module, and a workload must not run code.
     id: str = Field(
         pattern=r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64})?$",
         description="id of a registered Gymnasium environment",
@@ -45,10 +47,10 @@ class Environment(Table):
 
 
 def check_environment(environment: Environment, source: object) -> None:
-    """Makes the environment once and compares its spaces with the file.
+    """Create the environment once and compare its spaces with the file.
 
     Raises:
-        UserError: it is not registered, what it needs is not installed, or its sizes are others.
+        UserError: the environment is not registered, a library that it needs is missing, or its sizes differ.
     """
     try:
         simulator_warnings.route(environment.id)
@@ -60,7 +62,7 @@ def check_environment(environment: Environment, source: object) -> None:
     except (gymnasium.error.Error, ImportError) as error:
         allowed = "an environment whose packages are installed"
         raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
-    except Exception as error:  # an environment's own code may refuse its arguments with anything
+    except Exception as error:  # an environment's own code may raise anything for its arguments
         allowed = f"arguments that {environment.id} takes"
         raise UserError(source, "environment.kwargs", f"{environment.kwargs} ({error})", allowed) from error
     try:

@@ -1,1 +1,1 @@
-"""Programs as a user would write them."""
+"""Example programs, written as a user would write them."""

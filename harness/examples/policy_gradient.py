@@ -1,4 +1,4 @@
-"""A deterministic policy gradient of a user's own, in plain PyTorch: a pendulum on any mapping."""
+"""A user's own deterministic policy gradient in plain PyTorch, trained on a pendulum under any mapping."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`policy_gradient` on another platform: the replay management on an FPGA, simulated."""
+"""`policy_gradient` on another platform: the replay management runs on a simulated FPGA."""
 
 import torch
 

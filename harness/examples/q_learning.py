@@ -1,4 +1,4 @@
-"""Q-learning of a user's own, in plain PyTorch: trains on any mapping (`placerl doctor` lists the backends)."""
+"""A user's own Q-learning in plain PyTorch; it trains under any mapping (`placerl doctor` lists the backends)."""
 
 import torch
 

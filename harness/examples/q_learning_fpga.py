@@ -1,4 +1,4 @@
-"""`q_learning` on another platform: the replay management on an FPGA, simulated."""
+"""`q_learning` on another platform: the replay management runs on a simulated FPGA."""
 
 import torch
 

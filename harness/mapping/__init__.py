@@ -1,7 +1,7 @@
 """Mapping strategies behind one interface.
 
-Performance table, problem and platform in; mapping, predicted throughput and the terms of the prediction out.
-`STRATEGIES` is what `placerl map` goes through, `VALIDATED` what `placerl validate` does.
+A strategy takes a performance table, a problem and a platform, and returns a mapping, its predicted throughput
+and the terms of the prediction. `placerl map` uses `STRATEGIES`, `placerl validate` uses `VALIDATED`.
 """
 
 from harness.mapping import strategies
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 DEFAULT_STRATEGY = NAMES[Loop.FUSED]
-"""The strategy of the loop that `placerl run` trains with."""
+"""Name of the strategy that describes the loop of `placerl run`."""
 STRATEGIES: dict[str, Strategy] = strategies.discover()
-"""By name: the papers' strategies, the runtime's own loop, and the sum of the papers' primitives."""
+"""Strategies by name: those of the papers, the runtime's own loop, and the sum of the papers' primitives."""
 VALIDATED = STRATEGIES | strategies.discover(only_validated=True)
-"""Those, and the runtime's two other loops, whose pieces only a validation measures."""
+"""These strategies and the runtime's other loops, whose pieces only a validation measures."""

@@ -1,47 +1,53 @@
-"""What a platform that is not here would run where: times from its published numbers, predictions from those."""
+"""Predictions for platforms that are not here: times modelled from published numbers, and mappings chosen from
+them.
+"""
 
 import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from harness.core.errors import UserError
 from harness.core.row import Measurement
-from harness.mapping import Mapping, PerformanceTable, Problem, Target
+from harness.core.shipped import shipped
+from harness.core.suites import Suite
+from harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
 from harness.mapping.base import candidates
-from harness.mapping.predict import measurements
+from harness.mapping.predict import with_slow_links
 from harness.mapping.problem import problem_of
-from harness.mapping.roofline import Modelled, Work, modelled_times
+from harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
 from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.platforms import THIS_MACHINE, Platform, load, names
+from harness.platforms import THIS_MACHINE, PlatformFile, load, names
 from harness.workloads import Workload, from_tables, override
 from harness.workloads import load as load_workload
 from harness.workloads.task import algorithm_of
+from primitives.fpga.devices import catalogue
 from primitives.graph.graph import Graph
+from primitives.learner.fpga import pipeline
+from primitives.learner.fpga.pipeline_resources import dsps_alone
 from primitives.learner.graph_learner import step_graph
 
-TABLE_5 = Path(__file__).parents[2] / "results" / "papers" / "map_table_5.csv"
+TABLE_5 = shipped("results", "papers", "map_table_5.csv")
 OPTIMAL = "optimal mapping"
 PLACES = {"second best": "second best mapping", "worst": "worst mapping"}
-"""Rows of MAP Table V: of a mapping by its place."""
+"""Row of MAP Table V for each place of a mapping."""
 _WORKLOADS = {"CartPole": "cartpole-ddpg", "Hopper": "hopper-ddpg", "Pong": "pong-dqn"}
 _ACTORS, _FANOUT = 16, 2  # MAP VII-A
-_LEARNER, _STORAGE = 0, 2  # places in a mapping
+_LEARNER, _STORAGE = 0, 2  # positions in a mapping
 
 
-def work_of(workload: Workload, batch_size: int) -> Work:
-    """What a workload asks of any device, counted from its traced gradient step."""
+def work_of(workload: Workload, batch_size: int) -> CountedWork:
+    """Return the work that a workload causes on any device, counted from its traced gradient step."""
     return _work_of(json.dumps(workload.tables(), sort_keys=True), batch_size)
 
 
 @cache
-def _work_of(tables: str, batch_size: int) -> Work:
+def _work_of(tables: str, batch_size: int) -> CountedWork:
     workload = from_tables(json.loads(tables), "a workload")
     algorithm = algorithm_of(workload)
     graph: Graph = step_graph(algorithm, batch_size, algorithm.variants[0])
-    return Work(
+    return CountedWork(
         macs=graph.multiply_accumulates(),
         state_bytes=sum(buffer.size_bytes for _, buffer in graph.of_kind("state")),
         batch_bytes=sum(buffer.size_bytes for _, buffer in graph.of_kind("input")),
@@ -52,8 +58,8 @@ def _work_of(tables: str, batch_size: int) -> Work:
 
 
 def platforms() -> tuple[str, ...]:
-    """Names of this machine and of the shipped platforms that say enough of themselves to be modelled."""
-    work = Work(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
+    """Return the names of this machine and of the shipped platforms with enough numbers to be modelled."""
+    work = CountedWork(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
     problem = Problem(batch_size=1, item_words=1, actors=1)
 
     def suffices(name: str) -> bool:
@@ -66,47 +72,68 @@ def platforms() -> tuple[str, ...]:
     return (THIS_MACHINE, *(name for name in names() if name != THIS_MACHINE and suffices(name)))
 
 
-def modelled(workload: Workload, batch_size: int, platform: Platform) -> list[Modelled]:
-    """The primitive table of a platform, from its numbers alone.
+def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:
+    """Return the primitive table of a platform, modelled from its numbers alone.
 
     Raises:
-        UserError: the platform lacks a number that is needed; it names the field.
+        UserError: the platform lacks a number that is needed; the message names the field.
     """
-    return list(modelled_times(platform, work_of(workload, batch_size), problem_of(workload, batch_size)))
+    work, problem = work_of(workload, batch_size), problem_of(workload, batch_size)
+
+    def pipeline_on(board: str) -> PipelineCycles | None:
+        algorithm = algorithm_of(workload)
+        if pipeline.refusal(algorithm):
+            return None
+        device = catalogue.device(board)
+        # What a unit of the paper's own hardware takes besides DSPs is not stated.
+        design = pipeline.best_design(algorithm, batch_size, device, dsps_alone(device))
+        return PipelineCycles(design.formula_cycles, design.pipelines, design.samples)
+
+    return list(modelled_times(platform, work, problem, pipeline_on))
 
 
 def predictions(
-    workload: Workload, batch_size: int, platform: Platform
+    workload: Workload, batch_size: int, platform: PlatformFile
 ) -> tuple[list[Measurement], list[Measurement]]:
-    """Rows of the modelled primitive table, and the predictions that every strategy makes from it."""
+    """Return the rows of the primitive table, modelled or published, and the predictions that every strategy makes
+    from it, each with those for slow links (`predict.with_slow_links`).
+
+    Raises:
+        UserError: the platform lacks a number that is needed, or its published times are of another workload.
+    """
+    if platform.name == pearl24_authors.PLATFORM:
+        pearl24_authors.check(workload, batch_size)
+        found = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
+    else:
+        found = [(made.entry, made.formula) for made in modelled(workload, batch_size, platform)]
     profile = [
         Measurement(
-            suite="what-if",
+            suite=Suite.ABSENT_PLATFORM,
             workload=workload.name,
-            primitive=made.entry.primitive,
-            backend=made.entry.target.backend,
-            device=made.entry.target.device,
+            primitive=entry.primitive,
+            backend=entry.target.backend,
+            device=entry.target.device,
             batch_size=batch_size,
             quantity="time_per_call",
-            provenance=made.entry.provenance,
-            value=made.entry.time_s,
-            details={"target": str(made.entry.target), "platform": platform.name, "formula": made.formula},
+            provenance=entry.provenance,
+            value=entry.time_s,
+            details={"target": str(entry.target), "platform": platform.name, "formula": formula},
         )
-        for made in modelled(workload, batch_size, platform)
+        for entry, formula in found
     ]
-    return profile, measurements(workload, batch_size, profile, platform)
+    return profile, with_slow_links(workload, batch_size, profile, platform)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell of MAP Table V, beside what Algorithm 3 chooses from the published numbers.
+class MapTable5Cell:
+    """One cell of MAP Table V, with the choice of Algorithm 3 from the published numbers.
 
     Attributes:
-        workload, batch_size: of the cell.
+        workload, batch_size: workload and batch size of the cell.
         published: the printed mapping, `G-C-G`: C for CPU, G for GPU, F for FPGA.
-        ours: the mapping of Algorithm 3 on the modelled table, in the same letters.
-        learner_s, rmm_s: modelled seconds of the chosen targets.
-        reason: why it differs from the printed one; empty where it does not.
+        ours: the mapping that Algorithm 3 chooses from the modelled table, in the same letters.
+        learner_s, rmm_s: modelled seconds on the chosen targets.
+        reason: why it differs from the printed mapping; empty if it does not.
     """
 
     workload: str
@@ -118,11 +145,11 @@ class Cell:
     reason: str = ""
 
 
-def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[Cell]:
-    """MAP Table V on MAP's platform: its 11 optimal mappings, with 16 actors and K = 2 (MAP VII-A).
+def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[MapTable5Cell]:
+    """Yield MAP Table V on MAP's platform: its 11 optimal mappings, with 16 actors and K = 2 (MAP VII-A).
 
     Args:
-        workload, batch_size: only these cells; all when left out.
+        workload, batch_size: restrict to these cells; by default all.
     """
     platform, cells = load("map-tpds23"), _table_5()
     for (row, column), printed in cells.items():
@@ -133,21 +160,22 @@ def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[C
         found = MapTpds23().choose(table, problem, platform)
         ours, terms_s = letters(found.mapping), found.terms_s
         why = _difference(table, problem, printed, ours)
-        yield Cell(name, size, printed, ours, terms_s["learner"], terms_s["rmm"], why)
+        yield MapTable5Cell(name, size, printed, ours, terms_s["learner"], terms_s["rmm"], why)
 
 
 @dataclass(frozen=True)
-class Gain:
-    """A gain that MAP Table V prints, beside that of MAP Equation 3 on times modelled from the published numbers.
+class MapTable5Gain:
+    """A gain printed in MAP Table V, with the gain by MAP Equation 3 on times modelled from the published
+    numbers.
 
     Attributes:
-        workload, batch_size: of the column.
-        place: "second best" or "worst", as the table calls the other mapping.
-        column: of the table.
+        workload, batch_size: workload and batch size of the column.
+        place: "second best" or "worst", the table's name for the other mapping.
+        column: column of the table.
         optimal, other: the printed mappings, in letters.
         gain: modelled throughput under `optimal` over that under `other`.
-        in_place: whether `other` is, modelled too, in its place among all mappings that are not as fast as `optimal`;
-            of equal ones any.
+        in_place: whether `other`, when modelled, also has its place among all mappings that are slower than
+            `optimal`; equally fast mappings share a place.
     """
 
     workload: str
@@ -160,8 +188,8 @@ class Gain:
     in_place: bool
 
 
-def map_table_5_gains() -> Iterator[Gain]:
-    """The gains whose mapping MAP Table V's text names, each modelled on MAP's platform as `map_table_5` is."""
+def map_table_5_gains() -> Iterator[MapTable5Gain]:
+    """Yield the gains whose mapping MAP Table V names, modelled on MAP's platform as in `map_table_5`."""
     platform, cells = load("map-tpds23"), _table_5()
     for (row, column), other in cells.items():
         if row not in PLACES.values() or not other:
@@ -174,22 +202,22 @@ def map_table_5_gains() -> Iterator[Gain]:
         for place, pick in (("second best", max), ("worst", min)):
             if row == PLACES[place]:
                 gain, in_place = rates[optimal] / rates[other], rates[other] == pick(others)
-                yield Gain(name, size, place, column, optimal, other, gain, in_place)
+                yield MapTable5Gain(name, size, place, column, optimal, other, gain, in_place)
 
 
 def _table_5() -> dict[tuple[str, str], str]:
-    """The printed cells by row and column."""
+    """Return the printed cells by row and column."""
     with TABLE_5.open() as file:
         return {(row["row"], row["column"]): row["printed"] for row in csv.DictReader(file)}
 
 
 def _configuration(column: str) -> tuple[str, int]:
-    """Workload and batch size of a column of MAP Table V."""
+    """Return workload and batch size of a column of MAP Table V."""
     environment, size = column.split(", batch size ")
     return _WORKLOADS[environment], int(size)
 
 
-def _on_maps_platform(name: str, size: int, platform: Platform) -> tuple[PerformanceTable, Problem]:
+def _on_maps_platform(name: str, size: int, platform: PlatformFile) -> tuple[PerformanceTable, Problem]:
     item = load_workload(name)
     item = override(item, "replay.fanout", _FANOUT, "MAP VII-A")
     item = override(item, "training.actors", _ACTORS, "MAP VII-A")
@@ -198,7 +226,7 @@ def _on_maps_platform(name: str, size: int, platform: Platform) -> tuple[Perform
 
 
 def _difference(table: PerformanceTable, problem: Problem, printed: str, ours: str) -> str:
-    """Where two mappings part, in the numbers that decided, and what the paper's text lacks to decide as it does."""
+    """Explain where two mappings differ, with the numbers that decided and what the paper does not state."""
     for part, (theirs, mine) in enumerate(zip(printed.split("-"), ours.split("-"), strict=True)):
         if theirs == mine:
             continue
@@ -212,8 +240,9 @@ def _difference(table: PerformanceTable, problem: Problem, printed: str, ours: s
         said = f"{mine} {times_us[0]:,.1f} us, printed {theirs} {times_us[1]:,.1f} us"
         if part == _LEARNER:
             return (
-                f"learner {said}, modelled at the peaks of Table IV: which is faster hangs on the share of its peak "
-                "that each learner reaches, and Fig. 11, which shows that, is lost from the text"
+                f"learner {said}, CPU and GPU at the peaks of Table IV and the FPGA by VI-A2's cycles: which is "
+                "faster hangs on the share of its peak that each learner reaches, and Fig. 11, which shows that, is "
+                "lost from the text"
             )
         learner_us = 1e6 * _time_s(table, _LEARNER, ours.split("-")[_LEARNER])
         return (
@@ -230,7 +259,7 @@ def _time_s(table: PerformanceTable, part: int, letter: str) -> float:
 
 
 def letters(mapping: Mapping) -> str:
-    """A mapping as MAP prints it, `G-C-G`."""
+    """Return a mapping in MAP's notation, such as `G-C-G`."""
     return "-".join(_letter(target) for target in (mapping.learner, mapping.rmm, mapping.storage))
 
 

@@ -1,7 +1,7 @@
-"""Device assignments: on which devices a mapping trains and keeps its priorities (PRL 6.4).
+"""Device assignments: the devices on which a mapping trains and keeps its priorities (PRL 6.4).
 
-A device is a piece of hardware: the CPU, a CUDA device, an OpenCL device that is neither, the simulated FPGA. Several
-backends on one device are one device: OpenCL on the CPU is the CPU.
+A device is a piece of hardware: the CPU, a CUDA device, an OpenCL device that is neither, or the simulated FPGA.
+Several backends on the same hardware are one device: OpenCL on the CPU counts as the CPU.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 
 @dataclass(frozen=True, order=True)
 class Assignment:
-    """A choice that PRL's portability counts.
+    """One assignment, the unit that PRL's portability counts.
 
     Attributes:
-        learner, replay: the device that each runs on: "cpu", "cuda", "opencl" or "fpga".
+        learner, replay: the device of each: "cpu", "cuda", "opencl" or "fpga".
     """
 
     learner: str
@@ -27,19 +27,19 @@ class Assignment:
 
     @classmethod
     def of(cls, mapping: Mapping) -> "Assignment":
-        """Return where this machine runs a mapping."""
+        """Return the assignment of a mapping on this machine."""
         learner = _device(mapping.learner, lambda name: opencl_runtime.choose_for_learner(name or "cpu"))
         return cls(learner, _device(mapping.rmm, opencl_runtime.choose))
 
     @classmethod
     def parse(cls, text: str) -> "Assignment":
-        """Return the assignment that `str` wrote."""
+        """Return the assignment from its text, the inverse of `str`."""
         learner, replay = text.split("-")
         return cls(learner, replay)
 
     @property
     def simulated(self) -> bool:
-        """Whether a device of it is not there."""
+        """Whether one of its devices is simulated."""
         return FPGA in (self.learner, self.replay)
 
     def __str__(self) -> str:
@@ -47,18 +47,18 @@ class Assignment:
 
 
 def _device(target: Target, opencl: Callable[[str], Any]) -> str:
-    """The device of a target.
+    """Return the device of a target.
 
     Args:
-        target: of a learner or of replay management.
-        opencl: gives the OpenCL device of a location.
+        target: target of a learner or of replay management.
+        opencl: returns the OpenCL device of a location.
     """
     kind = target.device.partition(":")[0]
     if kind != OPENCL:
         return kind
     try:
         device = opencl(target.location)
-    except ValueError:  # it names a device that is not here: nothing runs under it
+    except ValueError:  # the named device does not exist here, so nothing runs on it
         return OPENCL
     if opencl_runtime.is_cpu(device):
         return CPU
@@ -66,9 +66,10 @@ def _device(target: Target, opencl: Callable[[str], Any]) -> str:
 
 
 BASELINES_LEARN_ON = (CPU, CUDA)
-"""Devices on which Stable-Baselines3 and RLlib train: PyTorch's. Both keep their replay in Python on the CPU."""
+"""Devices on which Stable-Baselines3 and RLlib train with PyTorch. Both keep their replay in Python on the CPU.
+"""
 
 
 def baseline_supports(assignment: Assignment) -> bool:
-    """Return whether Stable-Baselines3 and RLlib can be run under an assignment."""
+    """Return whether Stable-Baselines3 and RLlib can run under an assignment."""
     return assignment.learner in BASELINES_LEARN_ON and assignment.replay == CPU

@@ -1,14 +1,14 @@
-"""What every mapping strategy shares: targets, mappings, the performance table, predictions.
+"""What all mapping strategies share: targets, mappings, the performance table, predictions.
 
-A mapping reads Learner-RMM-Storage (RMM: the replay management module, MAP II-A3), each a target:
-`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`. A learner that computes in other numbers
-than float32 states its precision: `native[dynamic]-native-cpu`.
+A mapping is written Learner-RMM-Storage (RMM: the replay management module, MAP II-A3), each part a target:
+`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`. A learner whose precision is not
+float32 names it: `native[dynamic]-native-cpu`.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import gcd, inf
 from typing import Protocol
@@ -19,14 +19,14 @@ from primitives.quantization.precision import FLOAT_32
 from primitives.quantization.precision import NAMES as PRECISIONS
 
 REFERENCE = "reference"
-"""The backend in NumPy that the others are checked against: profiled, never mapped to."""
+"""The backend in NumPy against which the others are checked; it is profiled but not used in mappings."""
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
 INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES = 8, 4, 12
-"""What the runtime sends for an item: its index, its importance weight, its index with a TD error."""
+"""Bytes that the runtime sends per item: its index, its importance weight, and its index with a TD error."""
 
-# Backends that live on a device of their own; every other backend runs on the CPU unless it says where.
-# OpenCL's memory is its own even where its device is the CPU: what it computes with is copied to and fro.
+# Backends with a device of their own; every other backend runs on the CPU unless its location names a device.
+# OpenCL has its own memory even if its device is the CPU: its data is copied to and from it.
 _HOME = {"cuda": "cuda", "fpga": "fpga", "opencl": "opencl"}
 
 
@@ -35,12 +35,12 @@ _TARGET = re.compile(r"(?P<backend>[^:\[\]]+)(\[(?P<precision>[^\[\]]*)\])?(:(?P
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """Where a component runs: a backend, and its device where the backend has more than one.
+    """Where a component runs: a backend, and the device if the backend has several.
 
     Attributes:
         backend: name of a backend (`native`, `torch`, ...) or, for storage, of a device (`cpu`).
-        location: the device, empty for the backend's only or default one.
-        precision: of a learner's numbers, one of `PRECISIONS`.
+        location: the device; empty for the backend's only or default device.
+        precision: precision of a learner's numbers, one of `PRECISIONS`.
     """
 
     backend: str
@@ -49,10 +49,11 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Return the target that `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or with both says.
+        """Return the target that `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`
+        describes.
 
         Raises:
-            ValueError: another form.
+            ValueError: the text has another form.
             UserError: there is no such precision.
         """
         found = _TARGET.fullmatch(text)
@@ -68,6 +69,11 @@ class Target:
         return cls(found["backend"], found["location"] or "", precision)
 
     @property
+    def in_floats(self) -> "Target":
+        """The same backend and device in float32."""
+        return replace(self, precision=FLOAT_32)
+
+    @property
     def device(self) -> str:
         """The device it occupies, for contention and traffic: `cpu`, `cuda`, `fpga:u200`, ..."""
         home = _HOME.get(self.backend, "cpu")
@@ -77,7 +83,7 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """What it is whatever its device, as rows name a backend: `native`, `native[fixed32]`."""
+        """Its backend and precision without the device, as rows name a backend: `native`, `native[fixed32]`."""
         return self.backend if self.precision == FLOAT_32 else f"{self.backend}[{self.precision}]"
 
     def __str__(self) -> str:
@@ -86,7 +92,7 @@ class Target:
 
 @dataclass(frozen=True, order=True)
 class Mapping:
-    """Which target runs the learner, the replay management module and the data storage."""
+    """The targets of the learner, the replay management module and the data storage."""
 
     learner: Target
     rmm: Target
@@ -94,10 +100,11 @@ class Mapping:
 
     @classmethod
     def parse(cls, text: str) -> "Mapping":
-        """A mapping from `LEARNER-RMM-STORAGE`.
+        """Return a mapping from `LEARNER-RMM-STORAGE`.
 
         Raises:
-            UserError: `text` is not three targets joined by hyphens, a precision is unknown, or is not the learner's.
+            UserError: `text` is not three targets joined by hyphens, or a precision is unknown or not the
+                learner's.
         """
         try:
             learner, rmm, storage = (Target.parse(part) for part in text.split("-"))
@@ -118,7 +125,7 @@ class Mapping:
 
     @property
     def devices(self) -> frozenset[str]:
-        """The distinct devices it occupies."""
+        """The distinct devices that it occupies."""
         return frozenset({self.learner.device, self.rmm.device, self.storage.device})
 
     def __str__(self) -> str:
@@ -126,17 +133,24 @@ class Mapping:
 
 
 class Loop(StrEnum):
-    """How the parts of a mapping are run; a performance model describes one of them."""
+    """The order in which the parts of a mapping are run; a performance model describes one of them."""
 
-    STRICT = "strict"  # every part is a call of its own, one after the other (D = 0, MAP II-A2)
-    FUSED = "fused"  # the same, neighbours on one device being one call: what `placerl run` does
-    OVERLAPPED = "overlapped"  # fused, and the actors work beside the rest (PRL 3.2)
+    STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
+    FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
+    OVERLAPPED = "overlapped"  # fused, and the actors run at the same time as the rest (PRL 3.2)
+    RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
 
 
 OVERLAPPED_GRADIENT_STEPS = 32
-"""Of an iteration that actors work beside: so many that handing over is little, so few that weights stay fresh."""
+"""Gradient steps of an iteration with concurrent actors: enough that the hand-over costs little, few enough that
+weights stay fresh.
+"""
 SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
-"""The same in virtual time, where nothing is handed over to a process, and a step may take a second to simulate."""
+"""The same in virtual time, where no process hand-over occurs and a step may take a second to simulate."""
+
+
+RELAXED_AHEAD = 50
+"""D of the relaxed loop: batches that are sampled ahead (MAP VII-B uses 50)."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +159,10 @@ class Entry:
 
     Attributes:
         primitive: `learner.step`, `sum_tree.sample`, `sum_tree.update`, `storage.gather`, ...
-        batch_size: items in the call.
-        time_s: median seconds a call.
-        low_s, high_s: its 95% interval; both `time_s` when there is none.
-        provenance: where the time comes from.
+        batch_size: items per call.
+        time_s: median seconds per call.
+        low_s, high_s: bounds of its 95% interval; both equal `time_s` if there is none.
+        provenance: origin of the time.
     """
 
     primitive: str
@@ -161,7 +175,7 @@ class Entry:
 
 
 class PerformanceTable:
-    """The primitive-platform performance table (MAP VI-A3) at one batch size, in seconds a call."""
+    """The primitive-platform performance table (MAP VI-A3) at one batch size, in seconds per call."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = {(entry.primitive, entry.target): entry for entry in entries}
@@ -170,11 +184,11 @@ class PerformanceTable:
         return iter(self._entries.values())
 
     def targets(self, primitive: str) -> list[Target]:
-        """The targets that `primitive` was profiled on, sorted by name."""
+        """Return the targets on which `primitive` was profiled, sorted by name."""
         return sorted(target for name, target in self._entries if name == primitive)
 
     def entry(self, primitive: str, target: Target) -> Entry:
-        """The cell of one primitive on one target.
+        """Return the entry of one primitive on one target.
 
         Raises:
             KeyError: it was not profiled.
@@ -185,23 +199,24 @@ class PerformanceTable:
         return cell in self._entries
 
     def time_s(self, primitive: str, target: Target) -> float:
-        """Median seconds a call of one primitive on one target."""
+        """Return the median seconds per call of one primitive on one target."""
         return self.entry(primitive, target).time_s
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a strategy must know of the workload.
+    """The properties of a workload that a strategy needs.
 
     Attributes:
-        batch_size: B, items a gradient step.
+        batch_size: B, items per gradient step.
         item_words: E, 32-bit words of one stored transition (MAP VI-B step 3).
         actors: number of actors, each on the CPU.
         update_interval: environment steps between gradient steps.
-        trajectory_length: T, vector steps of an on-policy iteration; 0 where training is off-policy.
+        trajectory_length: T, vector steps of an on-policy iteration; 0 for off-policy training.
         epochs: K, passes over the samples of an on-policy iteration.
         acting_words: 32-bit words of the parameters that actors need.
-        stored_bytes: of a transition as the runtime stores it; 0: E words.
+        stored_bytes: bytes of a transition as the runtime stores it; 0 means E words.
+        ahead: D of the relaxed loop: `RELAXED_AHEAD`, or fewer batches if the replay does not hold so many.
     """
 
     batch_size: int
@@ -212,46 +227,66 @@ class Problem:
     epochs: int = 1
     acting_words: int = 0
     stored_bytes: int = 0
+    ahead: int = RELAXED_AHEAD
 
     @property
     def item_bytes(self) -> int:
-        """Of a transition on its way over a link."""
+        """Bytes of a transition sent over a link."""
         return self.stored_bytes or self.item_words * WORD_BYTES
 
     @property
     def on_policy(self) -> bool:
-        """Whether it trains on its own latest samples alone (PPO 2.1)."""
+        """Whether it trains only on its own latest samples (PPO 2.1)."""
         return self.trajectory_length > 0
 
     @property
     def round_gradient_steps(self) -> int:
-        """Gradient steps of a round: the least time that holds whole gradient steps and whole vector steps."""
+        """Gradient steps per round: a round is the smallest unit with whole gradient steps and whole vector
+        steps.
+        """
         return self.actors // gcd(self.actors, self.update_interval)
 
     @property
     def round_vector_steps(self) -> int:
-        """Steps of all actors together in a round."""
+        """Steps of all actors together per round."""
         return self.update_interval // gcd(self.actors, self.update_interval)
 
     def overlapped_rounds(self, simulated: bool = False) -> int:
-        """Rounds of an iteration that actors work beside: in virtual time, where a part is simulated."""
+        """Return the rounds of an iteration with concurrent actors; `simulated`: in virtual time, if a part is
+        simulated.
+        """
         steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
         return -(-steps // self.round_gradient_steps)
 
 
 class Platform(Protocol):
-    """What a strategy must know of the machine, beside the table."""
+    """The properties of the machine that a strategy needs besides the table."""
 
     name: str
 
     @property
     def cpu_cores(self) -> int:
-        """Cores of the host; UserError where the platform does not say."""
+        """Return the cores of the host; raises UserError if the platform does not give them."""
         ...
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """Between two devices as `Target.device` names them, or within one; UserError where it is not known."""
+        """Return the bandwidth between two devices, named as by `Target.device`, or within one; UserError if
+        unknown.
+        """
         ...
+
+    def latency_s(self, source: str, target: str) -> float:
+        """Return the seconds of a transfer between two devices before its first byte; 0 if none is stated."""
+        ...
+
+
+def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) -> float:
+    """Return the seconds of a transfer between two devices, named as by `Target.device`: latency and bytes; 0 for no
+    bytes.
+    """
+    if not sent_bytes:
+        return 0.0
+    return platform.latency_s(source, target) + sent_bytes / platform.bytes_per_s(source, target)
 
 
 Cell = tuple[str, Target]
@@ -260,17 +295,17 @@ Cell = tuple[str, Target]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a performance model expects of a mapping.
+    """The throughput that a performance model predicts for a mapping.
 
     Attributes:
         mapping: the mapping.
         model: name of the performance model.
         gps: gradient steps per second.
-        terms_s: seconds a gradient step spends in each term; how they combine is the model's.
-        cells: the cells of the table that it was made from.
-        inputs: the weakest provenance among them.
+        terms_s: seconds that a gradient step spends in each term; the model defines how the terms combine.
+        cells: the table's cells that the prediction uses.
+        inputs: the weakest provenance of these cells.
         provenance: always `modelled`.
-        settings: what the strategy chose beside the mapping, such as cores of the actors; empty where nothing.
+        settings: further choices of the strategy, such as the cores of the actors; empty if there are none.
     """
 
     mapping: Mapping
@@ -284,11 +319,11 @@ class Prediction:
 
 
 class Model(Protocol):
-    """A performance model: the predicted throughput of any one mapping.
+    """A performance model: predicts the throughput of any mapping.
 
     Attributes:
-        name: in tables and rows.
-        loop: what it describes, and is judged by.
+        name: name in tables and rows.
+        loop: the loop that it describes; its predictions are compared with runs of this loop.
     """
 
     name: str
@@ -297,25 +332,27 @@ class Model(Protocol):
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Raises KeyError where the table lacks a term of the mapping."""
+        """Return the prediction for a mapping; raises KeyError if the table lacks a term of it."""
         ...
 
 
 class Strategy(Model, Protocol):
-    """A mapping strategy: the mapping it would choose, and its performance model."""
+    """A mapping strategy: chooses a mapping and has a performance model."""
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Its own prediction of the mapping that it chooses; ValueError where the table holds none."""
+        """Return its prediction for the mapping that it chooses; raises ValueError if the table holds none."""
         ...
 
 
 def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
-    """The weakest provenance among the table's cells that a prediction used."""
+    """Return the weakest provenance of the table's cells that a prediction used."""
     return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))
 
 
 def candidates(table: PerformanceTable) -> list[Mapping]:
-    """Every mapping of the table's targets, the storage on any device that one of them occupies and that has one."""
+    """Return every mapping of the table's targets; the storage is on any device that a target occupies and that
+    can store.
+    """
     return [
         Mapping(learner, rmm, storage_on(device))
         for learner in table.targets("learner.step")
@@ -326,40 +363,45 @@ def candidates(table: PerformanceTable) -> list[Mapping]:
 
 
 def can_store(table: PerformanceTable, device: str) -> bool:
-    """Whether a device can hold the storage: where `storage.gather` was profiled, or anywhere when it was not."""
+    """Whether a device can hold the storage: if `storage.gather` was profiled there, or always if it was profiled
+    nowhere.
+    """
     places = {target.device for target in table.targets("storage.gather")}
     return not places or device in places
 
 
 def rmm_targets(table: PerformanceTable) -> list[Target]:
-    """Targets on which both replay operations, sample and update, were profiled; not the definition of right."""
+    """Return the targets on which both sample and update were profiled, without the reference backend."""
     updates = set(table.targets("sum_tree.update"))
     both = [target for target in table.targets("sum_tree.sample") if target in updates]
     return [target for target in both if target.backend != REFERENCE]
 
 
 def least_traffic(
-    table: PerformanceTable, costs: Iterable[tuple[str, float]], distance: Callable[[str, str], float]
+    table: PerformanceTable,
+    costs: Iterable[tuple[str, float]],
+    traffic_of: Callable[[str, str, float], float],
 ) -> Target:
-    """Where the storage causes the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines 6-13).
+    """Return the place of the storage with the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines
+    6-13).
 
     Args:
-        table: says which devices can hold a storage.
-        costs: by component, in the order in which ties are broken: its device, and its traffic with the storage.
-        distance: from two devices to the factor that their traffic is multiplied by.
+        table: tells which devices can hold a storage.
+        costs: device and traffic with the storage by component, in the order in which ties are broken.
+        traffic_of: returns what a cost amounts to between two devices.
 
     Returns:
-        The storage's target on one of the components' devices, or on the CPU when none of them can hold it.
+        The storage's target on one of the components' devices, or on the CPU if none of them can hold it.
     """
     components = list(costs)
     best, least = "cpu", inf
     for place, _ in components:
-        traffic = sum(cost * distance(place, other) for other, cost in components)
+        traffic = sum(traffic_of(place, other, cost) for other, cost in components)
         if can_store(table, place) and traffic < least:
             best, least = place, traffic
     return storage_on(best)
 
 
 def storage_on(device: str) -> Target:
-    """The storage target of a device: `cpu`, `cuda`, `fpga:u200`."""
+    """Return the storage target of a device: `cpu`, `cuda`, `fpga:u200`."""
     return Target.parse(device)

@@ -1,4 +1,4 @@
-"""Exhaustive search: every mapping of the table under a performance model, the best of them chosen."""
+"""Exhaustive search: predicts every mapping of the table with a performance model and chooses the best."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from harness.mapping.base import Mapping, Model, PerformanceTable, Platform, Pre
 
 
 class Exhaustive:
-    """Tries every mapping under a model.
+    """Tries every mapping with a performance model.
 
     Args:
-        name: of the strategy.
-        model: what judges a mapping.
-        candidates: the mappings of a table; those with a term that was not profiled are left out.
+        name: name of the strategy.
+        model: predicts a mapping's throughput.
+        candidates: returns the mappings of a table; mappings with a term that was not profiled are skipped.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Exhaustive:
         self._candidates = candidates
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """The mapping with the highest prediction; of equals the first by name.
+        """Return the mapping with the highest prediction; among equal ones the first by name.
 
         Raises:
             ValueError: the table holds no complete mapping.
@@ -44,5 +44,5 @@ class Exhaustive:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """The model's."""
+        """Return the model's prediction for a mapping."""
         return self.model.predict(table, problem, platform, mapping)

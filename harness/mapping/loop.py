@@ -1,17 +1,20 @@
 """The training loop: which unit makes which call, in which order, and when the inputs of each call are ready.
 
-The training and its prediction run the same loop, and its clock decides what a call means:
+Training, its profile and its prediction run the same loop. Its clock decides what a call means:
 
 | clock | a call | for |
 |---|---|---|
 | `harness.runtime.clock.RealTime` | is made, and timed | training |
 | `harness.runtime.clock.VirtualTime` | is made, and takes the seconds that its simulated device states | training |
+| `harness.profile.cases.recorder.Recorder` | is made, timed as a part of the round, and waited for | profiling |
 | `harness.mapping.schedule.GivenTime` | takes given seconds | predicting |
 
 A round inserts some vector steps and takes some gradient steps. In the strict order the actors act on the newest
-weights, and the gradient steps follow. In the overlapped order (PRL 3.2) the actors act while the gradient steps are
-taken, on the weights from before them; insertion and hand-over of the weights stand between two rounds. A gradient
-step is (MAP II-A2, PAL Algorithm 1) sampling, gathering, the learner's step and the update of the priorities.
+weights, and the gradient steps follow. In the overlapped order (PRL 3.2) the actors act during the gradient
+steps, on the weights from before them; transitions are inserted and weights handed over between two rounds. In the
+relaxed order (MAP V-A) D batches are also sampled ahead, so that the replay manager works while the learner does. A
+gradient step consists of sampling, gathering, the learner's step and the update of the priorities (MAP II-A2, PAL
+Algorithm 1).
 """
 
 from collections import deque
@@ -28,7 +31,7 @@ HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "stora
 
 
 class Made(Generic[Value]):
-    """What a call returned, and when it is there, in seconds of the clock."""
+    """The result of a call, and when it is ready, in seconds of the clock."""
 
     __slots__ = ("_value", "ready_s")
 
@@ -37,30 +40,30 @@ class Made(Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """What it returned."""
+        """Return the call's result."""
         return self._value
 
 
 class Clock(Protocol):
-    """What the loop asks of a clock: to have work done, and to wait."""
+    """The interface of a clock: the loop has it run work and wait."""
 
     def now_s(self) -> float:
-        """Seconds since an arbitrary start."""
+        """Return the seconds since an arbitrary start."""
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Do some work on the host, whose inputs are there; return what it returns.
+        """Run work on the host, whose inputs are ready; returns the work's result.
 
         Args:
-            term: that its seconds are counted in.
-            work: what to do, with `argument`.
+            term: the term that its seconds are added to.
+            work: function to call with `argument`.
         """
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Have the actors take their turn on the host; they count their own seconds.
+        """Run the actors' turn on the host; the actors count their own seconds.
 
         Args:
-            work: what to do, with `vector_steps`.
-            vector_steps: to take.
+            work: function to call with `vector_steps`.
+            vector_steps: number of vector steps to take.
         """
 
     def call(
@@ -71,26 +74,26 @@ class Clock(Protocol):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Have a unit do some work.
+        """Run work on a unit.
 
         Args:
-            unit: that does it; one that the clock does not know works on the host.
-            term: that its seconds are counted in.
-            work: what to do.
-            after_s: when its inputs are ready.
-            input_bytes: of its inputs, by the unit that sends them.
+            unit: the unit that does it; a unit unknown to the clock works on the host.
+            term: the term that its seconds are added to.
+            work: function to call.
+            after_s: when its inputs are ready, seconds of the clock.
+            input_bytes: bytes of its inputs, by the unit that sends them.
         """
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """Have a unit begin some work that goes on while the host does something else.
+        """Start work on a unit that continues while the host does something else.
 
         Args:
-            unit: that does it, next to the host.
-            term: that its seconds are counted in.
+            unit: the unit that does it, at the same time as the host.
+            term: the term that its seconds are added to.
             ask: starts the work.
-            answer: waits for what it returns; called when that is asked for, or sooner.
+            answer: waits for the result; called when the result is requested, or earlier.
         """
 
     def charge(
@@ -101,60 +104,61 @@ class Clock(Protocol):
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Count work that was done inside a call but belongs to another unit; return when it is ready.
+        """Add the time of work that was done inside a call but belongs to another unit; returns when it is ready.
 
         Args:
-            server: that the work belongs to.
-            term: that its seconds are counted in.
-            seconds: that it took.
-            after_s: when its inputs are ready.
-            input_bytes: of its inputs, by the unit that sends them.
+            server: the unit that the work belongs to.
+            term: the term that its seconds are added to.
+            seconds: duration of the work.
+            after_s: when its inputs are ready, seconds of the clock.
+            input_bytes: bytes of its inputs, by the unit that sends them.
         """
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Have what a unit has made brought to the host, and wait until it is there.
+        """Bring a unit's output to the host, and wait until it is there.
 
         Args:
-            unit: that has made it.
-            term: that the link's seconds are counted in.
-            work: what the host does to hand it over.
-            output_bytes: of it.
-            after_s: when it was made.
+            unit: the unit that made the output.
+            term: the term that the link's seconds are added to.
+            work: the host's work to hand it over.
+            output_bytes: bytes of the output.
+            after_s: when it was made, seconds of the clock.
         """
 
     def wait(self, ready_s: float) -> None:
-        """Let the host go on no sooner than when something is ready."""
+        """Make the host wait until the given time."""
 
 
 class Acting(Protocol):
-    """The actors, as `harness.runtime.actors.in_process.Actors` describes them."""
+    """The actors; `harness.runtime.actors.in_process.Actors` documents these methods."""
 
     def collect(self, steps: int, explore: bool = True) -> Any:
-        """Take vector steps; return their transitions."""
+        """Take vector steps; returns their transitions."""
 
     def submit(self, steps: int) -> None:
-        """Ask for vector steps."""
+        """Request vector steps."""
 
     def result(self) -> Any:
         """Return the transitions of the last request."""
 
     def publish(self) -> None:
-        """Have the next requests act on the learner's present weights."""
+        """Make the next requests use the learner's current weights."""
 
 
 @dataclass
 class Units:
-    """What the loop calls. Each part is called by its methods' names at every call.
+    """The parts that the loop calls, by the names of their methods.
 
     Attributes:
         acting: the actors.
-        storage: the data; states its `capacity`, rows, and the seconds of its `gather_s` and `write_s` so far.
+        storage: the data, with its `capacity`, its rows, and the seconds of `gather_s` and `write_s` so far.
         replay: `insert`, `sample` and `update_priorities`, as `primitives.replay.base.Replay` has them.
         learner: `step`, as `primitives.learner.Learner` has it.
         rng: source of the random numbers of sampling.
-        steps: whole gradient steps in one call (`primitives.learner.fused.FusedSteps`), or None.
+        steps: inserts, and runs whole gradient steps in one call (`primitives.learner.fused.FusedSteps`, or
+            `primitives.learner.relaxed.RelaxedSteps`, which samples D batches ahead itself), or None.
     """
 
     acting: Acting
@@ -166,14 +170,14 @@ class Units:
 
 
 class Shape(NamedTuple):
-    """What a round is.
+    """The steps of a round.
 
     Attributes:
-        vector_steps: of all actors together, each.
-        gradient_steps: that belong to them.
-        batch_size: transitions in a gradient step.
-        overlapped: whether the actors act while the gradient steps are taken.
-        ahead: D, batches sampled ahead (MAP V-A); 0: sampling waits for the last priority update.
+        vector_steps: steps of all actors together.
+        gradient_steps: gradient steps in the round.
+        batch_size: transitions per gradient step.
+        overlapped: whether the actors act during the gradient steps.
+        ahead: D, batches sampled ahead (MAP V-A); with 0, sampling waits for the last priority update.
     """
 
     vector_steps: int = 1
@@ -184,16 +188,16 @@ class Shape(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What passes between units, and what the storage does by itself.
+    """The data that passes between units, and the storage's own work.
 
     Attributes:
-        row_bytes: of a transition's insertion, from the host to the replay management.
-        items_bytes: of a batch's transitions, from the storage to the learner.
-        weights_bytes: of the acting parameters, from the learner to the actors.
-        storage_apart: whether the storage is a unit of its own next to the replay management, whose seconds do not
-            include it (MAP Table II).
-        gather_s: seconds that such a storage takes to gather a batch, where it is not on the host; 0: what gathering
-            takes on the host.
+        row_bytes: bytes of one inserted transition, from the host to the replay management.
+        items_bytes: bytes of a batch's transitions, from the storage to the learner.
+        weights_bytes: bytes of the acting parameters, from the learner to the actors.
+        storage_apart: whether the storage is a unit separate from the replay management, whose seconds then
+            exclude it (MAP Table II).
+        gather_s: seconds that a separate storage takes to gather a batch if it is not on the host; 0 means the
+            host's measured time.
     """
 
     row_bytes: int = 0
@@ -204,7 +208,7 @@ class Traffic(NamedTuple):
 
 
 class Presampled(NamedTuple):
-    """A batch that waits for its gradient step, how many items the replay had taken before it, and when it is there."""
+    """A batch that waits for its gradient step, the number of items inserted before it, and when it is ready."""
 
     made: Made[Any]
     items_inserted: int
@@ -214,13 +218,13 @@ class Presampled(NamedTuple):
 def not_overwritten(
     indices: npt.NDArray[np.int64], capacity: int, inserted: int, inserted_then: int
 ) -> npt.NDArray[np.bool_]:
-    """Which rows of a first-in first-out storage still hold the item that they held some insertions ago.
+    """Return which rows of a first-in first-out storage still hold the same item as some insertions ago.
 
     Args:
-        indices: (B,) rows that held an item then.
+        indices: (B,) rows that held an item at that time.
         capacity: rows of the storage.
         inserted: items inserted so far.
-        inserted_then: items inserted until then.
+        inserted_then: items inserted up to that time.
 
     Returns:
         (B,) bool.
@@ -231,22 +235,22 @@ def not_overwritten(
 
 
 class TrainingLoop:
-    """Rounds of training under a clock.
+    """Runs rounds of training under a clock.
 
-    With D = `shape.ahead` > 0 the dependency of sampling on the last priority updates is relaxed (MAP V-A): D batches
-    are sampled ahead. A row that was overwritten since its batch was sampled keeps the priority of its new item (what
-    PRL 3.2.1's collision-free insertion is for).
+    With D = `shape.ahead` > 0 sampling does not wait for the last priority updates (MAP V-A): D batches are
+    sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new item
+    (the purpose of PRL 3.2.1's collision-free insertion).
 
     Args:
         clock: decides what a call means.
-        units: what is called.
-        shape: what a round is.
-        traffic: what passes between the units.
+        units: the parts that are called.
+        shape: the steps of a round.
+        traffic: the data that passes between the units.
 
     Attributes:
-        units: as given.
-        presampled: the batches that wait for their gradient step, oldest first.
-        outcome: what the learner returned last; None before, and where whole gradient steps are one call.
+        units: as in the arguments.
+        presampled: batches that wait for their gradient step, oldest first.
+        outcome: the learner's last result; None before the first, and if whole gradient steps are one call.
     """
 
     def __init__(self, clock: Clock, units: Units, shape: Shape, traffic: Traffic) -> None:
@@ -257,10 +261,10 @@ class TrainingLoop:
         self.outcome: Any = None
         self._spare: list[Any] = []
         self._inserted = 0
-        self._learnt_s = 0.0  # when the learner's weights are there
+        self._learnt_s = 0.0  # when the learner's weights are ready
 
     def round(self) -> None:
-        """Take one round."""
+        """Run one round."""
         if self._overlapped:
             acting = self.units.acting
             acted = self._clock.begin(ACTORS, "act", lambda: acting.submit(self._vector_steps), acting.result)
@@ -269,26 +273,25 @@ class TrainingLoop:
             self._clock.wait(acted.ready_s)
             self._insert(acted.value)
         else:
-            self._publish()
-            self.collect(self._vector_steps)
+            clock, acting = self._clock, self.units.acting
+            clock.deliver(LEARNER, "publish", acting.publish, self._weights_bytes, self._learnt_s)
+            self._insert(clock.act(acting.collect, self._vector_steps))
             self.learn(self._gradient_steps)
 
-    def collect(self, vector_steps: int) -> None:
-        """Take vector steps and insert their transitions."""
-        self._insert(self._clock.act(self.units.acting.collect, vector_steps))
-
     def fill(self, vector_steps: int) -> None:
-        """Take vector steps at random, before learning starts, and insert their transitions."""
+        """Take vector steps with random actions before learning starts, and insert their transitions."""
         self._insert(self.units.acting.collect(vector_steps, False))
 
     def learn(self, gradient_steps: int) -> None:
-        """Take gradient steps alone."""
-        if (steps := self.units.steps) is not None:
-            rng = self.units.rng
-            self._clock.run("step", lambda number: steps.run(number, rng), gradient_steps)
+        """Take only gradient steps."""
+        if self.units.steps is not None:
+            self._clock.run("step", self._fused, gradient_steps)
             return
         for _ in range(gradient_steps):
             self.gradient_step()
+
+    def _fused(self, gradient_steps: int) -> None:
+        self.units.steps.run(gradient_steps, self.units.rng)
 
     def gradient_step(self) -> None:
         """Take one gradient step on the batch that has waited longest."""
@@ -321,7 +324,7 @@ class TrainingLoop:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Of the last gradient step, by name; empty before."""
+        """Return the losses of the last gradient step, by name; empty before the first."""
         stated = self.units.steps or self.outcome
         return dict(stated.losses) if stated else {}
 
@@ -331,31 +334,32 @@ class TrainingLoop:
         )
 
     def _insert(self, transitions: Mapping[str, Sized]) -> None:
-        units, rows = self.units, len(transitions["reward"])
-        if units.steps is not None:  # on the host, and so short that a call with its inputs would show
-            self._clock.run("insert", units.replay.insert, transitions)
-        else:
-            written_s = units.storage.write_s
-            made = self._clock.call(
-                RMM,
-                "insert",
-                lambda: units.replay.insert(transitions),
-                input_bytes={HOST: rows * self._row_bytes},
-            )
-            _ = made.value  # the actors overwrite their transitions: go on when they are inserted
-            if self._storage_apart and not self._gather_s:
-                self._written(units.storage.write_s - written_s)
+        units = self.units
+        if units.steps is not None:  # on the host, and so short that passing inputs to a call would show
+            self._clock.run("insert", units.steps.insert, transitions)
+            self._inserted += len(transitions["reward"])
+            return
+        rows, written_s = len(transitions["reward"]), units.storage.write_s
+        made = self._clock.call(
+            RMM,
+            "insert",
+            lambda: units.replay.insert(transitions),
+            input_bytes={HOST: rows * self._row_bytes},
+        )
+        _ = made.value  # the actors overwrite their transitions, so wait until they are inserted
+        if self._storage_apart and not self._gather_s:
+            self._written(units.storage.write_s - written_s)
         self._inserted += rows
 
     def _written(self, write_s: float) -> None:
-        """Wait until the host has written the transitions, next to a replay management elsewhere."""
+        """Wait until the host has written the transitions, if the replay management is on another unit."""
         clock = self._clock
         clock.wait(clock.charge(STORAGE, "write", write_s, clock.now_s()))
 
     def _sampled(self) -> Presampled:
         units = self.units
         gathered_s = units.storage.gather_s
-        # Into the arrays of a batch that has been trained on, where there is one.
+        # Reuse the arrays of a batch that has been trained on, if there is one.
         out = self._spare.pop() if self._spare else None
         made = self._clock.call(
             RMM, "sample", lambda: units.replay.sample(self._batch_size, units.rng, out=out)

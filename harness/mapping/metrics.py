@@ -1,18 +1,19 @@
-"""What the papers measure a system by, from a throughput and a few counts."""
+"""The papers' metrics, computed from a throughput and a few counts."""
 
 from collections.abc import Iterable, Sequence
 
 
 def experiences_per_s(gradient_steps_per_s: float, batch_size: int) -> float:
-    """EPS: experiences that training consumes a second, B / T_itr (PRL 6.1)."""
+    """Return EPS, the experiences that training consumes per second: B / T_itr (PRL 6.1)."""
     return gradient_steps_per_s * batch_size
 
 
 def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
-    """IPS: samples collected a second of the whole iteration, training included (PPO 5.3.1, FIX VI-C).
+    """Return IPS, the samples collected per second of the whole iteration, including training (PPO 5.3.1, FIX
+    VI-C).
 
     Args:
-        samples_collected: in one iteration: N x T for PPO, the environment steps of a time step for FIX.
+        samples_collected: samples per iteration: N x T for PPO, the environment steps of a time step for FIX.
         iteration_s: seconds of the whole iteration, more than 0.
     """
     if not iteration_s > 0:
@@ -21,21 +22,22 @@ def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
 
 
 def per_watt(throughput_per_s: float, watts: float) -> float:
-    """Throughput for each watt of the system (MAP Table VII, FIX Table II), 1/J."""
+    """Return the throughput per watt of the system (MAP Table VII, FIX Table II), 1/J."""
     if not watts > 0:
         raise ValueError(f"watts: found {watts}; allowed: more than 0")
     return throughput_per_s / watts
 
 
 def portability(throughputs_per_s: Sequence[float | None]) -> float:
-    """PRL's performance portability (6.4): the harmonic mean over choices, 0 if one is not supported.
+    """Return PRL's performance portability (6.4): the harmonic mean over choices, 0 if one is not supported.
 
     Args:
-        throughputs_per_s: at least one: of each device assignment of a platform (`assignments.Assignment`; backends of
-            one device are no choices), or the best of each platform; None, or 0, where the system does not support it.
+        throughputs_per_s: at least one: for each device assignment of a platform (`assignments.Assignment`;
+            several backends of one device are one choice), or for the best mapping of each platform; None or 0 if
+            the system does not support it.
 
     Raises:
-        ValueError: no choice at all, or a throughput below 0.
+        ValueError: there is no choice, or a throughput is negative.
     """
     if not throughputs_per_s:
         raise ValueError("throughputs_per_s: found none; allowed: one or more")
@@ -48,18 +50,18 @@ def portability(throughputs_per_s: Sequence[float | None]) -> float:
 
 
 def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
-    """PRL's code divergence of two platforms' user code (6.5): 1 - |shared lines| / |all lines|.
+    """Return PRL's code divergence of two platforms' user code (6.5): 1 - |shared lines| / |all lines|.
 
-    The platforms differ in their devices, such as a CPU and a CPU with an FPGA; code for two backends of one device
-    says nothing of it.
+    The platforms must differ in their devices, such as a CPU and a CPU with an FPGA. Code for two backends of one
+    device is not a case of code divergence.
 
-    Lines are compared as sets, without the spaces around them; empty ones do not count.
+    Lines are compared as sets, without leading and trailing spaces; empty lines are ignored.
 
     Returns:
-        0 where one source serves both, 1 where nothing is shared.
+        0 if one source serves both, 1 if nothing is shared.
 
     Raises:
-        ValueError: neither has a line.
+        ValueError: neither source has a line.
     """
     a, b = ({line.strip() for line in lines} - {""} for lines in (one, other))
     if not a | b:
@@ -68,10 +70,10 @@ def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
 
 
 def regret(chosen_per_s: float, throughputs_per_s: Iterable[float]) -> float:
-    """What a strategy's choice loses: 1 - throughput(chosen) / throughput(best), 0 to 1.
+    """Return the loss of a strategy's choice: 1 - throughput(chosen) / throughput(best), 0 to 1.
 
     Args:
         chosen_per_s: measured under the chosen mapping.
-        throughputs_per_s: measured under every mapping, the chosen one's among them or not.
+        throughputs_per_s: measured under every mapping; may include the chosen one.
     """
     return 1 - chosen_per_s / max([chosen_per_s, *throughputs_per_s])

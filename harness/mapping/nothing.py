@@ -1,4 +1,4 @@
-"""Parts of a training that do nothing: what is left is the loop itself."""
+"""Parts of a training that do nothing, to time the loop itself."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ class Nothing:
     """Actors and their plan, storage, replay, learner and fused steps that do nothing.
 
     Args:
-        rows: transitions that the actors hand over at once.
+        rows: transitions that the actors return per call.
     """
 
     environment_steps, environment_s, inference_s, gather_s, write_s = 0, 0.0, 0.0, 0.0, 0.0
@@ -27,40 +27,40 @@ class Nothing:
 
     @property
     def units(self) -> Units:
-        """All units of a loop."""
+        """Return all units of a loop."""
         return Units(self, self, self, self)
 
     def build(self) -> "Nothing":
-        """The actors of this plan."""
+        """Return the actors of this plan."""
         return self
 
     def submit(self, *_: Any) -> None:
-        """Ask for no vector steps."""
+        """Request no vector steps."""
 
     def result(self) -> dict[str, npt.NDArray]:
-        """The same transitions each time."""
+        """Return the same transitions each time."""
         return self._transitions
 
     def collect(self, *_: Any) -> dict[str, npt.NDArray]:
-        """The same transitions each time."""
+        """Return the same transitions each time."""
         return self._transitions
 
     def publish(self) -> None:
-        """Hand no weights over."""
+        """Hand over no weights."""
 
     def take_episodes(self) -> list[Any]:
-        """No episode ends."""
+        """Return no episodes."""
         return []
 
     def insert(self, _: Any) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
     def sample(self, *_: Any, out: Any = None) -> Any:
-        """The same sample each time."""
+        """Return the same sample each time."""
         return self._sample
 
     def update_priorities(self, *_: Any) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
     def step(self, *_: Any) -> Any:
         """Learn nothing."""
@@ -73,4 +73,4 @@ class Nothing:
         """Choose no actions."""
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""

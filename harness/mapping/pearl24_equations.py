@@ -1,13 +1,13 @@
-"""PRL's performance model, Equations 2 to 6, rebuilt from its sentences.
+"""PRL's performance model, Equations 2 to 6, reconstructed from the text around them.
 
-REBUILT: the equations are garbled in the text that this project has; what is here follows the sentences around
-them (PRL 5.1, 5.2) and is not a transcription.
+RECONSTRUCTED: the equations are garbled in the copy of the paper that this project has. The functions here follow
+the sentences around the equations (PRL 5.1, 5.2); they are not a transcription.
 
-| equation | sentence that it is rebuilt from |
+| equation | sentence that it is reconstructed from |
 |---|---|
 | 2 | resources of a stage are tuned such that all pipeline stages take equally long |
 | 3 to 5 | latency of a single stage x (batch size + depth of the pipeline) + communication |
-| 6 | sampling, then training beside insertion and the other replay work, then the priority update |
+| 6 | sampling, then training in parallel with insertion and the other replay work, then the priority update |
 
 Equation 1 (sampling) is the sum tree's; 7 (EPS), 8 (portability) and 9 (code divergence) are in `metrics`.
 The authors' public code has T_iteration = T_sample + max(T_update + T_insert, T_learner) instead, without
@@ -18,17 +18,17 @@ from collections.abc import Mapping, Sequence
 
 
 def balanced(operations: Sequence[float], units: int) -> tuple[int, ...]:
-    """Equation 2: multiply-accumulate units for each stage, so that the slowest stage is as fast as it can be.
+    """Return Equation 2: multiply-accumulate units per stage that make the slowest stage as fast as possible.
 
     Args:
-        operations: of each stage for one experience, more than 0.
-        units: in all, at least one a stage.
+        operations: operations of each stage for one experience, more than 0.
+        units: total units, at least one per stage.
 
     Returns:
-        Units of each stage, at least 1 each, together at most `units`.
+        Units of each stage, at least 1 each, at most `units` in total.
 
     Raises:
-        ValueError: fewer units than stages, or a stage without operations.
+        ValueError: there are fewer units than stages, or a stage has no operations.
     """
     if not operations or min(operations) <= 0:
         raise ValueError(
@@ -44,19 +44,20 @@ def balanced(operations: Sequence[float], units: int) -> tuple[int, ...]:
 
 
 def pipeline_s(stage_s: float, batch_size: int, depth: int, communication_s: float = 0.0) -> float:
-    """Equations 3 to 5: seconds of a batch in a pipeline, filling and draining included.
+    """Return Equations 3 to 5: seconds of a batch in a pipeline, including filling and draining.
 
     Args:
-        stage_s: of the slowest stage, for one experience.
-        batch_size: experiences that one pipeline takes.
-        depth: stages: levels of the sum tree (RM), or layer propagations (Learner).
-        communication_s: to bring the inputs from the device that made them.
+        stage_s: seconds of the slowest stage for one experience.
+        batch_size: experiences per pipeline.
+        depth: stages: levels of the sum tree (RM), or layer propagations (learner).
+        communication_s: seconds to bring the inputs from the device that made them.
     """
     return stage_s * (batch_size + depth) + communication_s
 
 
 def iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """Equation 6: the critical path is sampling, training, priority update; insertion overlaps with training.
+    """Return Equation 6: the critical path of sampling, training and priority update; insertion overlaps with
+    training.
 
     Each argument includes the communication that it waits for.
     """
@@ -64,22 +65,24 @@ def iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: fl
 
 
 def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """The iteration as PRL's public code has it, where the priority update overlaps with training too."""
+    """Return the iteration's seconds as in PRL's public code, where the priority update also overlaps with
+    training.
+    """
     return sample_s + max(update_s + insert_s, learner_s)
 
 
 def best_streams(times_s: Mapping[int, float], batch_size: int) -> int:
-    """The number of streams with the shortest gradient step of those recorded (PRL 5.1).
+    """Return the number of streams with the shortest recorded gradient step (PRL 5.1).
 
     Args:
-        times_s: seconds of a gradient step by its streams, each on a sub-batch; at least one.
-        batch_size: most streams.
+        times_s: seconds of a gradient step by number of streams, each on a sub-batch; at least one.
+        batch_size: upper limit of streams.
 
     Returns:
-        Streams; of equals, the fewest.
+        Number of streams; among equal times the fewest.
 
     Raises:
-        ValueError: streams outside 1 to the batch size, or nothing recorded.
+        ValueError: a number of streams is outside 1 to the batch size, or nothing was recorded.
     """
     if not times_s or not all(1 <= streams <= batch_size for streams in times_s):
         raise ValueError(f"streams: found {sorted(times_s)}; allowed: 1 to the batch size, {batch_size}")

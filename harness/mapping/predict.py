@@ -1,4 +1,4 @@
-"""From a measured primitive table to predictions: rows of the store in, rows of the store out."""
+"""Predictions from a measured primitive table: reads rows of the store and returns rows for the store."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
+from harness.core.suites import Suite
 from harness.mapping import (
     DEFAULT_STRATEGY,
     STRATEGIES,
@@ -19,6 +20,7 @@ from harness.mapping import (
 from harness.mapping.base import candidates
 from harness.mapping.problem import problem_of
 from harness.mapping.strategies.composed_loop import composed_candidates
+from harness.platforms import PlatformFile, SourcedNumber, load
 from harness.store.store import Measurement
 from harness.workloads import Workload
 
@@ -28,12 +30,12 @@ def table_from(
     batch_size: int,
     time_of: Callable[[Entry], float] = lambda entry: entry.time_s,
 ) -> PerformanceTable:
-    """The performance table of the profile rows that have a time; failed and missing cells are left out.
+    """Return the performance table of the profile rows that have a time; failed and missing cells are left out.
 
     Args:
         profile: rows of suite `profile`.
-        batch_size: theirs.
-        time_of: the time to calculate with, such as an end of the interval; the median by default.
+        batch_size: batch size of the rows.
+        time_of: returns the time to use, such as a bound of the interval; the median by default.
     """
     entries = [
         Entry(
@@ -58,19 +60,19 @@ def measurements(
     platform: Platform,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
 ) -> list[Measurement]:
-    """The predictions of every strategy for every mapping of the primitive table.
+    """Return the predictions of every strategy for every mapping of the primitive table.
 
     Args:
-        workload, batch_size: what is predicted.
+        workload, batch_size: the configuration to predict.
         profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
-        strategies: by name.
+        strategies: strategies by name.
 
     Returns:
-        Rows of suite `prediction`; `low` and `high` are the predictions with every time at one end of its interval,
-        mostly the slow and the fast one: a model that goes by differences of times may turn them round. One made from
-        a time that is too noisy is too noisy itself. A strategy that the
-        table or the platform does not suffice for is a row "not_run" with what it needs.
+        Rows of suite `prediction`. `low` and `high` are the predictions from times that are all at one bound of
+        their intervals, mostly the slow and the fast one; a model that uses differences of times may swap them. A
+        prediction from a time that is too noisy is too noisy itself. If the table or the platform lacks something
+        that a strategy needs, its row is "not_run" and names it.
     """
     rows: list[Measurement] = []
     for strategy in strategies.values():
@@ -79,6 +81,40 @@ def measurements(
         except (ValueError, UserError) as error:
             rows.append(_not_run(strategy, workload, batch_size, str(error)))
     return rows
+
+
+def slow_link() -> SourcedNumber:
+    """Return the latency that bounds what links without a stated one may cost: that of PRL's authors, 1 ms."""
+    stated = next(
+        link for link in load("pearl24-authors").link if set(link.between) == {"cpu", "fpga"}
+    ).latency_us
+    assert stated is not None, "platform pearl24-authors states it"
+    return stated
+
+
+def with_slow_links(
+    workload: Workload, batch_size: int, profile: Sequence[Measurement], platform: PlatformFile
+) -> list[Measurement]:
+    """Return the predictions for a platform, each with its sensitivity to the latency of links.
+
+    Most sources give no latency of a transfer, and then none is charged. If a link states none, details have
+    `slow_links`: `latency_us`, the prediction if every such link had it (`gps`), and whether the mapping would then
+    be `chosen`. Arguments as `measurements`.
+    """
+    rows = measurements(workload, batch_size, profile, platform)
+    latency = slow_link()
+    slow = platform.with_latency(latency)
+    if slow == platform:
+        return rows
+    others = {(row.backend, row.device): row for row in measurements(workload, batch_size, profile, slow)}
+    found = []
+    for row in rows:
+        other = others.get((row.backend, row.device))
+        if row.value is not None and other is not None:
+            band = {"latency_us": latency.value, "gps": other.value, "chosen": other.details["chosen"]}
+            row = replace(row, details={**row.details, "slow_links": band})
+        found.append(row)
+    return found
 
 
 def _predictions(
@@ -104,7 +140,7 @@ def _predictions(
         unsure = [f"{name} {target}" for name, target in prediction.cells if (name, str(target)) in noisy]
         rows.append(
             Measurement(
-                suite="prediction",
+                suite=Suite.PREDICTION,
                 workload=workload.name,
                 primitive="training",
                 backend=strategy.name,
@@ -133,7 +169,7 @@ def _predictions(
 
 def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str) -> Measurement:
     return Measurement(
-        suite="prediction",
+        suite=Suite.PREDICTION,
         workload=workload.name,
         primitive="training",
         backend=strategy.name,
@@ -146,7 +182,7 @@ def _not_run(strategy: Strategy, workload: Workload, batch_size: int, needs: str
 
 
 def chosen_mapping(rows: Iterable[Measurement], strategy: str = DEFAULT_STRATEGY) -> Mapping:
-    """The mapping that a strategy chose, from its prediction rows."""
+    """Return the mapping that a strategy chose, from its prediction rows."""
     for row in rows:
         if row.backend == strategy and row.details.get("chosen"):
             return Mapping.parse(row.details["mapping"])

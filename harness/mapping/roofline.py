@@ -1,27 +1,30 @@
-"""Times that nobody measured: a roofline of a platform's published numbers, each with the inputs that it is made of.
+"""Modelled times: a roofline from a platform's published numbers; each time lists its inputs.
 
-A primitive takes the longest of its arithmetic at the device's peak, its memory traffic at the memory's bandwidth,
-and what its kind of device adds:
+The time of a primitive is the largest of its arithmetic at the device's peak, its memory traffic at the memory's
+bandwidth, and a term for the kind of device:
 
 | device | learner.step | sum_tree.sample, .update, .insert |
 |---|---|---|
-| cpu | 2 x MACs / peak, traffic / bandwidth | a cache line for each node group on the way, / bandwidth |
+| cpu | 2 x MACs / peak, traffic / bandwidth, a dispatch per operation | a cache line per node group / bandwidth |
 | gpu | the same, and a launch for each operation of the step | the same, and a launch |
 | fpga | 2 x MACs / peak, traffic less a state that fits on chip / bandwidth | B/S x F, B/S cycles (MAP VI-A2) |
 
-A peak of another type than the step's float32 numbers stands in for it and is marked: the U200's is one of int32.
-What a platform does not say is not guessed: without it the time is refused, but a launch's time, a tree's pipelines
-and cycles are left out of the longest of the others, and that is said. Real times are longer.
+A learner of MAP's pipelines, on an FPGA that states `learner_pipeline`, takes its T_pipeline + T_WU cycles (MAP VI-A2)
+in place of the roofline.
+
+If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for
+int32. Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time,
+or a tree's pipelines and cycles, only that term is omitted, and the formula says so. Real times are longer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, log
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping.base import WORD_BYTES, Entry, Problem, Target
-from harness.platforms import Device, Number, Platform
+from harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
 
 CACHE_LINE_BYTES = 64
 _TARGETS = {
@@ -29,20 +32,20 @@ _TARGETS = {
     "gpu": (Target("torch", "cuda"), Target("cuda"), Target("cuda")),
     "fpga": (Target("fpga"), Target("fpga"), Target("fpga")),
 }
-"""By kind of device: what runs learner, replay management and storage there."""
+"""Backends of learner, replay management and storage, by kind of device."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a workload asks of any device, counted from its traced gradient step.
+class CountedWork:
+    """The work that a workload causes on any device, counted from its traced gradient step.
 
     Attributes:
-        macs: multiply-accumulates of a gradient step on a batch.
+        macs: multiply-accumulates of a gradient step on one batch.
         state_bytes: parameters, moments and targets that a step reads and writes.
-        batch_bytes: of its inputs.
-        operations: of the step's graph: kernels, where each is launched.
-        leaves: of the sum tree.
-        fanout: K.
+        batch_bytes: bytes of a step's inputs.
+        operations: operations of the step's graph, which are kernels on a device with launches.
+        leaves: leaves of the sum tree.
+        fanout: K, children of a node.
     """
 
     macs: int
@@ -54,28 +57,58 @@ class Work:
 
     @property
     def levels(self) -> int:
-        """Node groups between root and leaf."""
+        """Number of node groups between root and leaf."""
         return max(1, ceil(log(self.leaves, self.fanout)))
 
 
 @dataclass(frozen=True)
 class Modelled:
-    """A modelled time, and in words what it is made of.
+    """A modelled time, with the formula that gave it.
 
     Attributes:
         entry: the cell of the performance table.
-        formula: numbers and their sources.
+        formula: numbers and their sources, as text.
     """
 
     entry: Entry
     formula: str
 
 
-def modelled_times(platform: Platform, work: Work, problem: Problem) -> Iterator[Modelled]:
-    """Every primitive that the workload has on every device of a platform.
+@dataclass(frozen=True)
+class PipelineCycles:
+    """Cycles of a gradient step on MAP's learner pipelines.
+
+    Attributes:
+        cycles: T_learner = T_pipeline + T_WU (MAP VI-A2).
+        pipelines, samples: DP and PI, which the exploration chose.
+    """
+
+    cycles: int
+    pipelines: int
+    samples: int
+
+
+def _no_pipeline(_: str) -> PipelineCycles | None:
+    return None
+
+
+def modelled_times(
+    platform: PlatformFile,
+    work: CountedWork,
+    problem: Problem,
+    pipeline_on: Callable[[str], PipelineCycles | None] = _no_pipeline,
+) -> Iterator[Modelled]:
+    """Yield every primitive of the workload on every device of a platform.
+
+    Args:
+        platform: the devices.
+        work: what the workload needs.
+        problem: properties of the workload.
+        pipeline_on: returns the cycles of its gradient step on MAP's pipelines, by the FPGA's key in devices.toml;
+            None if they do not run it.
 
     Raises:
-        UserError: a device lacks a number that the roofline needs, or two devices are of one kind.
+        UserError: a device lacks a number that the roofline needs, or two devices have the same kind.
     """
     kinds = [device.kind for device in platform.device]
     for device in platform.device:
@@ -86,8 +119,10 @@ def modelled_times(platform: Platform, work: Work, problem: Problem) -> Iterator
         learner, rmm, storage = _TARGETS[device.kind]
         on = _Roofline(platform.name, device, problem.batch_size)
         batch, row_bytes = problem.batch_size, problem.item_words * WORD_BYTES
-        yield on.learner(learner, work)
-        if problem.on_policy:  # learns from its own latest samples: there is no replay
+        board = device.learner_pipeline
+        pipeline = None if board is None else pipeline_on(board)
+        yield on.learner(learner, work) if pipeline is None else on.pipeline(learner, pipeline)
+        if problem.on_policy:  # an on-policy algorithm has no replay
             continue
         yield on.tree("sum_tree.sample", rmm, work, batch, work.fanout)
         yield on.tree("sum_tree.update", rmm, work, batch, 1)
@@ -97,11 +132,11 @@ def modelled_times(platform: Platform, work: Work, problem: Problem) -> Iterator
 
 
 class _Roofline:
-    def __init__(self, platform: str, device: Device, batch_size: int) -> None:
+    def __init__(self, platform: str, device: PlatformDevice, batch_size: int) -> None:
         self._platform, self._device, self._batch_size = platform, device, batch_size
 
-    def _number(self, field: str) -> Number:
-        found: Number | None = getattr(self._device, field)
+    def _number(self, field: str) -> SourcedNumber:
+        found: SourcedNumber | None = getattr(self._device, field)
         if found is None:
             where = f"device {self._device.key!r}.{field}"
             raise UserError(
@@ -109,27 +144,32 @@ class _Roofline:
             )
         return found
 
-    def learner(self, target: Target, work: Work) -> Modelled:
+    def learner(self, target: Target, work: CountedWork) -> Modelled:
         peak, kind = self._number("peak_tops"), self._device.peak_type
         unit = "TOPS" if kind == "fp32" else f"TOPS of {kind} in place of fp32"
         terms = {f"2 x {work.macs:,} MACs / {_said(peak, unit)}": 2 * work.macs / (peak.value * 1e12)}
         traffic, memory = self._learner_traffic_bytes(work), self._number("memory_gb_s")
         terms[f"{traffic:,} B / {_said(memory, 'GB/s')}"] = traffic / (memory.value * 1e9)
-        launch = self._device.launch_us
-        if launch is not None:
-            terms[f"{work.operations} launches x {_said(launch, 'us')}"] = (
-                work.operations * launch.value * 1e-6
-            )
+        for said, cost in (("launches", self._device.launch_us), ("dispatches", self._device.dispatch_us)):
+            if cost is not None:
+                terms[f"{work.operations} {said} x {_said(cost, 'us')}"] = work.operations * cost.value * 1e-6
         return self._longest("learner.step", target, terms)
 
-    def _learner_traffic_bytes(self, work: Work) -> int:
-        """Of a step; an FPGA keeps a state that fits in the weight buffers on its chip (MAP Fig. 3)."""
+    def pipeline(self, target: Target, made: PipelineCycles) -> Modelled:
+        clock = self._number("clock_mhz")
+        said = f"{made.cycles:,} cycles, DP = {made.pipelines}, PI = {made.samples} (MAP VI-A2) / {_said(clock, 'MHz')}"
+        return self._longest("learner.step", target, {said: made.cycles / (clock.value * 1e6)})
+
+    def _learner_traffic_bytes(self, work: CountedWork) -> int:
+        """Return the traffic of a step; an FPGA keeps a state that fits in its weight buffers on the chip (MAP
+        Fig. 3).
+        """
         on_chip = self._device.kind == "fpga" and (
             work.state_bytes <= self._number("last_level_cache_mb").value * 1e6
         )
         return work.batch_bytes + (0 if on_chip else 2 * work.state_bytes)
 
-    def tree(self, primitive: str, target: Target, work: Work, items: int, cycles: int) -> Modelled:
+    def tree(self, primitive: str, target: Target, work: CountedWork, items: int, cycles: int) -> Modelled:
         pipelines, clock = self._device.tree_pipelines, self._device.clock_mhz
         if self._device.kind == "fpga" and clock is not None:
             # MAP VI-A2: one pipeline until the batch fills its stages, then as many as the resources allow.
@@ -159,5 +199,5 @@ class _Roofline:
         return Modelled(entry, said)
 
 
-def _said(number: Number, unit: str) -> str:
+def _said(number: SourcedNumber, unit: str) -> str:
     return f"{number.value:g} {unit} ({number.provenance}: {number.source})"

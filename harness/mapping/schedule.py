@@ -1,9 +1,10 @@
-"""When the calls of a training loop take place: on the host one after the other, on other units meanwhile.
+"""Predicts when the calls of a training loop take place: one after another on the host, in parallel on other
+units.
 
-The order of the calls, and what waits for what, is the runtime's own: its loop (`harness.mapping.loop`) runs under a
-clock that adds up given seconds. A call on the host makes the host wait, for its inputs and for its end; a call on
-another unit (a simulated device, actors in a process) starts when it has been made, its inputs are there and the unit
-is free. On a host alone a round takes the sum of its calls.
+The runtime's loop (`harness.mapping.loop`) defines the order of the calls and what waits for what. Here it runs
+under a clock that adds up given seconds. A call on the host makes the host wait, for its inputs and for its end.
+A call on another unit (a simulated device, actors in a process) starts when it has been made, its inputs are
+ready and the unit is free. With only the host, a round takes the sum of its calls.
 """
 
 from collections import defaultdict
@@ -11,18 +12,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harness.mapping.loop import ACTORS, HOST, NO_INPUTS, STORAGE, Made, Shape, Traffic, TrainingLoop, Value
+from harness.mapping.loop import (
+    ACTORS,
+    HOST,
+    NO_INPUTS,
+    RMM,
+    STORAGE,
+    Made,
+    Shape,
+    Traffic,
+    TrainingLoop,
+    Value,
+)
 from harness.mapping.nothing import Nothing
 
-__all__ = ["ACTORS", "HOST", "LINK", "STORAGE", "Call", "GivenTime", "Round"]
+__all__ = ["ACTORS", "HOST", "LINK", "RMM", "STORAGE", "Call", "GivenTime", "ScheduledRound"]
 
 LINK = "link"
 _SETTLED, _COUNTED = 8, 8
-"""Rounds until the schedule repeats itself, and rounds that are averaged."""
+"""Rounds until the schedule repeats itself, and rounds that are then averaged."""
 
 
 class Call(NamedTuple):
-    """One call: which unit does it, and how many seconds it takes there."""
+    """One call: the unit that does it, and its seconds there."""
 
     unit: str
     seconds: float
@@ -32,18 +44,19 @@ NOTHING = Call(HOST, 0.0)
 
 
 @dataclass(frozen=True)
-class Round:
+class ScheduledRound:
     """The calls of a round.
 
     Attributes:
         act: the vector steps.
-        insert: of their transitions.
-        write: of them into a storage apart from the replay management; the actors overwrite theirs only then.
-        sample, gather, learn, update: of each gradient step.
-        gradient_steps: how many of those.
-        publish: of the weights, to actors that are elsewhere than the learner.
-        host_s: of the loop itself, and of what else the host does in a round.
+        insert: insertion of their transitions.
+        write: writing them into a separate storage; the actors overwrite their transitions only after it.
+        sample, gather, learn, update: the calls of each gradient step.
+        gradient_steps: number of gradient steps.
+        publish: handing the weights to actors on another unit than the learner.
+        host_s: seconds of the loop itself and of the host's other work in a round.
         overlapped: whether a round's gradient steps begin before its vector steps have ended.
+        ahead: D, batches sampled ahead.
     """
 
     act: Call
@@ -57,30 +70,33 @@ class Round:
     publish: Call = NOTHING
     host_s: float = 0.0
     overlapped: bool = False
+    ahead: int = 0
 
     @property
     def period_s(self) -> float:
-        """Seconds from one round to the next at the steady state."""
+        """Return the seconds from one round to the next in the steady state."""
         terms = ("act", "insert", "sample", "gather", "write", "update", "publish")
         clock = GivenTime({"learner": self.learn} | {term: getattr(self, term) for term in terms})
-        shape = Shape(gradient_steps=self.gradient_steps, overlapped=self.overlapped)
+        shape = Shape(gradient_steps=self.gradient_steps, overlapped=self.overlapped, ahead=self.ahead)
         loop = TrainingLoop(clock, Nothing().units, shape, Traffic(storage_apart=True))
         ends_s = []
-        for _ in range(_SETTLED + _COUNTED):
+        # The batches sampled ahead are there before the first round; what waits behind them shows later.
+        settled = _SETTLED + -(-self.ahead // self.gradient_steps)
+        for _ in range(settled + _COUNTED):
             loop.round()
             clock.wait(clock.now_s() + self.host_s)
             ends_s.append(clock.now_s())
-        return (ends_s[-1] - ends_s[_SETTLED - 1]) / _COUNTED
+        return (ends_s[-1] - ends_s[settled - 1]) / _COUNTED
 
 
 class GivenTime:
-    """A clock that adds up given seconds: where the host is, and when every other unit is free.
+    """A clock that adds up given seconds: it tracks the host's time and when every other unit is free.
 
-    What the loop states of units, inputs and seconds counts for nothing here: a term's call says where its work is
-    done and how long that takes, links included.
+    It ignores the units, inputs and seconds that the loop states: a term's call defines the unit and the seconds,
+    including those of links.
 
     Args:
-        calls: by term; one that is missing, or of 0 seconds, is there when its inputs are.
+        calls: the call of each term; a missing call, or one of 0 seconds, ends when its inputs are ready.
     """
 
     def __init__(self, calls: Mapping[str, Call]) -> None:
@@ -142,7 +158,7 @@ class GivenTime:
         self.wait(self._end_s(term, after_s))
 
     def _end_s(self, term: str, after_s: float) -> float:
-        """Do the call of a term whose inputs are there `after_s`; when it has ended."""
+        """Do the call of a term whose inputs are ready at `after_s`; returns when it ends."""
         unit, seconds = self._calls.get(term, NOTHING)
         if not seconds:
             return after_s

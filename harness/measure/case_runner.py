@@ -1,4 +1,4 @@
-"""One case while it is measured: set up, checked, warmed up, timed a block a round, and summed up."""
+"""Runs one case: sets it up, checks it, warms it up, times one block per round, and summarises the result."""
 
 import gc
 import time
@@ -14,22 +14,23 @@ from harness.measure.pace import Bracket, Piece, Readings
 from harness.measure.timed_case import Case, Protocol, Timing, no_wait, timing_status
 
 SETTLED = 0.7
-"""Of the noise limit: below this width an interval is expected to stay within the limit."""
+"""Fraction of the noise limit: an interval narrower than this is expected to stay within the limit."""
 MOST_TURNS = 10
-"""Of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
+"""Most turns of a case that does not settle, in multiples of `Protocol.rounds`: its samples are stored."""
 WARM_S = 0.1
-"""Where long blocks are few: after so long in its check and first calls a case is warm, or in its check alone, if it
-makes blocks of its own."""
+"""Seconds of calls after which a case with few long blocks is warm: check and first calls together, or the check
+alone if the case makes its own blocks.
+"""
 LONG_CALL_S = 10e-3
 ALIKE = 1.5
-"""Cases whose calls take within so many times as long as another's are timed in the same blocks and pieces."""
+"""Cases whose call times differ by less than this factor use the same blocks and pieces."""
 MOST_ARGUMENTS = 5
-"""Longest turn of a case that settles, arguments included, in multiples of `Protocol.block_s`."""
+"""Longest turn of a case that settles, including arguments, in multiples of `Protocol.block_s`."""
 Clock = Callable[[], float]
 
 
 class _Series:
-    """The blocks of a case, or of one of its parts."""
+    """The timed blocks of a case, or of one of its parts."""
 
     def __init__(self) -> None:
         self.blocks: list[list[Piece]] = []
@@ -44,9 +45,9 @@ class _Series:
         return at_full_speed(self.blocks, readings.full_s)
 
     def judged(self, readings: Readings) -> tuple[float, float]:
-        """The median in seconds and about the width of its interval, as a fraction of it.
+        """Return the median in seconds and the approximate relative width of its interval.
 
-        Judged again when there are a quarter more blocks.
+        Computed again when there are a quarter more blocks.
         """
         if len(self.blocks) >= 1.25 * self._judged:
             self._judged = len(self.blocks)
@@ -56,7 +57,7 @@ class _Series:
 
 
 class CaseRunner:
-    """One case while it is measured."""
+    """Runs one case and keeps what was measured."""
 
     def __init__(
         self,
@@ -75,19 +76,19 @@ class CaseRunner:
         self._bracket = bracket
         self._checked_s = 0.0
         self._block_s = 0.0
-        self._call_s = 0.0  # 0 until it is warm
+        self._call_s = 0.0  # 0 until the case is warm
         self._turn_s = 0.0
         self.calls = 1
         self.failure = ""
         self._open = False
 
     def attempt(self, step: str, action: Callable[[], None]) -> None:
-        """Does one step of the protocol; a case that fails takes no part in what follows."""
+        """Run one step of the protocol; a case that fails takes no part in later steps."""
         if self.failure:
             return
         try:
             action()
-        except Exception as error:  # whatever a backend raises is that case's failure alone
+        except Exception as error:  # an exception of a backend fails this case alone
             self._fail(step, error)
 
     def _fail(self, step: str, error: Exception) -> None:
@@ -103,12 +104,12 @@ class CaseRunner:
         self._checked_s = time.perf_counter() - start_s
 
     def warm_up(self) -> None:
-        """Calls until warm, in blocks that grow until one is long enough."""
-        # The first calls compile, allocate and load: how long they take says nothing about the others.
+        """Call until warm, in blocks that grow until one is long enough."""
+        # The first calls compile, allocate and load, so their times do not predict those of later calls.
         slow = self.protocol.long_block_s is not None or self.protocol.settle
         spent_s = self._checked_s if slow else 0.0
         if slow and self.case.block is not None and self._checked_s > WARM_S:
-            # Warm already; a block takes no longer than the check did.
+            # The case is already warm; a block takes no longer than the check did.
             self._block_s = self._turn_s = self._checked_s
             return
         for _ in range(self.protocol.warm_up_calls):
@@ -121,18 +122,18 @@ class CaseRunner:
             if grown and spent_s >= self.protocol.warm_up_s:
                 break
             if not grown:
-                # A little more than the block asks for, so that jitter seldom takes another turn.
+                # Aim slightly above the required length, so that jitter rarely causes another turn.
                 wanted = 1.2 * self.calls * self.protocol.block_s / max(block_s, 1e-9)
                 larger = max(self.calls + 1, int(min(wanted, 10 * self.calls)))
                 self.calls = min(self.protocol.largest_block, larger)
         self._call_s = self._block_s / self.calls
         if self.protocol.settle and not self.case.block:
-            # Where fresh arguments take far longer than their calls, more and shorter blocks show more.
+            # If making arguments takes far longer than the calls, more and shorter blocks give more samples.
             longest_s = MOST_ARGUMENTS * self.protocol.block_s
             self.calls = max(1, round(self.calls * min(1.0, longest_s / max(self._turn_s, 1e-9))))
 
     def block(self) -> list[Piece]:
-        """One block of calls, each with fresh arguments, in pieces."""
+        """Time one block of calls, each with new arguments, in pieces."""
         state, call = self.state, self.case.call
         lead_in = self._lead_in_calls
         arguments = []
@@ -149,7 +150,7 @@ class CaseRunner:
                 call(state, one)
             self.case.synchronise()
             if self.case.parts:
-                self.case.parts(state)  # what the lead-in took is none of the block's
+                self.case.parts(state)  # discards the parts' times of the lead-in calls
             del arguments[:lead_in]
             return self._pieces(arguments)
         finally:
@@ -172,30 +173,33 @@ class CaseRunner:
 
     @property
     def _lead_in_calls(self) -> int:
-        """None where the caches do not matter: a call empties them, or is so long that it fills them itself.
+        """Return the number of lead-in calls; None if the caches do not matter.
 
-        Nor while it is warmed up.
+        The caches do not matter if a call empties them, or is so long that it fills them itself, and during
+        warm-up.
         """
         alone = self.case.block is not None or self.case.empties_caches
         return self.protocol.lead_in_calls if 0 < self._call_s <= LONG_CALL_S and not alone else 0
 
     @property
     def _piece_calls(self) -> int:
-        """Calls of a piece; a device that is waited for is not made to wait within a block."""
+        """Return the calls of a piece; a device that must be waited for gets one piece per block."""
         if self.case.synchronise is not no_wait:
             return self.calls
         call_s = self._call_s or self.protocol.block_s / self.calls
         return max(1, round(self.protocol.piece_s / call_s))
 
     def _walled_block(self) -> float:
-        """Seconds of an undisturbed block, on the wall's clock where the case's own is slower, as a simulation's is."""
-        # The fastest piece stands for all: how many calls a case makes must not depend on what disturbed some.
+        """Return seconds of an undisturbed block, by the wall clock where the case's own is slower, as in a
+        simulation.
+        """
+        # The fastest piece is used for all pieces: the number of calls must not depend on disturbances.
         call_s = min(own_s(piece) / piece.calls for piece in self._turn())
         self._block_s = self._turn_s if self.case.block else call_s * self.calls
         return self._block_s
 
     def _turn(self) -> list[Piece]:
-        """A block; notes how long all of it took, arguments and readings of the kernel included."""
+        """Time a block; record how long all of it took, including arguments and readings of the kernel."""
         own_s, wall_s = self.clock(), time.perf_counter()
         pieces = self.block()
         told_s = sum(piece.seconds for piece in pieces)
@@ -204,11 +208,11 @@ class CaseRunner:
 
     @property
     def round_s(self) -> float:
-        """Seconds that it takes of a round in which it takes part, arguments included, judging by the last block."""
+        """Return the seconds that this case adds to a round, including arguments, estimated from the last block."""
         return 0.0 if self.failure else self._turn_s
 
     def time_like(self, other: "CaseRunner") -> None:
-        """Make as many calls a block, and a piece, as a case that takes about as long: its first ones are colder."""
+        """Make as many calls per block and per piece as a case of similar duration, whose first calls are colder."""
         if (
             not self.failure
             and not other.failure
@@ -217,7 +221,7 @@ class CaseRunner:
             self.calls, self._call_s = other.calls, other._call_s
 
     def set_stride(self, rounds: float) -> None:
-        """In which rounds it takes part, where there will be so many."""
+        """Set in which rounds the case takes part, given the expected number of rounds."""
         if (longest_s := self.protocol.long_block_s) is None:
             return
         fewest = 2 * statistics.FEWEST_SAMPLES
@@ -237,7 +241,9 @@ class CaseRunner:
                 self.parts.setdefault(name, _Series()).add(number, found)
 
     def settling(self) -> tuple[float, int]:
-        """Seconds until its intervals, and those of its parts, can be expected to be narrow; how many are not."""
+        """Return the seconds until the intervals of the case and its parts should be narrow, and how many are
+        still wide.
+        """
         done = len(self.whole.blocks)
         if self.failure or done >= MOST_TURNS * self.protocol.rounds:
             return 0.0, 0
@@ -249,7 +255,7 @@ class CaseRunner:
         return float(max(1, more) * self.round_s), len(wide)
 
     def _excesses(self) -> list[float]:
-        """By how many times each interval is wider than one that has settled."""
+        """Return by what factor each interval is wider than the limit."""
         found = [one.judged(self.readings) for one in self.parts.values() or [self.whole]]
         whole_s = self._whole_s(median_s for median_s, _ in found)
         limits = [
@@ -260,7 +266,7 @@ class CaseRunner:
         return [width / limit for (_, width), limit in zip(found, limits, strict=True)]
 
     def _whole_s(self, parts_s: Iterable[float]) -> float:
-        """Seconds of all parts of a call together; 0 where it is not timed in parts."""
+        """Return seconds of all parts of a call together; 0 if the case is not timed in parts."""
         return sum(parts_s) if self.parts else 0.0
 
     def close(self) -> None:
@@ -272,11 +278,11 @@ class CaseRunner:
                 self._fail("close", error)
 
     def whole_timing(self) -> Timing:
-        """What was measured of the whole case so far."""
+        """Return the timing of the whole case so far."""
         return self._timing(self.whole, {})
 
     def timings(self, details: dict[str, Any]) -> list[Timing]:
-        """That of the case, then those of its parts, `<case>: <part>`."""
+        """Return the timing of the case, then those of its parts, `<case>: <part>`."""
         details = {**details, "calls_per_block": self.calls}
         if self.failure:
             names = [self.case.name, *(f"{self.case.name}: {part}" for part in self.parts)]
@@ -306,7 +312,7 @@ class CaseRunner:
         )
 
     def _judged(self, timing: Timing, whole_s: float) -> Timing:
-        """With its interval and status; `whole_s`: of all parts of the case, 0 for what is no part."""
+        """Return the timing with interval and status; `whole_s`: seconds of all parts, 0 if this is not a part."""
         fewest, protocol = statistics.FEWEST_SAMPLES, self.protocol
         if len(timing.samples) < fewest:
             reason = f"{len(timing.samples)} samples in the time given, where {fewest} are the fewest"
@@ -321,7 +327,7 @@ class CaseRunner:
 
 
 def _pace_details(found: FullSpeed) -> dict[str, Any]:
-    """How the blocks were moved to full speed, and what they took before."""
+    """Return how the blocks were moved to full speed, and their times before that."""
     details: dict[str, Any] = {"known": found.known, "blocks": len(found.clock_s)}
     if found.known:
         details |= {

@@ -1,4 +1,4 @@
-"""The conditions of a measurement: where it was pinned, how many threads, what else ran, which versions."""
+"""The conditions of a measurement: pinning, threads, other load, versions."""
 
 import os
 import sys
@@ -20,13 +20,13 @@ def _thread_ids() -> set[int]:
 
 @contextmanager
 def pinned(cores: Iterable[int] | None) -> Iterator[None]:
-    """Keeps every thread of this process on some cores for as long as it lasts, then puts each back.
+    """Pin every thread of this process to the given cores for the duration of the block.
 
     Args:
-        cores: numbers of cores that this process may use now; None changes nothing.
+        cores: numbers of cores that this process may use; None changes nothing.
 
     Raises:
-        ValueError: no core is given, or one that this process may not use.
+        ValueError: `cores` is empty, or holds a core that this process may not use.
     """
     if cores is None:
         yield
@@ -42,20 +42,19 @@ def pinned(cores: Iterable[int] | None) -> Iterator[None]:
     try:
         yield
     finally:
-        for thread in _thread_ids():  # those that began meanwhile inherited the pinning
+        for thread in _thread_ids():  # threads started meanwhile inherited the pinning
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(thread, before.get(thread, usable))
 
 
 @contextmanager
 def caller_pinned(core: int | None) -> Iterator[None]:
-    """Keeps the calling thread, and no other, on one core for as long as it lasts.
+    """Pin the calling thread alone to one core for the duration of the block.
 
-    Threads of libraries that were there before keep the cores that they had; those that begin meanwhile are
-    pinned with their caller.
+    Threads that libraries started before keep their cores; threads started during the block inherit the pinning.
 
     Args:
-        core: one that the thread may use now; None changes nothing.
+        core: a core that the thread may use; None changes nothing.
 
     Raises:
         ValueError: a core that the thread may not use.
@@ -74,14 +73,14 @@ def caller_pinned(core: int | None) -> Iterator[None]:
 
 
 def default_core() -> int | None:
-    """Where measurements pin their thread: the last core, or nowhere where there is only one."""
+    """Return the core to which measurements pin their thread: the last one, or None if there is only one."""
     usable = os.sched_getaffinity(0)
     return max(usable) if len(usable) > 1 else None
 
 
 @contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
-    """Lets PyTorch compute with so many threads for as long as it lasts.
+    """Set PyTorch's number of threads for the duration of the block.
 
     Args:
         threads: 1 or more; None changes nothing, and does not load PyTorch.
@@ -100,16 +99,16 @@ def torch_threads(threads: int | None) -> Iterator[None]:
 
 
 def blas_threads() -> int | None:
-    """Return how many threads NumPy's matrix products may use at most; None where no known library computes them."""
+    """Return the maximum threads of NumPy's matrix products; None if NumPy uses no known library for them."""
     counts = [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
     return max(counts, default=None)
 
 
 def set_blas_threads(threads: int) -> None:
-    """Let NumPy's matrix products use so many threads from now on.
+    """Set the number of threads of NumPy's matrix products.
 
-    Its library starts a thread for every core. Where the process may use one core alone they wait for one another's
-    time slice, and a product of microseconds takes milliseconds.
+    The library starts one thread per core. If the process may use only one core, they wait for each other's time
+    slices, and a product of microseconds takes milliseconds.
 
     Args:
         threads: 1 or more.
@@ -118,7 +117,7 @@ def set_blas_threads(threads: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of those packages that measurements depend on, where they are installed."""
+    """Return the versions of Python and of the installed packages that affect measurements."""
     found = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -127,12 +126,12 @@ def versions() -> dict[str, str]:
 
 
 def conditions() -> dict[str, Any]:
-    """What may bear on a measurement made now, as JSON.
+    """Return the conditions that may affect a measurement made now, as JSON.
 
     Returns:
-        `cores` this process may use, `torch_threads` (None while PyTorch is not loaded), `blas_threads` (None where
-        NumPy's library cannot be asked), `thread_variables` of the environment, `load_average` over 1, 5 and 15
-        minutes, `time` (UTC) and `versions`.
+        `cores` this process may use, `torch_threads` (None if PyTorch is not loaded), `blas_threads` (None if
+        NumPy's library does not report it), `thread_variables` of the environment, `load_average` over 1, 5 and
+        15 minutes, `time` (UTC) and `versions`.
     """
     torch = sys.modules.get("torch")
     return {

@@ -1,13 +1,13 @@
-"""What work takes at full core speed, from pieces that were timed at whatever speed the core had.
+"""Estimates the time of work at full core speed from pieces timed at the speed that the core had.
 
-What a piece waited for a core is none of it. The slower the calibration kernel ran next to a piece
-(`harness.measure.pace`), the longer the piece took: in proportion where arithmetic limits it, hardly where it waits for
-memory. The log of a case's pieces grows with the log of the readings by a slope of its own. The slope is estimated from
-these pieces, and each is moved to full speed along it, so that all of them count. What the slope's error leaves open
-widens every interval that is made from the samples.
+Time that a piece's thread waited for a core is subtracted first. The slower the calibration kernel ran next to a
+piece (`harness.measure.pace`), the longer the piece took: in proportion if arithmetic limits it, hardly at all if
+memory does. The log of a case's times grows with the log of the readings, with a slope that differs from case to
+case. The slope is estimated from the case's pieces, and each piece is moved to full speed along it, so that all
+of them count. The slope's error widens every interval computed from the samples.
 
-Slopes that were measured on a half-shared core: a loop in Python 0.9, finds in a sum tree 0.7, products of matrices
-0.4, a copy of 4 MB 0.3. Where a case never saw two speeds its slope is taken from this range (`PRIOR`).
+Slopes measured on a half-shared core: a loop in Python 0.9, finds in a sum tree 0.7, matrix products 0.4, a copy
+of 4 MB 0.3. If a case ran at one speed only, its slope is taken from this range (`PRIOR`).
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.measure.pace import Piece
+from harness.measure.pace import AT_FULL_SPEED, Piece
 from harness.measure.statistics import FEWEST_SAMPLES, Samples
 
 PRIOR, PRIOR_ERROR = 0.6, 0.3
-"""Slope of a case of which nothing is known, and its standard deviation."""
+"""Slope assumed for a case without any information, and its standard deviation."""
 SLOWEST = 2.2
-"""Readings above so many times the one at full speed were interrupted: no core is that slow."""
-AT_FULL_SPEED = 1.15
-"""Slowest reading at full speed, in those of `Readings.full_s`: steps of the clock frequency stay below it, a shared
-core (1.5 and more) above."""
+"""Readings above this multiple of the reading at full speed were interrupted: no core is that slow."""
 LEAST_OWN = 0.05
-"""Of a piece's seconds, whatever the scheduler states that it waited."""
+"""Least share of a piece's seconds that counts as work, however long the scheduler reports that it waited."""
 _OUTLYING = 1.5
-"""Residuals above so many standard deviations count less (Huber's weights)."""
+"""Residuals above this many standard deviations get less weight (Huber's weights)."""
 _TURNS = 8
 _LEAST_SPREAD = 1e-3
 
@@ -41,12 +38,12 @@ class FullSpeed:
     """The blocks of a case at full speed.
 
     Attributes:
-        samples: seconds a call of each block that counts, with what the slope leaves open.
-        places: of these blocks, in order; those that the scheduler interrupted are left out where most were not.
-        slope: of the log time over the log reading.
+        samples: seconds per call of each block that counts, with the slope's uncertainty.
+        places: positions of these blocks, in order; interrupted blocks are left out if most were not interrupted.
+        slope: change of the log time per change of the log reading.
         known: whether the core's speed was read.
-        share: of all pieces that ran at full speed, 0 to 1.
-        clock_s: seconds a call of every block, as the clock had them.
+        share: fraction of all pieces that ran at full speed, 0 to 1.
+        clock_s: seconds per call of every block, as read from the clock.
     """
 
     samples: Samples
@@ -62,7 +59,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
 
     Args:
         blocks: pieces of each block, in the order of time; at least one each.
-        full_s: the kernel's reading at full speed, > 0 s; 0 where none was made.
+        full_s: the kernel's reading at full speed, > 0 s; 0 if there was no reading.
     """
     seconds, calls, readings = (
         np.array([get(piece) for pieces in blocks for piece in pieces], float)
@@ -94,7 +91,7 @@ def at_full_speed(blocks: Sequence[Sequence[Piece]], full_s: float) -> FullSpeed
 
 
 def own_s(piece: Piece) -> float:
-    """Seconds of a piece without those that its thread waited for a core."""
+    """Return the seconds of a piece without the time its thread waited for a core."""
     return max(piece.seconds - piece.pace.waited_s, LEAST_OWN * piece.seconds)
 
 
@@ -103,7 +100,9 @@ def _sums(block: npt.NDArray[np.intp], of: Array, count: int) -> Array:
 
 
 def _slope(slower: Array, log_s: Array, block: npt.NDArray[np.intp]) -> tuple[float, float]:
-    """The slope and its standard error: robust regression, drawn to the prior as far as the pieces say little."""
+    """Return the slope and its standard error: robust regression, shrunk to the prior where pieces hold little
+    information.
+    """
     slope, weight = PRIOR, np.ones(len(slower))
     for _ in range(_TURNS):
         aside = slower - np.average(slower, weights=weight)
@@ -115,7 +114,7 @@ def _slope(slower: Array, log_s: Array, block: npt.NDArray[np.intp]) -> tuple[fl
         residual = log_s - slope * slower
         residual -= np.median(residual)
         weight = np.minimum(1.0, _OUTLYING * spread / np.maximum(np.abs(residual), 1e-12))
-    # Pieces of one block may share a disturbance: their errors are added up before they are squared.
+    # Pieces of one block may share a disturbance: their errors are added before they are squared.
     shared = np.bincount(block, weight * aside * residual)
     variance = max(spread**2 * information, float(np.sum(shared**2)) + prior_weight * spread**2)
     return slope, float(np.sqrt(variance)) / information

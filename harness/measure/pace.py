@@ -1,9 +1,9 @@
-"""At which speed a core ran while a piece of work was timed, read from a calibration kernel next to the piece.
+"""Measures the speed of a core during a piece of work, with a calibration kernel timed next to the piece.
 
-A core of a shared machine runs at full speed or, while its hardware is shared, at 55 to 65% of it, by turns that last
-from tenths of a millisecond to seconds. A fixed kernel of about 5 us that is timed right before and right after a piece
-shows which speed the core had. What is made of the readings stands in `harness.measure.full_speed`. Where other
-processes want the core too, the kernel's scheduler states how long a thread waited for one.
+A core of a shared machine runs at full speed or, while its hardware is shared, at 55 to 65% of it. Each state
+lasts from tenths of a millisecond to seconds. A fixed kernel of about 5 us is timed right before and right after
+a piece and shows the speed of the core. `harness.measure.full_speed` evaluates the readings. If other processes
+compete for the core, the system's scheduler reports how long a thread waited for one.
 """
 
 import os
@@ -17,21 +17,30 @@ from typing import NamedTuple
 import numpy as np
 
 FULL_QUANTILE = 0.1
-"""Of a run's readings: what the kernel takes at full speed. A tenth of the run must have been at full speed."""
+"""Quantile of a run's readings that is taken as full speed. A tenth of the run must have been at full speed."""
+
+AT_FULL_SPEED = 1.15
+"""Slowest reading that counts as full speed, in multiples of `Readings.full_s`: steps of the clock frequency stay
+below it, a shared core (1.5 and more) above.
+"""
+FEWEST_READINGS = 20
+"""Readings from which on a run's full speed serves later runs of the process as reference."""
 
 _LEAD_IN, _KERNEL = range(50), range(500)
 _THREAD = threading.local()
+Cores = tuple[int, ...] | None
+_OF_THIS_PROCESS: dict[Cores, float] = {}
 Clock = Callable[[], float]
 
 
 class Pace(NamedTuple):
-    """How fast the core was.
+    """The speed of the core during a piece.
 
     Attributes:
-        reading_s: mean of the kernel's readings before and after, seconds; 0 where none was read, because the work
+        reading_s: mean of the kernel's readings before and after, seconds; 0 if there was none, because the work
             ran elsewhere.
         interrupted: whether the scheduler took the core away in between.
-        waited_s: seconds that the thread waited for a core meanwhile; 0 where the system does not state them.
+        waited_s: seconds that the thread waited for a core meanwhile; 0 if the system does not report them.
     """
 
     reading_s: float = 0.0
@@ -40,12 +49,12 @@ class Pace(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One stretch of timed work.
+    """One timed piece of work.
 
     Attributes:
-        seconds: that it took.
-        calls: that it made; a part that occurs k times a call makes 1/k.
-        pace: of the core meanwhile.
+        seconds: duration of the piece.
+        calls: calls in the piece; a part that occurs k times per call counts 1/k.
+        pace: speed of the core during the piece.
     """
 
     seconds: float
@@ -54,7 +63,7 @@ class Piece(NamedTuple):
 
 
 def _waited_s() -> float:
-    """Seconds that this thread has waited for a core, ready to run; 0 where the system does not state them."""
+    """Return the seconds that this thread has been ready to run but waited for a core; 0 if not reported."""
     if not hasattr(_THREAD, "schedstat"):
         try:
             _THREAD.schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
@@ -66,18 +75,23 @@ def _waited_s() -> float:
 
 
 def _switches() -> int:
-    """How often the scheduler has taken the core away from this thread."""
+    """Return how often the scheduler has taken the core away from this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 class Bracket:
-    """Reads the kernel between pieces.
+    """Reads the calibration kernel between pieces.
 
     Args:
-        clock: seconds. On another than the wall's, what the scheduler does counts only where it is given.
-        kernel: the same work at every call.
-        switches: how often the scheduler has taken the core away from this thread.
-        waited: seconds that this thread has waited for a core.
+        clock: returns seconds. With a clock other than the wall clock, the scheduler's effects count only if
+            given.
+        kernel: does the same work at every call.
+        switches: returns how often the scheduler has taken the core away from this thread.
+        waited: returns the seconds that this thread has waited for a core.
+
+    Attributes:
+        full_s: the kernel's time at full speed in earlier runs, seconds, by the cores that they were pinned to.
+            All brackets of a process on the wall clock share it, because a core may be slow for a whole run.
     """
 
     def __init__(
@@ -89,6 +103,7 @@ class Bracket:
     ) -> None:
         real = clock is time.perf_counter
         self._clock, self._kernel = clock, kernel
+        self.full_s = _OF_THIS_PROCESS if real else {}
         self._switches = switches or (_switches if real else lambda: 0)
         self._waited = waited or (_waited_s if real else lambda: 0.0)
         self._reading_s: float
@@ -100,11 +115,11 @@ class Bracket:
         self._begin(self._read())
 
     def skip(self) -> None:
-        """Leave out of the next piece what the scheduler did since the last reading."""
+        """Exclude what the scheduler did since the last reading from the next piece."""
         self._begin(self._reading_s)
 
     def close(self) -> Pace:
-        """The pace of the piece since the last reading; this reading also stands before the next piece."""
+        """Return the pace of the piece since the last reading; this reading also precedes the next piece."""
         interrupted, waited_s = self._switches() != self._before, self._waited() - self._waited_s
         after_s = self._read()
         pace = Pace((self._reading_s + after_s) / 2, interrupted, waited_s)
@@ -115,8 +130,8 @@ class Bracket:
         self._reading_s, self._before, self._waited_s = reading_s, self._switches(), self._waited()
 
     def _read(self) -> float:
-        """The faster of two runs: an interrupt hits one of them."""
-        sum(_LEAD_IN)  # the code of the kernel may have left the caches
+        """Return the faster of two runs: an interrupt affects only one of them."""
+        sum(_LEAD_IN)  # the kernel's code may have left the caches
         start_s = self._clock()
         self._kernel()
         middle_s = self._clock()
@@ -126,15 +141,30 @@ class Bracket:
 
 @dataclass
 class Readings:
-    """The readings of one run, over all of its cases."""
+    """The readings of one run, over all of its cases.
+
+    Attributes:
+        seconds: one reading per piece whose core speed was read.
+        earlier_s: the kernel's time at full speed in earlier runs on these cores, seconds; 0 if there were none.
+    """
 
     seconds: list[float] = field(default_factory=list)
+    earlier_s: float = 0.0
 
     def add(self, pieces: Iterable[Piece]) -> None:
-        """Note the readings of pieces; those without one say nothing."""
+        """Add the readings of pieces; pieces without a reading are ignored."""
         self.seconds += [piece.pace.reading_s for piece in pieces if piece.pace.reading_s > 0]
 
     @property
     def full_s(self) -> float:
-        """What the kernel takes at full speed, seconds; 0 without readings."""
-        return float(np.quantile(self.seconds, FULL_QUANTILE)) if self.seconds else 0.0
+        """Return the kernel's time at full speed, seconds; 0 without readings."""
+        if not self.seconds:
+            return 0.0
+        own_s = float(np.quantile(self.seconds, FULL_QUANTILE))
+        was_slow = self.earlier_s and own_s > AT_FULL_SPEED * self.earlier_s
+        return self.earlier_s if was_slow else own_s
+
+    def remember(self, full_s: dict[Cores, float], cores: Cores) -> None:
+        """Keep this run's full speed for later runs on these cores, if there were enough readings."""
+        if len(self.seconds) >= FEWEST_READINGS:
+            full_s[cores] = min(self.full_s, self.earlier_s or self.full_s)

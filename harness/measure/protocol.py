@@ -1,21 +1,21 @@
-"""The one protocol by which everything is timed.
+"""The protocol by which everything is timed.
 
-1. Each case is set up and checked: nothing is timed whose output was not just found right.
-2. Each is warmed up, which also finds how many calls make a block long enough for the clock.
-3. In each round, every case times one block, in an order drawn anew; each call of a block gets arguments of
-   its own, made before the clock starts. The device is synchronised before the clock is read. A block is cut into
-   pieces, and a calibration kernel between them shows at which speed the core ran (`harness.measure.pace`).
-4. Every piece is moved to full core speed by the slope that the case's own pieces show (`harness.measure.full_speed`).
-   The mean time per call over a block's pieces is a sample. The median of the samples is the value, with a bootstrap
-   interval of 95% that holds what the slope leaves open; when that is wider than the noise limit, the case is
-   "too_noisy". A part of a case may also be known to 1% of all parts. The details hold the slope and what the clock
-   had.
-5. With `Protocol.settle`, the time that is left goes to the cases whose intervals are too wide: to as many as can be
-   expected to settle in it, those first where a second settles the most of them.
+1. Each case is set up and checked: a case is timed only if its output was just found correct.
+2. Each case is warmed up. This also finds how many calls make a block long enough for the clock.
+3. In each round every case times one block, in a new random order. Each call of a block gets its own arguments,
+   made before the clock starts. The device is synchronised before the clock is read. A block is divided into
+   pieces, and a calibration kernel between them measures the speed of the core (`harness.measure.pace`).
+4. Every piece is moved to full core speed along a slope estimated from the case's own pieces
+   (`harness.measure.full_speed`). The mean time per call over a block's pieces is a sample. The value is the
+   median of the samples, with a 95% bootstrap interval that includes the slope's uncertainty. If the interval is
+   wider than the noise limit, the case is "too_noisy". A part of a case also passes if it is known to within 1%
+   of all parts. The details hold the slope and the times as read from the clock.
+5. With `Protocol.settle`, the remaining time goes to cases whose intervals are too wide: to as many as are
+   expected to reach the limit, in the order that settles the most cases per second.
 
-Two cases are compared within the same rounds, together with one of them against itself (`compare_cases`).
-What a case cannot hold, because it brings a clock of its own, takes turns in the same loop (`harness.measure.turns`).
-The harness's own overhead, a loop step and a call, stays in the samples; `NULL` measures it.
+Two cases are compared within the same rounds, together with a second copy of the first (`compare_cases`). Sides
+that bring their own clock take turns in the same loop (`harness.measure.turns`). The harness's own overhead, a
+loop step and a call, is part of the samples; `NULL` measures it.
 """
 
 import time
@@ -49,17 +49,20 @@ __all__ = [
 ]
 
 SETTLING_SHARE = 0.25
-"""Of the budget that settling may take beyond it: cheap cases need milliseconds, whatever the slow ones took."""
+"""Share of the budget by which settling may exceed it: cheap cases need only milliseconds, however long others
+took.
+"""
 MOST_TOGETHER = 5
-"""Of a comparison's rounds, in multiples of `Protocol.rounds`, until its ratios are resolved."""
+"""Most rounds of a comparison, in multiples of `Protocol.rounds`, until its ratios are resolved."""
 JUDGED_EVERY = 45
 RESOLVED = 0.025
-"""Width of a comparison's intervals at which it ends: at this width 3% are found in 9 of 10 tries."""
+"""Width of a comparison's intervals at which it ends: at this width a difference of 3% is found in 9 of 10 tries.
+"""
 Progress = Callable[[int, int], None]
 
 
 def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
-    """Rounds done and to do; where rounds settle cases until the budget is spent, milliseconds."""
+    """Return rounds done and to do; milliseconds if rounds settle cases until the budget is spent."""
     if not protocol.settle:
         return min(done, protocol.rounds), protocol.rounds
     total_s = protocol.budget_s or 0.0
@@ -67,7 +70,7 @@ def _progress(protocol: Protocol, done: int, spent_s: float) -> tuple[int, int]:
 
 
 def _resolved(runners: Sequence[CaseRunner], width: float) -> bool:
-    """Whether the ratio of each case to the first is known to within a width, or cannot be known."""
+    """Whether the ratio of each case to the first is known to within `width`, or cannot be known."""
     alive = [one.whole_timing() for one in runners if not one.failure]
     if len(alive) < len(runners):
         return True
@@ -78,14 +81,14 @@ def _resolved(runners: Sequence[CaseRunner], width: float) -> bool:
 def _next_round(
     runners: Sequence[CaseRunner], protocol: Protocol, done: int, left_s: float, rounds_s: float
 ) -> list[CaseRunner]:
-    """The cases of the next round; none at the end.
+    """Return the cases of the next round; empty at the end.
 
     Args:
-        runners: of all cases.
-        protocol: says how many rounds.
-        done: rounds that were measured.
-        left_s: of the time for rounds.
-        rounds_s: the time for rounds, after checks and warm-up.
+        runners: runners of all cases.
+        protocol: gives the number of rounds.
+        done: rounds done so far.
+        left_s: remaining time for rounds, seconds.
+        rounds_s: total time for rounds, after checks and warm-up, seconds.
     """
     if done < protocol.fewest_rounds:
         return list(runners)
@@ -99,7 +102,7 @@ def _next_round(
         return list(runners) if more else []
     able = [one for one in runners if not one.failure and one.round_s <= left_s]
     needs = [(one, *one.settling()) for one in able]
-    # First where a second settles the most intervals.
+    # Cases come first whose intervals settle soonest per second.
     needs = sorted((need for need in needs if need[2]), key=lambda need: need[1] / need[2])
     if needs:
         waiting = [one for one, _, _ in needs]
@@ -116,22 +119,22 @@ def measure(
     clock: Clock = time.perf_counter,
     bracket: Bracket | None = None,
 ) -> dict[str, Timing]:
-    """Times cases in interleaved rounds.
+    """Time cases in interleaved rounds.
 
     Args:
-        cases: with names of their own.
-        protocol: how; the default one is meant for comparisons.
+        cases: cases with different names.
+        protocol: how to time; the default is meant for comparisons.
         progress: called with the rounds done and the rounds to do.
-        clock: seconds from some moment, never going back.
-        bracket: reads the core's speed between pieces; by default with that clock.
+        clock: returns seconds from some moment; must never decrease.
+        bracket: reads the core's speed between pieces; by default with `clock`.
 
     Returns:
-        A timing for each case, by name, in the order given, and after a case those of its parts. A case that
-        raises an exception in any step is "failed", with the step and the exception as reason, and has no samples;
-        the others go on.
+        A timing for each case, by name, in the order given; the timings of a case's parts follow it. A case that
+        raises an exception in any step is "failed", with the step and the exception as reason, and has no
+        samples; the other cases continue.
 
     Raises:
-        ValueError: two cases of one name, or cores that this process may not use.
+        ValueError: two cases have the same name, or a core may not be used by this process.
     """
     protocol = protocol or Protocol()
     chosen = list(cases)
@@ -139,7 +142,10 @@ def measure(
         raise ValueError(f"cases: found {[case.name for case in chosen]}; allowed: each name once")
     begin_s = clock()
     order = np.random.default_rng((protocol.seed, 0))
-    readings, bracket = Readings(), bracket or Bracket(clock)
+    bracket = bracket or Bracket(clock)
+    caller = protocol.caller_core
+    cores = (caller,) if caller is not None else None if protocol.cores is None else tuple(protocol.cores)
+    readings = Readings(earlier_s=bracket.full_s.get(cores, 0.0))
     runners = [
         CaseRunner(
             case, protocol, np.random.default_rng((protocol.seed, 1 + number)), clock, readings, bracket
@@ -200,8 +206,10 @@ def measure(
             },
             "conditions": conditions(),
             "readings": {"count": len(readings.seconds)}
-            | ({"full_s": readings.full_s} if readings.seconds else {}),
+            | ({"full_s": readings.full_s} if readings.seconds else {})
+            | ({"earlier_full_s": readings.earlier_s} if readings.earlier_s else {}),
         }
+        readings.remember(bracket.full_s, cores)
     return {timing.name: timing for runner in runners for timing in runner.timings(details)}
 
 
@@ -214,16 +222,16 @@ def compare_cases(
     clock: Clock = time.perf_counter,
     bracket: Bracket | None = None,
 ) -> tuple[Comparison, dict[str, Timing]]:
-    """Whether A is faster than B, measured in the same rounds together with a second A.
+    """Compare A with B, measured in the same rounds together with a second A.
 
     Args:
-        a: one case.
-        b: the other.
+        a: the first case.
+        b: the second case.
         protocol, progress, clock, bracket: as `measure` takes them.
 
     Returns:
-        The comparison, and the timings of A, B and `<A> (null)`. When one failed there is no verdict, and the
-        reason is its.
+        The comparison, and the timings of A, B and `<A> (null)`. If one of them failed there is no verdict, and
+        its reason is the comparison's.
     """
     null = replace(a, name=f"{a.name} (null)")
     protocol = protocol or Protocol()
@@ -238,10 +246,10 @@ def compare_cases(
 
 
 def paired(*timings: Timing) -> list[Samples]:
-    """The samples of several cases in the rounds that they share.
+    """Return the samples of several cases in the rounds that they share.
 
     Args:
-        timings: of one `measure`, none failed.
+        timings: results of one `measure`, none failed.
     """
     places = [{number: place for place, number in enumerate(timing.rounds)} for timing in timings]
     shared = sorted(set.intersection(*map(set, places)))
@@ -252,6 +260,6 @@ def paired(*timings: Timing) -> list[Samples]:
 
 
 def overhead_s(protocol: Protocol | None = None) -> float:
-    """The harness's own time per call, median seconds."""
+    """Return the harness's own time per call, median seconds."""
     timing = measure([NULL], protocol or Protocol(rounds=statistics.FEWEST_PAIRS))[NULL.name]
     return float(np.median(timing.samples_s))

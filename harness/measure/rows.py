@@ -12,13 +12,13 @@ from harness.measure.protocol import timing_status
 from harness.measure.statistics import Ratio
 
 
-def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
-    """A measured row: the samples' median with its interval, "too_noisy" where that is too wide.
+def summary_row(samples: Sequence[float], **fields: Any) -> Measurement:
+    """Return a measured row: the samples' median with its interval, "too_noisy" if that is too wide.
 
     Args:
-        samples: one or more, in the row's unit, in the order in which they were taken; fewer than
+        samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
-        fields: the row's others: suite, primitive, quantity, ...
+        fields: the row's other fields: suite, primitive, quantity, ...
     """
     value, fewest = float(np.median(samples)), statistics.FEWEST_SAMPLES
     low, high = None, None
@@ -40,11 +40,11 @@ def sampled(samples: Sequence[float], **fields: Any) -> Measurement:
 
 
 def ratio(times: Ratio, **fields: Any) -> Measurement:
-    """A measured row of a ratio of times."""
+    """Return a measured row for a ratio of times."""
     measured = Provenance.MEASURED
     return Measurement(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
 
 
 def gain(times: Ratio, **fields: Any) -> Measurement:
-    """The same for ratios of throughputs, which are the inverse of those of times."""
+    """Return a measured row for a ratio of throughputs, the inverse of the ratio of times."""
     return ratio(Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)

@@ -1,15 +1,16 @@
 """Intervals and verdicts from raw samples, on machines whose noise is one-sided and drifts.
 
-Timings are never normally distributed: something may always be slower, nothing much faster. So a timing is summed up
-by its median, and two are compared by the ratio of the means of their faster halves, with bootstrap intervals of 95%.
-Of 30 pairs and more, 95% of these ratios' intervals hold over five kinds of noise; of a ratio of quartiles 97%.
+Timings are not normally distributed: a disturbance can make one much slower, nothing makes one much faster. So a
+timing is summarised by its median, and two timings are compared by the ratio of the means of their faster
+halves, with 95% bootstrap intervals. With 30 or more pairs, these intervals have 95% coverage under five
+kinds of noise; intervals of a ratio of quartiles have 97%.
 
-Samples may have been moved to full core speed by a slope that is known with an error (`Samples`, made by
-`harness.measure.full_speed`). Each resample then draws that error too, so that the interval holds what it leaves
-open. Moved samples err in both directions, so that two of them are compared by the ratio of their medians.
+Samples may have been moved to full core speed by a slope that has an error (`Samples`, made by
+`harness.measure.full_speed`). Each resample then also draws this error, so that the interval includes it. Moved
+samples err in both directions, so two of them are compared by the ratio of their medians.
 
-Samples that were taken one after another may share a disturbance. Where neighbours agree more often than chance makes
-them, the interval is widened to that of the number of independent samples.
+Consecutive samples may share a disturbance. If neighbouring samples agree more often than chance explains, the
+interval is widened to that of the number of independent samples.
 """
 
 import math
@@ -24,17 +25,18 @@ from scipy.stats import bootstrap
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 5
-"""Of fewer, an interval says nothing."""
+"""Fewest samples of an interval."""
 FEWEST_IN_ORDER = 15
-"""Of fewer, whether neighbours agree by chance cannot be seen."""
+"""Fewest samples for which an agreement of neighbours can be told from chance."""
 FEWEST_PAIRS = 15
 """From this many pairs on, a 5% difference shows in quiet noise (95th percentile up to 1.1 x median); in noise of
 1.3 x median it takes 45 pairs for 4 of 5 such differences. False alarms stay at 5% or below."""
 PAIRS = 45
 """The usual number of pairs of a comparison."""
 MOST_SAMPLES = 5000
-"""Of more, such as the returns of a training's episodes, evenly spread ones are resampled: of a million all would take
-minutes and gigabytes. The interval is as wide as that of so many."""
+"""Most samples that are resampled. Of more, such as the returns of a training's episodes, evenly spaced ones are
+used: resampling a million would take minutes and gigabytes. The interval is that of the samples used.
+"""
 _RESAMPLES = 2000
 _SEED = 0  # the same samples give the same interval
 
@@ -43,11 +45,11 @@ Statistic = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples that were moved by a slope known with an error.
+    """Samples that were moved by a slope that has an error.
 
     Attributes:
         values: (n,) the samples.
-        exposure: (n,) by how much the log of each changes with the slope; zeros where nothing was moved.
+        exposure: (n,) change of each sample's log per unit of the slope; zeros if nothing was moved.
         slope_error: standard error of the slope.
     """
 
@@ -64,13 +66,13 @@ class Samples:
         return bool(np.any(self.exposure))
 
     def taken(self, places: ArrayLike) -> "Samples":
-        """Those at some places."""
+        """Return the samples at the given places."""
         chosen = np.asarray(places, int)
         return Samples(self.values[chosen], self.exposure[chosen], self.slope_error)
 
     @property
     def width(self) -> float:
-        """About the width of the median's 95% interval, as a fraction of the median."""
+        """The approximate width of the median's 95% interval, as a fraction of the median."""
         if len(self) < FEWEST_SAMPLES:
             return float("inf")
         moved = 2 * 1.96 * self.slope_error * float(np.median(self.exposure))
@@ -88,12 +90,12 @@ def _samples(data: Data) -> Samples:
 
 
 def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
-    """The 25th percentile: what the machine does when little disturbs it, yet not the single luckiest sample."""
+    """Return the 25th percentile: typical of little disturbance, but not the single luckiest sample."""
     return np.quantile(np.asarray(samples), 0.25, axis=axis)
 
 
 def faster_half(samples: ArrayLike, axis: int = -1) -> Any:
-    """The mean of the smaller half of the samples, the middle one included."""
+    """Return the mean of the smaller half of the samples, including the middle one."""
     array = np.asarray(samples)
     kept = (array.shape[axis] + 1) // 2
     return np.take(np.partition(array, kept - 1, axis=axis), np.arange(kept), axis=axis).mean(axis=axis)
@@ -108,7 +110,7 @@ def _ratio_of_medians(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:
 
 
 def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool) -> tuple[float, float]:
-    """The interval of a statistic of each one's values; values that were moved have to be paired, or one's alone."""
+    """Return the interval of a statistic of each series; moved samples must be paired or a single series."""
     some = [one.taken(evenly_spread(len(one), MOST_SAMPLES)) for one in data]
     arrays = [one.values for one in some]
     if any(one.slope_error for one in data):
@@ -116,7 +118,7 @@ def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool)
     errors = np.random.default_rng((_SEED, 1))
 
     def moved(*arrays: npt.NDArray[np.float64], axis: int = -1) -> Any:
-        """The statistic of resampled values, each resample with slopes of its own."""
+        """Return the statistic of resampled values; each resample draws its own slopes."""
         values, exposures = arrays[: len(data)], arrays[len(data) :]
         if exposures:
             shape = (*values[0].shape[:-1], 1)
@@ -134,32 +136,35 @@ def _bootstrap(data: tuple[Samples, ...], statistic: Statistic, *, paired: bool)
         n_resamples=_RESAMPLES,
         batch=_RESAMPLES // 4,
         confidence_level=CONFIDENCE,
-        method="percentile",  # the corrected kinds fail on the ties that clocks and medians make
+        method="percentile",  # the corrected kinds fail on the ties that clocks and medians produce
         rng=np.random.default_rng(_SEED),
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def evenly_spread(count: int, most: int) -> npt.NDArray[np.int64]:
-    """At most so many places, from the first to the last of `count`; all where there are no more."""
+    """Return at most `most` places, evenly spaced from the first to the last of `count`; all places if `count` is
+    smaller.
+    """
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
 def interval(
     samples: Data, statistic: Statistic = np.median, *, in_order: bool = False
 ) -> tuple[float, float]:
-    """The 95% bootstrap interval of a statistic.
+    """Return the 95% bootstrap interval of a statistic.
 
     Args:
-        samples: (n,) finite numbers, n at least `FEWEST_SAMPLES`; of more than `MOST_SAMPLES` some.
-        statistic: of an array along `axis`; the median by default.
-        in_order: whether they were taken one after another, so that what neighbours share widens the interval.
+        samples: (n,) finite numbers, n at least `FEWEST_SAMPLES`; a subset is used above `MOST_SAMPLES`.
+        statistic: function of an array along `axis`; the median by default.
+        in_order: whether they were taken one after another, so that disturbances shared by neighbours widen the
+            interval.
 
     Returns:
-        Its lower and upper bound, in the unit of the samples.
+        Lower and upper bound, in the unit of the samples.
 
     Raises:
-        ValueError: too few samples, or one that is not finite.
+        ValueError: there are too few samples, or one is not finite.
     """
     checked = _checked("samples", samples, FEWEST_SAMPLES)
     low, high = _bootstrap((checked,), statistic, paired=False)
@@ -167,7 +172,7 @@ def interval(
         return low, high
     array = checked.values
     value, stretch = float(statistic(array)), _stretch(array)
-    # A median lies among the samples, however far neighbours share a disturbance.
+    # A median is between the smallest and largest sample, whatever neighbours share.
     return (
         max(min(low, float(array.min())), value - stretch * (value - low)),
         min(max(high, float(array.max())), value + stretch * (high - value)),
@@ -175,7 +180,7 @@ def interval(
 
 
 def relative_width(samples: ArrayLike) -> float:
-    """About the width of the median's 95% interval, as a fraction of the median: by ranks, in microseconds.
+    """Return the approximate relative width of the median's 95% interval, by ranks, which takes microseconds.
 
     Args:
         samples: (n,) positive times in the order in which they were taken; infinite below `FEWEST_SAMPLES`.
@@ -192,7 +197,7 @@ def relative_width(samples: ArrayLike) -> float:
 
 
 def ratio_width(a: Samples, b: Samples) -> float:
-    """About the width of the 95% interval of the ratio of two paired ones, as a fraction of it.
+    """Return the approximate relative width of the 95% interval of the ratio of two paired series.
 
     Args:
         a, b: (n,) positive times, taken in the same rounds.
@@ -203,10 +208,11 @@ def ratio_width(a: Samples, b: Samples) -> float:
 
 
 def _stretch(series: npt.NDArray[np.float64]) -> float:
-    """How much wider an interval is than that of as many independent samples, at least 1.
+    """Return by what factor an interval is wider than that of as many independent samples, at least 1.
 
-    Signs about the median whose neighbours correlate with r are worth n (1 - r) / (1 + r) independent ones. r counts
-    from where chance brings one series in 20. It stays below 1, as a median has numbers on both sides.
+    n signs about the median whose neighbours correlate with r are worth n (1 - r) / (1 + r) independent signs. r
+    counts only above the value that chance exceeds in 1 of 20 series. It stays below 1, as a median has samples
+    on both sides.
     """
     if series.size < FEWEST_IN_ORDER:
         return 1.0
@@ -231,7 +237,7 @@ class Ratio:
     """Time of A over time of B, with its 95% interval.
 
     Attributes:
-        value: below 1 where A is faster.
+        value: the ratio; below 1 if A is faster.
         low, high: bounds of the interval.
     """
 
@@ -241,21 +247,21 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """Whether the interval excludes 1."""
         return self.low > 1 or self.high < 1
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether A is faster than B.
+    """The result of comparing the times of A and B.
 
     Attributes:
         ratio: time of A over time of B; None without enough pairs.
-        null: the same for A against itself, measured in the same rounds; None if it was not measured.
-        second: time of that second A over time of B; None if it was not measured.
+        null: the same ratio for A against a second A, measured in the same rounds; None if it was not measured.
+        second: time of the second A over time of B; None if it was not measured.
         verdict: "faster" (A takes less time than B), "slower", or "no verdict".
-        reason: why there is none; empty otherwise.
-        pairs: rounds that both were measured in.
+        reason: why there is no verdict; empty otherwise.
+        pairs: rounds in which both were measured.
     """
 
     ratio: Ratio | None
@@ -267,23 +273,25 @@ class Comparison:
 
     @property
     def reach(self) -> float:
-        """By how many times A may differ from itself, 1 or more: a difference counts only beyond it."""
+        """By what factor A may differ from itself, 1 or more: only a larger difference counts."""
         if self.null is None or not self.null.differs:
             return 1.0
         return max(self.null.high, 1 / self.null.low)
 
 
 def paired_ratio(a: Data, b: Data) -> Ratio:
-    """The ratio of samples taken in interleaved rounds: of the faster halves' means, of moved samples of the medians.
+    """Return the ratio of samples taken in interleaved rounds.
 
-    Pairs are resampled together.
+    It is the ratio of the means of the faster halves, or of the medians for moved samples. Pairs are resampled
+    together.
 
     Args:
-        a: (n,) positive times; element i was measured beside element i of `b`, within a second or so.
+        a: (n,) positive times; element i was measured in the same round as element i of `b`, within about a
+            second.
         b: (n,) positive times.
 
     Raises:
-        ValueError: fewer than `FEWEST_SAMPLES` pairs, other shapes, or times that are not positive.
+        ValueError: there are fewer than `FEWEST_SAMPLES` pairs, shapes differ, or times are not positive.
     """
     ours, theirs = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
     a_s, b_s = ours.values, theirs.values
@@ -297,14 +305,14 @@ def paired_ratio(a: Data, b: Data) -> Ratio:
 
 
 def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
-    """The 95% bootstrap interval of median(a) / median(b), for samples that were not taken together.
+    """Return the 95% bootstrap interval of median(a) / median(b), for samples that were not taken together.
 
     Args:
         a: (n,) positive numbers, n at least `FEWEST_SAMPLES`.
         b: (m,) positive numbers.
 
     Raises:
-        ValueError: too few samples, or not all positive and finite.
+        ValueError: there are too few samples, or not all are positive and finite.
     """
     both = _checked("a", a, FEWEST_SAMPLES), _checked("b", b, FEWEST_SAMPLES)
     if (least := min(float(one.values.min()) for one in both)) <= 0:
@@ -315,12 +323,12 @@ def ratio_interval(a: ArrayLike, b: ArrayLike) -> tuple[float, float]:
 def compare(
     a: Sequence[float] | Samples, b: Sequence[float] | Samples, null: Sequence[float] | Samples | None = None
 ) -> Comparison:
-    """Whether A takes less time than B.
+    """Decide whether A takes less time than B.
 
-    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or when the interval of the ratio holds 1. With a second A
-    both must differ from B in the same direction: one false alarm in about 100 comparisons. When A differs from itself
-    (its memory lay elsewhere, the machine changed its pace), a difference counts only beyond the reach of the null's
-    interval, in either direction.
+    There is no verdict with fewer than `FEWEST_PAIRS` pairs, or if the interval of the ratio contains 1. With a
+    second A, both must differ from B in the same direction, which leaves one false alarm in about 100
+    comparisons. If A differs from itself (its memory was placed elsewhere, or the machine changed its speed), a
+    difference counts only beyond the null's interval, in either direction.
 
     Args:
         a: (n,) times of A, in interleaved rounds with those of B.
@@ -328,7 +336,7 @@ def compare(
         null: (n,) times of a second A in the same rounds.
 
     Raises:
-        ValueError: different lengths, or times that are not positive and finite.
+        ValueError: lengths differ, or times are not positive and finite.
     """
     pairs = len(a)
     if pairs < FEWEST_PAIRS:

@@ -1,4 +1,4 @@
-"""What is timed, how, and what is found: the words of the timing protocol (`harness.measure.protocol`)."""
+"""The types of the timing protocol (`harness.measure.protocol`): cases, how they are timed, and timings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,26 +19,26 @@ S = TypeVar("S")
 
 
 def no_wait() -> None:
-    """What a case on the host has to wait for: nothing."""
+    """Return at once: work on the host needs no synchronisation."""
 
 
 @dataclass(frozen=True)
 class Case(Generic[S]):
-    """Something that can be timed. asv and pytest-benchmark time the same.
+    """A case to be timed. The asv and pytest-benchmark suites time the same cases.
 
     Attributes:
         name: unique among the cases measured together.
-        setup: makes the state; its time does not count.
-        check: raises an exception, with a message, when what it computes is wrong.
-        inputs: the arguments of one call, made afresh from a generator; its time does not count.
-        call: what is timed.
-        synchronise: waits until the device has done all that was asked of it.
-        close: gives back what `setup` took.
-        block: where the clock is elsewhere, as in another process: makes a number of calls, each with fresh
-            arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are not used then.
-        parts: of a case that is timed in parts: the seconds of each part since it was last asked, or its pieces, each
-            with the share of a call that it made.
-        empties_caches: whether each call empties the caches itself, so that no call has to lead in.
+        setup: creates the state; not timed.
+        check: raises an exception with a message if the case computes something wrong.
+        inputs: creates the arguments of one call from a random generator; not timed.
+        call: the timed function.
+        synchronise: waits until the device has finished everything requested.
+        close: releases what `setup` took.
+        block: for a case with its own clock, such as another process: makes a number of calls, each with new
+            arguments, and returns the seconds they took. `inputs`, `call` and lead-in calls are then unused.
+        parts: for a case timed in parts: returns each part's seconds since the last call of `parts`, or its
+            pieces, each with the fraction of a call that it covers.
+        empties_caches: whether each call empties the caches itself, so that no lead-in call is needed.
     """
 
     name: str
@@ -62,33 +62,33 @@ class Protocol:
     """How long and under which conditions to measure.
 
     Attributes:
-        rounds: samples of each case, at least 1; intervals take 5, comparisons 15, usually 45.
-        block_s: shortest time between two readings of the clock, > 0 s; thousands of its resolution.
-        warm_up_s: shortest time of calls before the first sample of a case, >= 0 s.
-        warm_up_calls: calls of a case before the length of its blocks is sought, at least 0.
-        budget_s: begin no further round after this many seconds, checks and warm-up included; None: no limit.
-        fewest_rounds: measured whatever the budget, at least 1.
-        settle: after `statistics.FEWEST_PAIRS` rounds, or half of the time for rounds, measure the cases alone whose
-            intervals are wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of the budget even
-            where the fewest rounds spent it all. Needs a budget.
-        resolve: make up to `MOST_TOGETHER` times as many rounds, until the ratio of each case to the first is known to
-            within so much: the width of its 95% interval, as a fraction of the ratio, > 0; None: as many as said.
-        piece_s: length of the pieces that a block is cut into, > 0 s.
-        lead_in_calls: calls of a block before its clock starts, so that a case finds the caches as it left them.
-        rest_s: pause before a block, >= 0 s, so that threads that spin on after the last case's work, as OpenMP's do
-            for milliseconds, have let go of their cores.
-        long_block_s: a case whose block takes longer takes part in every second round only, or in every fourth;
-            None: all take part in all. Blocks are never skipped so often that fewer than 5 samples would be left of
-            the rounds that the budget holds.
-        largest_block: most calls of a block, at least 1; their arguments are in memory together.
+        rounds: samples of each case, at least 1; intervals need 5, comparisons 15, usually 45.
+        block_s: shortest time between two readings of the clock, > 0 s; thousands of times the clock's
+            resolution.
+        warm_up_s: least time of calls before a case's first sample, >= 0 s.
+        warm_up_calls: calls of a case before the block length is determined, at least 0.
+        budget_s: no further round begins after this many seconds, checks and warm-up included; None: no limit.
+        fewest_rounds: rounds measured whatever the budget, at least 1.
+        settle: after `statistics.FEWEST_PAIRS` rounds, or half of the time for rounds, measure only the cases
+            whose intervals are still wide, up to `MOST_TURNS` times `rounds`. This may take `SETTLING_SHARE` of
+            the budget even if the fewest rounds used it up. Needs a budget.
+        resolve: run up to `MOST_TOGETHER` times as many rounds, until the 95% interval of each case's ratio to
+            the first case is at most this wide, as a fraction of the ratio, > 0; None: only `rounds`.
+        piece_s: length of the pieces that a block is divided into, > 0 s.
+        lead_in_calls: untimed calls at the start of a block, so that a case finds the caches as it left them.
+        rest_s: pause before a block, >= 0 s, so that threads that keep spinning after the last case's work
+            (OpenMP's do so for milliseconds) have released their cores.
+        long_block_s: a case whose block takes longer takes part only in every second or every fourth round; None:
+            all take part in all. Rounds are not skipped if fewer than 5 samples would be left within the budget.
+        largest_block: most calls of a block, at least 1; their arguments are in memory at the same time.
         noise_limit: widest interval of a case that is not "too_noisy", as a fraction of its median.
-        part_limit: the same of a part, as a fraction of all parts of its case: a part that takes 1% of a round need not
-            be known to a tenth of itself.
-        caller_core: core to pin the measuring thread to once everything is warm, so that the threads of libraries
-            keep theirs; None: as it is.
-        cores: cores to pin this process to; None: as it is.
-        threads: threads of PyTorch; None: as it is.
-        seed: of arguments and orders.
+        part_limit: widest interval of a part, as a fraction of all parts of its case: a part that takes 1% of a
+            round need not be known to within a tenth of itself.
+        caller_core: core to which the measuring thread is pinned once everything is warm, so that the threads of
+            libraries keep theirs; None: not pinned.
+        cores: cores to which this process is pinned; None: not pinned.
+        threads: threads of PyTorch; None: unchanged.
+        seed: seed of arguments and orders.
     """
 
     rounds: int = statistics.PAIRS
@@ -112,7 +112,7 @@ class Protocol:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         for name, low in (
             ("rounds", 1),
             ("fewest_rounds", 1),
@@ -134,18 +134,18 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured of one case.
+    """The result of timing one case.
 
     Attributes:
-        name: the case's.
+        name: name of the case.
         status: "ok", "too_noisy" or "failed".
-        reason: why not "ok"; empty otherwise.
-        samples: seconds a call at full speed, of the blocks that count, with what the slope leaves open.
-        median_s: of the samples; None when failed.
+        reason: why the status is not "ok"; empty otherwise.
+        samples: seconds per call at full speed, of the blocks that count, with the slope's uncertainty.
+        median_s: median of the samples; None if failed.
         low_s, high_s: bounds of the 95% interval of the median; None with fewer than 5 samples.
         calls: calls in each block.
-        rounds: number of the round of each sample, from 0.
-        clock_s, clock_rounds: seconds a call of every block as the clock had them, at whatever speed; their rounds.
+        rounds: the round of each sample, counted from 0.
+        clock_s, clock_rounds: seconds per call of every block as read from the clock, at any speed; their rounds.
         details: protocol and conditions, as JSON.
     """
 
@@ -164,14 +164,14 @@ class Timing:
 
     @property
     def samples_s(self) -> tuple[float, ...]:
-        """Seconds a call at full speed."""
+        """Seconds per call at full speed."""
         return tuple(map(float, self.samples.values))
 
     def measurement(self, *, details: dict[str, Any] | None = None, **fields: Any) -> Measurement:
-        """This timing as a row of the store.
+        """Return this timing as a row of the store.
 
         Args:
-            details: added to the timing's own.
+            details: added to the timing's own details.
             fields: the row's other fields: suite, workload, primitive, backend, device, batch_size.
         """
         return Measurement(
@@ -197,13 +197,13 @@ def timing_status(
     whole: float = 0.0,
     part_limit: float = PART_LIMIT,
 ) -> tuple[Literal["ok", "too_noisy"], str]:
-    """Whether a median's interval is narrow enough for a verdict to rest on it, and why not.
+    """Return whether a median's interval is narrow enough for a verdict, and if not, why.
 
     Args:
-        median, low, high: in any one unit.
+        median, low, high: in any common unit.
         noise_limit: widest interval allowed, as a fraction of the median.
-        whole: of a part, what all parts of its case take together; 0 for what is no part.
-        part_limit: widest interval allowed of a part, as a fraction of the whole.
+        whole: for a part, the time of all parts of its case; 0 if it is not a part.
+        part_limit: widest interval allowed for a part, as a fraction of the whole.
     """
     if high - low <= max(noise_limit * median, part_limit * whole):
         return "ok", ""

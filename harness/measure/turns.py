@@ -1,9 +1,9 @@
-"""Sides that take turns: the one loop behind everything that is timed in interleaved rounds.
+"""Sides that take turns: the loop behind everything that is timed in interleaved rounds.
 
-In each round every side takes one turn, in a fresh random order, so that drift and disturbances of the machine favour
-no side. `take_turns` is the loop. `measure` (`harness.measure.protocol`) drives it with cases that it times itself;
-`in_rounds` with sides that bring their own clock: worker processes, teams of threads, whole trainings. What is found is
-judged by `harness.measure.statistics` either way.
+In each round every side takes one turn, in a new random order, so that drift and disturbances of the machine
+favour no side. `take_turns` is the loop. `measure` (`harness.measure.protocol`) runs it with cases that it times
+itself. `in_rounds` runs it with sides that bring their own clock: worker processes, teams of threads, whole
+trainings. `harness.measure.statistics` judges the results of both.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ def take_turns(
     """Yield every turn of every round.
 
     Args:
-        next_round: the sides of the next round, given the number of rounds done; none at the end.
+        next_round: returns the sides of the next round, given the number of rounds done; empty at the end.
         order: draws the order of each round.
 
     Yields:
@@ -42,14 +42,14 @@ def take_turns(
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many rounds are made.
+    """How many rounds to run.
 
     Attributes:
-        most: timed rounds at most, at least 1; intervals take 5, comparisons 15, usually 45.
-        fewest: timed rounds that are made whatever the budget, at least 1; no more than `most` are made.
+        most: maximum of timed rounds, at least 1; intervals need 5, comparisons 15, usually 45.
+        fewest: timed rounds that are run whatever the budget, at least 1; never more than `most`.
         budget_s: begin no further round after this many seconds, warm-up included; None: no limit.
         warm_up: rounds before the timed ones, whose results are dropped, at least 0.
-        seed: of the orders.
+        seed: seed of the orders.
     """
 
     most: int = statistics.PAIRS
@@ -59,17 +59,17 @@ class Rounds:
     seed: int | tuple[int, ...] = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         for name, low in (("most", 1), ("fewest", 1), ("warm_up", 0)):
             if getattr(self, name) < low:
                 raise ValueError(f"{name}: found {getattr(self, name)}; allowed: at least {low}")
 
     def share(self, done: int, spent_s: float) -> float:
-        """Return which share of the work is done, 1 where no further round begins.
+        """Return the fraction of the work that is done; 1 if no further round begins.
 
         Args:
-            done: timed rounds, `most` at most.
-            spent_s: seconds, warm-up included.
+            done: timed rounds done, at most `most`.
+            spent_s: seconds spent, including warm-up.
         """
         by_rounds = done / self.most
         if self.budget_s is None:
@@ -89,16 +89,16 @@ def in_rounds(
     """Let sides take turns, and collect what each measured.
 
     Args:
-        sides: the turn of each, which returns its result: seconds by a clock of its own, or what else a round tells.
-            None says that the side failed: it takes no further turn. An exception ends all rounds.
-        rounds: how many.
-        report: called before each turn with the share of the work that is done, of 1.
-        go_on: asked before each round whether another one is worth its time.
-        clock: seconds from some moment, never going back.
+        sides: the turn of each side, a function that returns its result: seconds by its own clock, or another
+            result. None means that the side failed and takes no further turn. An exception ends all rounds.
+        rounds: how many rounds to run.
+        report: called before each turn with the fraction of the work that is done.
+        go_on: called before each round; returns whether another round is worth its time.
+        clock: returns seconds from some moment; must never decrease.
 
     Returns:
-        The results of each side, one a timed round, in the order given. Those of sides that did not fail belong
-        together by their places: paired samples.
+        The results of each side, one per timed round, in the order given. For sides that did not fail, results at
+        the same position belong to the same round: they are paired samples.
     """
     results: dict[K, list[T]] = {name: [] for name in sides}
     at_work = dict(sides)

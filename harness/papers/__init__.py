@@ -1,4 +1,4 @@
-"""Statements of papers, and their verdicts as code over the store's rows: one folder a paper, found by its name."""
+"""Statements of papers, with verdicts computed from the store's rows: one folder per paper, found by its name."""
 
 import importlib
 
@@ -7,7 +7,7 @@ import pandas as pd
 from harness.core.errors import UserError
 from harness.papers import discovery
 from harness.papers.base import Claim, Finding, Outcome, Verdict
-from harness.papers.cells import Tier
+from harness.papers.cells import TierLimits
 from harness.papers.evidence import last_attempts
 from harness.store.cell import Cell
 
@@ -15,23 +15,24 @@ __all__ = ["Claim", "Finding", "Outcome", "Verdict", "cells", "claims", "evaluat
 
 
 def titles() -> dict[str, str]:
-    """Titles of the papers by their keys, in the order of their positions."""
+    """Return the titles of the papers by their keys, in the order of their positions."""
     return {paper.key: paper.title for paper in discovery.papers()}
 
 
-def cells(tier: Tier) -> list[Cell]:
-    """What the papers' figures need measured in a tier, paper by paper."""
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells that the papers' figures need in a tier, paper by paper."""
     return [cell for function in discovery.functions("cells") for cell in function(tier)]
 
 
 def claims(only: str = "") -> list[Claim]:
-    """Every claim, paper by paper in the order of their positions.
+    """Return every claim, paper by paper in the order of their positions.
 
     Args:
-        only: a paper's key ("MAP"), a claim's ("MAP-T5") or what several begin with ("MAP-F12"); or all.
+        only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for
+            all.
 
     Raises:
-        UserError: no claim's key begins so.
+        UserError: no claim's key begins with `only`.
     """
     modules = [importlib.import_module(f"{package.__name__}.claims") for package in discovery.packages()]
     every = [claim for module in modules for claim in module.CLAIMS]
@@ -48,16 +49,16 @@ def claims(only: str = "") -> list[Claim]:
 
 
 def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | None = None) -> list[Verdict]:
-    """The verdict on every claim.
+    """Return the verdict on every claim.
 
     Args:
-        frame: the rows of a run, as `Store.frame()` gives them; of a cell that was measured again the last
+        frame: the rows of a run, as `Store.frame()` returns them; for a cell measured again, only the last
             attempt counts.
         only: as for `claims`.
-        everywhere: the rows of every machine, for claims about several; `frame` when left out.
+        everywhere: the rows of every machine, for claims about several machines; by default `frame`.
 
     Returns:
-        One verdict a claim; a check that fails for a reason of its own raises, it never becomes a verdict.
+        One verdict per claim. An error in a check is raised and never becomes a verdict.
     """
     last = last_attempts(frame)
     every = last if everywhere is None else last_attempts(everywhere)

@@ -1,8 +1,7 @@
-"""What a claim and a verdict are.
+"""The types of a claim and of its verdict.
 
-A claim is one quantitative statement, table or figure of a paper; its check is code over the store's rows. A
-check never falls back on a guess: without the rows that it needs the verdict is `not run`, and says what is
-missing.
+A claim is one quantitative statement, table or figure of a paper; its check is code that uses the store's rows. A
+check never guesses: without the rows that it needs, the verdict is `not run` and names what is missing.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What became of a claim; `docs/verdicts.md` says what each outcome requires."""
+    """The result of checking a claim; `docs/verdicts.md` defines what each outcome requires."""
 
     REPRODUCED = "reproduced"
     IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
@@ -33,18 +32,18 @@ class Outcome(StrEnum):
 
 
 SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
-"""Outcomes that need a number which this project measured or simulated, and which could have come out otherwise."""
+"""Outcomes that need a number measured or simulated by this project, and that could have been different."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        outcome: the verdict.
-        ours: this project's numbers, or what follows from the paper's own.
-        explanation: how the numbers lead to the outcome, in a sentence or two.
-        needs: what is missing; set exactly when the outcome is `not run`.
+        outcome: the outcome.
+        ours: this project's numbers, or numbers that follow from the paper's own.
+        explanation: how the numbers lead to the outcome, in one or two sentences.
+        needs: what is missing; set if and only if the outcome is `not run`.
     """
 
     outcome: Outcome
@@ -66,7 +65,7 @@ class Finding:
 
 
 def unless_suspect(finding: Finding) -> Finding:
-    """Return the finding, or no verdict when it rests on a number that cannot be (`Number.suspect`)."""
+    """Return the finding, or no verdict if it uses an impossible number (`Number.suspect`)."""
     reasons = [f"{n.quantity}: {n.suspect}" for n in finding.ours if n.suspect]
     if not reasons or finding.outcome is Outcome.NOT_RUN:
         return finding
@@ -80,16 +79,16 @@ def unless_suspect(finding: Finding) -> Finding:
 def among_themselves(
     agree: bool, ours: tuple[Number, ...], said: str = "", *, needs: str, apart: str = "", could_be: str = ""
 ) -> Finding:
-    """Return what a paper's own numbers say of one another: they can contradict a statement, and reproduce nothing.
+    """Return a finding from a paper's own numbers: they can contradict a statement, but never reproduce it.
 
     Args:
-        agree: whether they bear the statement out.
-        ours: what follows from them.
-        said: how.
+        agree: whether the paper's numbers support the statement.
+        ours: the numbers computed from them.
+        said: explanation of the result.
         needs: what a measurement of the statement would need.
-        apart: said instead where they do not agree.
-        could_be: what could explain numbers that do not agree: a lost figure or table, rounding, a convention that the
-            paper does not state. There is no verdict then; empty where nothing could explain them.
+        apart: explanation used if they do not agree.
+        could_be: possible explanation for numbers that do not agree: a lost figure or table, rounding, an
+            unstated convention. If it is given there is no verdict; empty if nothing could explain them.
     """
     if agree:
         text = f"The paper's own numbers agree. {said}".strip()
@@ -100,13 +99,13 @@ def among_themselves(
 
 
 def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: str) -> Finding:
-    """Return what counting or a formula says of a statement: it can agree, and neither reproduce nor refute.
+    """Return a finding from counting or a formula: it can agree, but neither reproduce nor refute a statement.
 
     Args:
-        agrees: whether the modelled numbers bear the statement out.
+        agrees: whether the modelled numbers support the statement.
         ours: the modelled numbers.
         said: how they compare with the paper's.
-        unknown: what the model does not know, a sentence; added where they do not agree.
+        unknown: a sentence about what the model leaves out; added if they do not agree.
     """
     if agrees:
         return Finding(Outcome.CONSISTENT, ours, said)
@@ -123,17 +122,17 @@ class Claim:
 
     Attributes:
         key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-VI-H" (a section).
-        place: where the paper makes it, without the paper's key.
-        statement: what it says, in short.
-        published: the numbers it gives; empty where only a lost figure or table showed them.
-        needs: what a run must have measured for the check.
-        check: the verdict's code; None where this project cannot make those rows yet.
-        reads: what the keys of the cells begin with whose rows the check reads, or those rows are made of
-            ("claim/FIX-F7", "profile"); `*` stands for anything ("compare/*/sb3").
-        commands: what measures what it needs, where that is not `placerl reproduce --only KEY`.
-        everywhere: whether the check reads the rows of every machine of a store, not of one alone.
-        draw: makes a figure in the paper's own axes out of the rows that the check reads; it returns None where they
-            do not suffice. Its claim's page shows the figure.
+        place: place in the paper, without the paper's key.
+        statement: the statement, in short.
+        published: its numbers; empty if only a lost figure or table showed them.
+        needs: the measurements that the check needs.
+        check: code of the check; None if this project cannot measure the rows yet.
+        reads: key prefixes of the cells whose rows the check reads, or from which these rows are made
+            ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
+        commands: commands that measure what it needs, if that is not `placerl reproduce --only KEY`.
+        everywhere: whether the check reads the rows of all machines of a store instead of one.
+        draw: draws a figure in the paper's own axes from the rows that the check reads, shown on the claim's
+            page; returns None if the rows are not sufficient.
     """
 
     key: str
@@ -149,22 +148,22 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """The paper's key."""
+        """Key of the paper."""
         return self.key.partition("-")[0]
 
     def needs_cell(self, key: str) -> bool:
-        """Whether the check reads rows of the cell of that key."""
+        """Whether the check reads rows of the cell with this key."""
         return any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """The verdict from the rows of a run (the columns of `Store.frame()`)."""
+        """Return the verdict from the rows of a run (the columns of `Store.frame()`)."""
         check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
         return Verdict(self, unless_suspect(check(frame)))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what became of it."""
+    """A claim and the result of its check."""
 
     claim: Claim
     finding: Finding
@@ -186,38 +185,38 @@ class Verdict:
 
     @property
     def statement(self) -> str:
-        """What the paper says, in short."""
+        """The paper's statement, in short."""
         return self.claim.statement
 
     @property
     def published(self) -> str:
-        """The paper's numbers, for a reader."""
+        """The paper's numbers, as text."""
         return "; ".join(map(str, self.claim.published)) or "not in the text"
 
     @property
     def ours(self) -> str:
-        """This project's numbers, for a reader."""
+        """This project's numbers, as text."""
         return "; ".join(f"{n.quantity}: {n}" for n in self.finding.ours)
 
     @property
     def verdict(self) -> str:
-        """The outcome, with what is missing when it was not run."""
+        """The outcome as text, with what is missing if it was not run."""
         needs = f": needs {self.needs}" if self.needs else ""
         return f"{self.finding.outcome}{needs}"
 
     @property
     def needs(self) -> str:
-        """What is missing; empty unless it was not run."""
+        """What is missing if the claim was not run; otherwise empty."""
         return self.finding.needs
 
     @property
     def provenance(self) -> str:
-        """The weakest provenance among this project's numbers; empty where there are none."""
+        """The weakest provenance among this project's numbers; empty if there are none."""
         ours = self.finding.ours
         return str(weakest(*(number.provenance for number in ours))) if ours else ""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data: texts, and numbers with their unit and provenance."""
+        """Return the verdict as plain data: texts, and numbers with their unit and provenance."""
         finding = self.finding
         return {
             "key": self.key,

@@ -1,6 +1,6 @@
-"""What a paper asks a tier to measure, as cells of the plan.
+"""The measurements that a paper requests of a tier, as cells of the plan.
 
-A figure's file states it in a function `cells(tier) -> list[Cell]`; the plan collects those of all papers.
+A figure's file defines them in a function `cells(tier) -> list[Cell]`; the plan collects the cells of all papers.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from harness.core.row import Measurement
 from harness.store.cell import Cell
 
 
-class Tier(Protocol):
-    """What papers read of a tier of the main job (`harness.plan.tiers`)."""
+class TierLimits(Protocol):
+    """The attributes of a tier (`harness.plan.tiers`) that papers use."""
 
     @property
     def name(self) -> str:
-        """`quick`, `standard` or `full`; of another name where a command has made its own."""
+        """`quick`, `standard` or `full`; another name if a command created its own tier."""
 
     @property
     def experiment_s(self) -> float:
@@ -33,10 +33,10 @@ def claim_cell(
     """Return the cell of an experiment that claims read.
 
     Args:
-        key: of the experiment, such as "PAL-F9"; the cell's is `claim/PAL-F9`.
+        key: key of the experiment, such as "PAL-F9"; the cell's key is `claim/PAL-F9`.
         estimate_s: expected duration, seconds.
         measure: does the work and returns rows of suite `claim`.
-        provenance: of the rows.
+        provenance: provenance of the rows.
     """
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
 

@@ -1,8 +1,10 @@
-"""Verdicts that rest on clock cycles, at the clock that a row assumes and at the clock that placement reached.
+"""Verdicts based on clock cycles, at the clock frequency that a row assumes and at the one that placement
+reached.
 
-Simulation counts cycles; seconds follow from an assumed clock: the papers' (`primitives/fpga/devices/devices.toml`).
-This project placed small blocks on an ECP5, which is two generations of process behind the papers' devices. The two
-clocks are therefore far apart: a verdict that is the same at both does not depend on the assumption.
+Simulation counts cycles; seconds follow from an assumed clock frequency, that of the papers
+(`primitives/fpga/devices/devices.toml`). This project placed small blocks on an ECP5, which is two process
+generations older than the papers' devices, so the two frequencies are far apart. A verdict that is the same at
+both does not depend on the assumption.
 """
 
 import math
@@ -20,16 +22,16 @@ from primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
 ROUNDING = 1e-9
-"""Numbers that differ by no more than this share are the same at both clocks."""
+"""Numbers whose relative difference is at most this are equal at both clocks."""
 
 
 @dataclass(frozen=True)
 class PlacedClock:
-    """The clock of the slowest block that was placed and routed: what a design made of such blocks could run at.
+    """The clock frequency of the slowest placed and routed block, which bounds a design made of such blocks.
 
     Attributes:
-        mhz: by static timing analysis, in MHz.
-        block: its name.
+        mhz: frequency by static timing analysis, MHz.
+        block: name of the block.
     """
 
     mhz: float
@@ -37,26 +39,26 @@ class PlacedClock:
 
     @property
     def words(self) -> str:
-        """The clock and where it comes from, for a reader."""
+        """Return the frequency and its origin as text."""
         return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
 
 
 def placed_clock() -> PlacedClock:
-    """Return the slowest clock of `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`)."""
+    """Return the lowest frequency in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`)."""
     block, found = min(placed.committed().items(), key=lambda item: item[1].clock_mhz)
     return PlacedClock(found.clock_mhz, block.partition(" ")[0])
 
 
 def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
-    """Return the frame with every row that states a clock converted to another clock.
+    """Return the frame with every row that states a clock frequency converted to another frequency.
 
     Args:
-        frame: rows of a run. Those whose details have `clock_mhz` rest on cycles: seconds fall in proportion to the
-            clock, and rates grow; cycles and ratios stay.
-        mhz: the clock, above 0.
+        frame: rows of a run. Rows whose details have `clock_mhz` are based on cycles: their seconds and rates
+            change in proportion to the clock, while cycles and ratios do not.
+        mhz: the new frequency, above 0.
 
     Raises:
-        ValueError: a row states a clock and has a unit that does not say what the clock does to it.
+        ValueError: a row states a clock, but its unit does not define how it depends on the clock.
     """
     factors = [
         _factor(row.unit, mhz / row.details[CLOCK]) if CLOCK in row.details else None
@@ -78,7 +80,7 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
 
 
 def _factor(unit: str, faster: float) -> float:
-    """What a clock that many times as fast does to a value in that unit."""
+    """Return the factor by which a value in a unit changes if the clock is `faster` times as fast."""
     if unit == "s":
         return 1 / faster
     if unit == "IPS" or unit.endswith("/s"):
@@ -91,11 +93,10 @@ def _factor(unit: str, faster: float) -> float:
 
 
 def at_both_clocks(check: Check) -> Check:
-    """Return a check that judges rows that rest on cycles at their assumed clock and at the placed one.
+    """Return a check that judges cycle-based rows at their assumed clock and at the placed clock.
 
-    The outcome is the one that both clocks give. Where the published factor comes out at one of them alone, the claim
-    is reproduced in kind; where the order turns, there is no verdict. Findings that use no row with a clock stay as
-    they are.
+    The outcome is the one that both clocks give. If only one of them gives the published factor, the claim is
+    reproduced in kind; if the order differs, there is no verdict. Findings without such rows are unchanged.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -110,19 +111,19 @@ def at_both_clocks(check: Check) -> Check:
 
 
 def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
-    """The clocks that the rows of a finding assume, in MHz."""
+    """Return the clock frequencies that the rows of a finding assume, MHz."""
     rows = sorted({label for number in finding.ours for label in number.rows})
     stated: list[Mapping[str, Any]] = list(frame.loc[rows, "details"])
     return sorted({float(details[CLOCK]) for details in stated if CLOCK in details})
 
 
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
-    """Return one finding from those at the assumed clock and at the placed one, as `at_both_clocks` describes it.
+    """Merge the findings at the assumed clock and at the placed clock, as `at_both_clocks` describes.
 
     Args:
-        assumed, slower: at the assumed clock and at the placed one; with numbers of the same quantities.
+        assumed, slower: findings at the assumed and at the placed clock, with numbers of the same quantities.
         assumed_words: the assumed clock, such as "285 MHz".
-        placed: the other.
+        placed: the placed clock.
     """
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
@@ -149,7 +150,7 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
 
 
 def _sentences_of_its_own(text: str, other: str) -> str:
-    """Return the sentences of a text that are not in the other: nobody reads them twice."""
+    """Return the sentences of a text that are not in the other text, so that no sentence is shown twice."""
     known = set(re.split(r"(?<=[.:]) ", other))
     return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)
 
@@ -163,19 +164,20 @@ def _both(one: Outcome, other: Outcome) -> Outcome:
 
 
 def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that grows with the clock, such as a rate, at the assumed clock and at the placed one.
+    """Return a number that is proportional to the clock, such as a rate, at the assumed and at the placed clock.
 
-    For numbers of models, which are in no row; a finding made of rows goes through `at_both_clocks`.
+    This is for numbers of models, which are in no row; findings from rows use `at_both_clocks`.
 
     Args:
-        number: at the assumed clock.
-        assumed_mhz: that clock, in MHz.
+        number: the number at the assumed clock.
+        assumed_mhz: the assumed clock frequency, MHz.
     """
     return _pair(number, assumed_mhz, placed_clock().mhz / assumed_mhz)
 
 
 def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that falls as the clock grows, such as seconds, at the assumed clock and at the placed one.
+    """Return a number that is inversely proportional to the clock, such as seconds, at the assumed and the placed
+    clock.
 
     Arguments as `times_as_fast`.
     """

@@ -1,11 +1,15 @@
-"""Checks of one kind of device beside another, primitive by primitive (MAP Fig. 11, 12; PRL Fig. 6, 7)."""
+"""Checks that compare kinds of devices, primitive by primitive (MAP Fig. 11, 12; PRL Fig. 6, 7)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.core.suites import Suite
+from harness.papers import charts
 from harness.papers.base import Finding, Outcome
+from harness.papers.charts import Panel
 from harness.papers.evidence import near, noisy, number, records, select
 from harness.papers.number import Number, from_text, merge_rows, ratio
 from harness.profile import simulated as simulated_profile
@@ -16,13 +20,13 @@ WORDS = {
     FPGA: "FPGA primitives (simulated)",
 }
 LINEAR = 0.1
-"""Growth counts as in proportion to the batch within this share of it."""
+"""Growth is proportional to the batch if it is within this share of it."""
 REFERENCE = "reference"
-"""Kept out: it defines what is right, and stands for no device."""
+"""Left out, because it defines the correct results and represents no device."""
 
 
 def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
-    """What makes a workload's rows where no small tier does: on the devices that are here, and simulated."""
+    """Return the commands that make a workload's rows if no small tier does: on real devices, and simulated."""
     return tuple(
         f"placerl profile {workload} --batch-size {size}{device}"
         for size in batch_sizes
@@ -31,19 +35,19 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
 
 
 def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
-    """The cells of a workload's primitive table, as `Claim.reads` takes them.
+    """Return the cells of a workload's primitive table, as `Claim.reads` takes them.
 
     Args:
-        workload: its name.
-        timed: those of the devices that are here, too.
+        workload: name of the workload.
+        timed: whether the cells of real devices are included.
     """
     simulated = f"{simulated_profile.CELL}/{workload}"
     return (f"profile/{workload}", simulated) if timed else (simulated,)
 
 
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
-    """Timed and simulated rows of the primitives of one workload, with the `kind` of their device."""
-    suites = ("profile", simulated_profile.SUITE)
+    """Return timed and simulated rows of the primitives of one workload, with the `kind` of their device."""
+    suites = (Suite.PROFILE, simulated_profile.SUITE)
     rows = select(frame, quantity="time_per_call", workload=workload)
     rows = rows[rows["suite"].isin(suites) & rows["primitive"].isin(primitives)]
     rows = rows[rows["backend"] != REFERENCE]
@@ -51,7 +55,7 @@ def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
 
 
 def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
-    """The fastest backend of each kind of device at each batch size; its time."""
+    """Return the time of the fastest backend of each kind of device at each batch size."""
     found: dict[str, dict[int, Number]] = {}
     for _, some in rows.groupby(["kind", "batch_size"]):
         (row,) = records(some.nsmallest(1, "value"))
@@ -61,19 +65,22 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
 
 
 def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
-    """What a check of these kinds of device lacks; empty where it has them all."""
+    """Return what a check of these kinds of devices lacks; empty if nothing."""
     return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
 
 
 def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
-    """Rows of a workload's gradient step, as `times`: on an FPGA those of the systolic core and of MAP's pipeline."""
+    """Return rows of a workload's gradient step, as `times`; on an FPGA those of the systolic core and of MAP's
+    pipeline.
+    """
     return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
 
 
 def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
-    """Return the kind of device that is fastest at a batch size with its whole interval; None where none is.
+    """Return the kind of device that is fastest at a batch size with its whole interval; None if none is.
 
-    A simulated time has no interval: its cycles are exact. A measured one without an interval tells nothing.
+    A simulated time has no interval, because its cycles are exact. A measured time without an interval is not
+    used.
     """
     at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
     best = min(at, key=lambda kind: at[kind].value)
@@ -85,7 +92,7 @@ def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
 
 
 def _exact(time: Number) -> Number:
-    """A time that rests on cycles, as its own interval."""
+    """Return a cycle-based time with itself as interval."""
     bounds = _bounds(time)
     return time if bounds is None else replace(time, low=bounds[0], high=bounds[1])
 
@@ -97,7 +104,7 @@ def _bounds(time: Number) -> tuple[float, float] | None:
 
 
 def _ordered(frame: pd.DataFrame, found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:
-    """Whether at each batch size the expected kind of device is the fastest, with its whole interval."""
+    """Return whether the expected kind of device is fastest at each batch size, with its whole interval."""
     ours = _listed(found)
     first = {size: first_at(found, size) for size in _shared(found)}
     who = _who({size: kind or "not told apart" for size, kind in first.items()})
@@ -114,11 +121,11 @@ def _listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
 
 
 def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: str) -> Finding:
-    """Whether a gradient step is fastest on the FPGA at small batches and on the GPU at large ones.
+    """Check whether a gradient step is fastest on the FPGA at small batches and on the GPU at large ones.
 
     Args:
         frame: rows of a run.
-        workload: its name.
+        workload: name of the workload.
         fpga_below, gpu_above: keys of the text's batch sizes.
     """
     found = fastest(learner_times(frame, workload))
@@ -134,7 +141,7 @@ def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: st
 
 
 def smallest_network(frame: pd.DataFrame) -> Finding:
-    """MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size."""
+    """Check MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size."""
     found = fastest(learner_times(frame, "cartpole-ddpg"))
     ours = _listed(found)
     if needs := lacking(found, GPU, FPGA):
@@ -145,7 +152,7 @@ def smallest_network(frame: pd.DataFrame) -> Finding:
 
 
 def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA where it is small."""
+    """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA where it is small."""
     rows = times(frame, workload, "learner.step")
     found = fastest(rows)
     ours = _listed(found)
@@ -164,7 +171,7 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
 
 
 def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """PRL Fig. 6: how much longer replay operations take at the largest batch than at the smallest."""
+    """Check PRL Fig. 6: how much longer replay operations take at the largest batch than at the smallest."""
     rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
     grown: dict[str, list[Number]] = {}
     for primitive, some in rows.groupby("primitive"):
@@ -189,12 +196,13 @@ def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
 
 
 def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: str) -> Finding:
-    """MAP Fig. 12: how many times as fast an operation of the replay is on the FPGA as on the GPU.
+    """Check MAP Fig. 12: the speedup of a replay operation on the FPGA over the GPU.
 
     Args:
         frame: rows of a run.
-        primitive: which.
-        low_key, high_key: keys of the ends of the text's range; of a low end below 1 the text gives the inverse.
+        primitive: the operation.
+        low_key, high_key: keys of the ends of the text's range; if the low end is below 1, the text gives its
+            inverse.
     """
     rows = times(frame, "hopper-ddpg", primitive)
     found = fastest(rows)
@@ -228,7 +236,9 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
 
 
 def gpu_constant(frame: pd.DataFrame) -> Finding:
-    """MAP Fig. 12: on the GPU the prefix sum index takes as long for a large batch, the update longer in proportion."""
+    """Check MAP Fig. 12: on the GPU the prefix sum index takes constant time, and the update grows with the
+    batch.
+    """
     grown, unsure = {}, False
     for primitive in ("sum_tree.sample", "sum_tree.update"):
         rows = times(frame, "hopper-ddpg", primitive)
@@ -252,8 +262,41 @@ def gpu_constant(frame: pd.DataFrame) -> Finding:
     return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said)
 
 
+NEEDS_SMALL_ON_GPU = (
+    "Hopper's sum tree on a CUDA device and natively on one thread, profiled at one batch size"
+)
+
+
+def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
+    """Check MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU."""
+    rows = times(frame, "hopper-ddpg", "sum_tree.sample")
+    on_gpu, on_cpu = rows[rows["kind"] == GPU], rows[rows["backend"] == "native"]
+    sizes = sorted(set(on_gpu["batch_size"]) & set(on_cpu["batch_size"]))
+    if not sizes:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_SMALL_ON_GPU)
+    both = [fastest(some) for some in (on_gpu, on_cpu)]
+    ours = tuple(
+        ratio(
+            f"batch size {size}: time on the GPU over one CPU thread",
+            *(next(iter(one.values()))[int(size)] for one in both),
+        )
+        for size in sizes
+    )
+    smallest = rows[
+        (rows["batch_size"] == sizes[0]) & ((rows["kind"] == GPU) | (rows["backend"] == "native"))
+    ]
+    said = f"Judged at the smallest batch size, {sizes[0]}; the paper does not say how small."
+    if noisy(smallest):
+        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
+    if ours[0].above(1):
+        return Finding(Outcome.REPRODUCED, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if ours[0].below(1) else Outcome.NO_VERDICT, ours, said)
+
+
 def fpga_linear(frame: pd.DataFrame) -> Finding:
-    """MAP VII-C: the FPGA's replay operations take time in proportion to batches above a size, and grow less below."""
+    """Check MAP VII-C: the FPGA's replay operations are proportional to batches above a size, and grow less below
+    it.
+    """
     limit = from_text("MAP.fpga_replay_linear_above")[0].value
     ours: list[Number] = []
     linear: list[float] = []
@@ -279,7 +322,7 @@ def fpga_linear(frame: pd.DataFrame) -> Finding:
 
 
 def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
-    """How much longer a call takes at the larger batch, over how much larger the batch is."""
+    """Return the ratio of times at two batch sizes divided by the ratio of the batch sizes."""
     grown = ratio("grown", found[high], found[low])
     name = f"{primitive}: time grown from batch size {low} to {high}, over the batch's growth"
     return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
@@ -290,7 +333,7 @@ def _at(found: dict[str, dict[int, Number]], kind: str, size: int) -> float:
 
 
 def _shared(found: dict[str, dict[int, Number]]) -> list[int]:
-    """The batch sizes that every device that was asked about has, rising."""
+    """Return the batch sizes that all requested devices have, ascending."""
     kinds = [kind for kind in (CPU, GPU, FPGA) if kind in found]
     return sorted(set.intersection(*(set(found[kind]) for kind in kinds)))
 
@@ -301,7 +344,7 @@ def _who(first: dict[int, str]) -> str:
 
 
 def replay_behind_learner(frame: pd.DataFrame) -> Finding:
-    """MAP VII-D: above a batch size CartPole's replay hides behind the learner, where both are on the FPGA."""
+    """Check MAP VII-D: above a batch size CartPole's replay hides behind the learner if both are on the FPGA."""
     above = from_text("MAP.cartpole_replay_hidden_above")[0].value
     learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
     replay = [
@@ -328,3 +371,27 @@ def replay_behind_learner(frame: pd.DataFrame) -> Finding:
         said += " The learner's cycles are modelled, and so are these shares."
         return Finding(Outcome.CONSISTENT if holds else Outcome.NO_VERDICT, ours, said)
     return Finding(Outcome.IN_KIND if holds else Outcome.NOT_REPRODUCED, ours, said)
+
+
+NAMES = {CPU: "CPU", "opencl": "OpenCL", GPU: "GPU", FPGA: "FPGA"}
+"""Names of the kinds of device for readers."""
+
+
+def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float]] = ()) -> Panel:
+    """Return the axes of times over the batch size, one line for the fastest backend of each kind of device.
+
+    Args:
+        rows: rows from `times`.
+        title: title of the panel.
+        published_x: batch sizes that the paper names.
+    """
+    found = fastest(rows)
+    return Panel(
+        "batch size",
+        "time per call (s)",
+        [charts.line(NAMES[kind], sorted(found[kind].items())) for kind in NAMES if kind in found],
+        title,
+        log_x=True,
+        log_y=True,
+        published_x=published_x,
+    )

@@ -1,8 +1,8 @@
-"""The papers, each a folder that is found by its name.
+"""Finds the papers: each is a folder, found by its name.
 
-A folder of this package that holds a `claims.py` is a paper. The folder's `__init__.py` says which one (`PAPER`), its
-`claims.py` lists the claims (`CLAIMS`), and every module of it may state more, such as what must be measured
-(`cells(tier)`). No list names the folders, and no other file imports them.
+A folder of this package with a `claims.py` is a paper. Its `__init__.py` defines the paper (`PAPER`), its
+`claims.py` lists the claims (`CLAIMS`), and each module may define more, such as what must be measured
+(`cells(tier)`). The folders are not listed anywhere, and no other file imports them.
 """
 
 import importlib
@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Paper:
-    """Which paper a folder is about.
+    """The paper that a folder is about.
 
     Attributes:
-        key: what the keys of its claims begin with, such as "MAP".
-        title: for a reader, with where it was published.
-        position: among the papers of a report; papers without one follow, by their keys.
+        key: prefix of the keys of its claims, such as "MAP".
+        title: title for readers, with the place of publication.
+        position: position among the papers of a report; papers without one follow, sorted by key.
     """
 
     key: str
@@ -31,7 +33,7 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Return the papers' folders, wherever on the package's path they lie, by name."""
+    """Return the papers' folders anywhere on the package's path, by name."""
     roots = map(Path, sys.modules[__package__].__path__)
     return sorted((path.parent for root in roots for path in root.glob("*/claims.py")), key=lambda f: f.name)
 
@@ -54,15 +56,50 @@ def papers() -> list[Paper]:
     return [package.PAPER for package in packages()]
 
 
-def functions(name: str) -> Iterator[Callable[..., Any]]:
-    """Yield the functions of a name that the modules of the papers' folders define: paper by paper, module by module.
-
-    Args:
-        name: such as "cells". A module that only imports such a function does not count.
-    """
+def modules() -> Iterator[ModuleType]:
+    """Yield the modules of the papers' folders: paper by paper, by name."""
     for package in packages():
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-            module = importlib.import_module(f"{package.__name__}.{found.name}")
-            function = vars(module).get(name)
-            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-                yield function
+            yield importlib.import_module(f"{package.__name__}.{found.name}")
+
+
+def functions(name: str) -> Iterator[Callable[..., Any]]:
+    """Yield the functions with a given name that the modules of the papers' folders define, paper by paper.
+
+    Args:
+        name: name of the functions, such as "cells". A module that only imports such a function is skipped.
+
+    Raises:
+        TypeError: something else has this name, such as a `partial` or a class; the message names the file.
+    """
+    for module in modules():
+        found = vars(module).get(name)
+        if found is None:
+            continue
+        if not isinstance(found, FunctionType):
+            kind = type(found).__qualname__
+            raise TypeError(
+                f"{module.__file__}: {name}: found a {kind}; allowed: a function (def {name}(...))"
+            )
+        if found.__module__ == module.__name__:
+            yield found
+
+
+def tuples(name: str, of: type[T]) -> Iterator[tuple[T, ...]]:
+    """Yield the tuples with a given name that the papers' modules define, in the order of `functions`.
+
+    Args:
+        name: name of the tuples, such as "COUNTERPARTS".
+        of: class of all elements.
+
+    Raises:
+        TypeError: something else has this name; the message names the file.
+    """
+    for module in modules():
+        found = vars(module).get(name, ())
+        if not isinstance(found, tuple) or not all(isinstance(one, of) for one in found):
+            raise TypeError(
+                f"{module.__file__}: {name}: found {found!r}; allowed: a tuple of {of.__qualname__}"
+            )
+        if found:
+            yield found

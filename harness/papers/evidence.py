@@ -1,4 +1,4 @@
-"""Rows of the store as evidence: choosing them, and turning them into numbers."""
+"""Selects rows of the store as evidence, and converts them to numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,31 +7,52 @@ from typing import Any
 import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
+from harness.core.suites import Experiment, Suite
 from harness.measure import statistics
 from harness.papers.number import Number, bounded_speedup, merge_rows
 
 USABLE = ("ok", "too_noisy")
 NEAR = 0.2
-"""A factor counts as the published one within this share of it."""
+"""Largest relative difference at which a factor counts as the published one."""
 
 
 def near(value: float, published: float) -> bool:
-    """Whether a factor is the published one, within `NEAR` of it."""
+    """Whether a factor equals the published one within `NEAR`."""
     return abs(value / published - 1) <= NEAR
 
 
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
-    """The rows that have a value and whose columns equal what is given, for example `suite="profile"`."""
+    """Return the rows that have a value and whose columns equal the given values, such as `suite="profile"`."""
     chosen = frame[frame["status"].isin(USABLE)]
     for column, value in equal.items():
         chosen = chosen[chosen[column] == value]
     return chosen
 
 
-def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those of a cell that was measured again by the same revision on the same machine.
+def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **equal: object) -> list[Any]:
+    """Return the records of an experiment that have a value.
 
-    Again in the same run ("name#2" follows "name"), or in a later run, of another tier for instance.
+    Args:
+        frame: rows of a run.
+        experiment: declared in the file of its figure.
+        quantity: one of the experiment's quantities; empty for all.
+        equal: as for `select`.
+
+    Raises:
+        ValueError: the experiment has no such quantity.
+    """
+    if quantity:
+        experiment.check(quantity)
+        equal["quantity"] = quantity
+    chosen = select(frame, suite=Suite.CLAIM, **equal)
+    return [row for row in records(chosen) if detail(row, "experiment") == experiment]
+
+
+def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without those of cells that were measured again by the same revision on the same machine.
+
+    A cell may be measured again in the same run ("name#2" follows "name"), or in a later run, for instance of
+    another tier.
     """
     names = frame["cell"].str.split("#").str[0]
     measured = frame["run"].astype(str) + "/" + frame["cell"]
@@ -40,7 +61,7 @@ def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def records(frame: pd.DataFrame) -> list[Any]:
-    """The frame's rows as named tuples; `Index` is the row's label."""
+    """Return the frame's rows as named tuples; `Index` is the row's label."""
     return list(frame.itertuples())
 
 
@@ -50,7 +71,7 @@ def noisy(frame: pd.DataFrame) -> bool:
 
 
 def detail(row: Any, name: str) -> Any:
-    """A row's detail of that name, also when it stands among its "parameters"; None where there is none.
+    """Return a row's detail with this name, also from its "parameters"; None if there is none.
 
     Args:
         row: one of `records`.
@@ -63,7 +84,7 @@ def detail(row: Any, name: str) -> Any:
 
 
 def mapping_of(row: Any) -> str:
-    """The mapping that a row of a prediction or a training run is about: learner-replay-storage.
+    """Return the mapping of a prediction's or a training run's row: learner-replay-storage.
 
     Args:
         row: one of `records`.
@@ -72,16 +93,16 @@ def mapping_of(row: Any) -> str:
 
 
 def optional(value: float) -> float | None:
-    """The value, or None for the frame's NaN."""
+    """Return the value, or None for the frame's NaN."""
     return None if pd.isna(value) else float(value)
 
 
 def number(row: Any, quantity: str) -> Number:
-    """The value of a row, with its interval, unit, provenance and index label.
+    """Return the value of a row, with its interval, unit, provenance and index label.
 
     Args:
         row: one of `records`.
-        quantity: what to call it.
+        quantity: name of the quantity.
     """
     return Number(
         quantity,
@@ -96,7 +117,7 @@ def number(row: Any, quantity: str) -> Number:
 
 
 def rate(row: Any, quantity: str) -> Number:
-    """Calls a second of a row that holds seconds a call."""
+    """Return calls per second from a row that holds seconds per call."""
     time = number(row, quantity)
     if time.unit != "s" or time.value <= 0 or (time.low is not None and time.low <= 0):
         raise ValueError(f"{quantity}: found {time}; allowed: seconds above 0")
@@ -107,12 +128,12 @@ def rate(row: Any, quantity: str) -> Number:
 
 @dataclass(frozen=True)
 class Paired:
-    """A comparison of rows that were measured in the same interleaved rounds.
+    """A comparison of rows measured in the same interleaved rounds.
 
     Attributes:
-        gain: time of theirs over time of ours, above 1 where ours is faster; without an interval when there are fewer
-            pairs than a comparison needs.
-        outcome: the comparison, its A/A null included.
+        gain: their time divided by this project's, above 1 if this project is faster; without an interval if
+            there are fewer pairs than a comparison needs.
+        outcome: the comparison, including its A/A null.
     """
 
     gain: Number
@@ -120,20 +141,20 @@ class Paired:
 
     @property
     def beyond_noise(self) -> tuple[float, float] | None:
-        """The gain's interval, widened by how much ours differs from itself; None when it has none."""
+        """The gain's interval, widened by the A/A difference; None if it has no interval."""
         if self.gain.low is None or self.gain.high is None:
             return None
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
 
 
 def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:
-    """How many times as fast ours is as theirs, judged as `harness.measure.statistics.compare` does.
+    """Return the speedup over theirs, judged as by `harness.measure.statistics.compare`.
 
     Args:
-        quantity: what to call it.
-        ours, null, theirs: rows, one of `records` each, `null` a second measurement of the same as `ours`, or None;
-            their samples, times, are paired by position.
-        at_most: how many times the resources ours had over theirs, as `harness.papers.number.ratio` takes it.
+        quantity: name of the quantity.
+        ours, null, theirs: rows from `records`; `null` is a second measurement of the same as `ours`, or None.
+            Their samples, which are times, are paired by position.
+        at_most: ratio of the resources of ours to theirs, as in `harness.papers.number.ratio`.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)
@@ -141,7 +162,7 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float |
     numbers = [number(row, quantity) for row in rows]
     value, low, high = numbers[1].value / numbers[0].value, None, None
     if outcome.ratio is not None:
-        # The comparison is of times; a gain is the inverse.
+        # Times are compared; a gain is the inverse.
         value, low, high = 1 / outcome.ratio.value, 1 / outcome.ratio.high, 1 / outcome.ratio.low
     provenance, labels = weakest(*(n.provenance for n in numbers)), merge_rows(numbers)
     source = f"ratio of the faster halves' means of {pairs} pairs"

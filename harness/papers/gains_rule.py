@@ -1,6 +1,6 @@
-"""The rule by which gains are held against the published ones, whichever tier, experiment or formula they come from.
+"""The rule that compares gains with the published ones, for every tier, experiment and formula.
 
-In kind needs the paper's order and its direction, with whole intervals; a gain above 0 alone is not enough.
+"In kind" needs the paper's order and direction, with whole intervals; a gain above 0 alone is not enough.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from harness.papers.base import Outcome
 from harness.papers.number import Number
 
 NEAR = 0.2
-"""A gain is the published one when its whole interval lies within this share of it."""
+"""A gain equals the published one if its whole interval is within this relative difference."""
 
 Interval = tuple[float, float]
-"""The lowest and the highest value; twice the same where there is only one."""
+"""Lowest and highest value; equal if there is only one value."""
 
 
 def interval(number: Number) -> Interval:
@@ -24,14 +24,14 @@ def interval(number: Number) -> Interval:
 
 
 def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | None:
-    """Whether ours lie in the published order.
+    """Return whether this project's gains are in the published order.
 
     Args:
-        ours, published: of the same things, in the same sequence.
+        ours, published: gains of the same things, in the same sequence.
 
     Returns:
-        True: every two that the paper tells apart are apart here, the same way round; False: two are apart the other
-        way round; None: some intervals overlap here, and none contradict.
+        True if every two gains that differ in the paper differ here in the same direction; False if two differ in
+        the opposite direction; None if some intervals overlap here and none contradicts.
     """
     sure = True
     for a, b in combinations(range(len(published)), 2):
@@ -45,17 +45,17 @@ def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | 
 
 
 def judged(ours: Sequence[Number], published: Sequence[Interval]) -> Outcome:
-    """Return the outcome of simulated or measured gains.
+    """Return the outcome for simulated or measured gains.
 
     Args:
-        ours: gains above what they are compared with; 0 is none. An unknown condition, such as when training stopped,
-            belongs into the interval.
-        published: what the paper prints for each, in the same unit.
+        ours: gains over the compared system; 0 is no gain. An unknown condition, such as when training stopped,
+            must be included in the interval.
+        published: the paper's value of each, in the same unit.
 
     Returns:
-        reproduced: every whole interval is within `NEAR` of the published gain; in kind: every one is above 0, in the
-        published order; not reproduced: one is below 0, two contradict the order, or every gain is below the
-        published one without its order being shown; else no verdict.
+        Reproduced: every whole interval is within `NEAR` of the published gain. In kind: every gain is above 0,
+            in the published order. Not reproduced: a gain is below 0, two contradict the order, or every gain is
+            below the published one and its order is not shown. Otherwise no verdict.
     """
     found = [interval(number) for number in ours]
     order = in_order(found, published)

@@ -1,4 +1,4 @@
-"""A number as a verdict and the report carry it: with its unit, its interval and where it comes from."""
+"""A number of a verdict or a report: with its unit, its interval and its provenance."""
 
 import math
 from collections.abc import Iterable
@@ -12,11 +12,12 @@ _PRINTED_DIGITS = 9  # a paper's number is shown as it is printed
 
 
 def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
-    """The value for a reader: that many significant digits, no exponent between 0.0001 and ten million.
+    """Return the value as text with that many significant digits, without exponent between 0.0001 and ten
+    million.
 
     Args:
         value: any float.
-        digits: significant digits, 1 or more; whole numbers keep all of theirs.
+        digits: significant digits, 1 or more; integers keep all of theirs.
     """
     if not math.isfinite(value):
         return str(value)
@@ -34,15 +35,15 @@ class Number:
     """One number of a verdict.
 
     Attributes:
-        quantity: what it is, in words.
-        value: in `unit`.
-        unit: unit of value, low and high; "ratio" for times as much, "1" for a bare number.
-        provenance: where it comes from; a figure made of several carries the weakest.
+        quantity: name of the quantity, in words.
+        value: the value, in `unit`.
+        unit: unit of value, low and high; "ratio" for a factor, "1" for a number without unit.
+        provenance: its provenance; the weakest one if it is computed from several numbers.
         source: the paper's table or section, or how it was computed.
-        low, high: bounds of the 95% interval; None where there is none.
+        low, high: bounds of the 95% interval; None if there is none.
         rows: index labels of the rows of the frame that it was computed from.
         digits: significant digits for a reader.
-        suspect: why the number cannot be; empty where nothing speaks against it. No verdict rests on a suspect one.
+        suspect: why the number is impossible; empty if it is not. No verdict uses a suspect number.
     """
 
     quantity: str
@@ -74,7 +75,7 @@ class Number:
 
 
 def from_text(*keys: str) -> tuple[Number, ...]:
-    """Numbers of the papers' running text, by key; KeyError for one that is not transcribed."""
+    """Return numbers of the papers' text, by key; raises KeyError for one that is not transcribed."""
     found = map(published.quantity, keys)
     return tuple(
         Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
@@ -85,7 +86,7 @@ def from_text(*keys: str) -> tuple[Number, ...]:
 def from_cell(table: str, row: str, column: str) -> Number:
     """Return the number in a cell of a published table or figure.
 
-    A value that was read off a figure has its reading error as interval. Raises as `published.Table.value` does.
+    A value read off a figure has its reading error as interval. Raises as `published.Table.value` does.
     """
     found = published.table(table)
     cell, value = found.cell(row, column), found.value(row, column)
@@ -103,13 +104,13 @@ def from_cell(table: str, row: str, column: str) -> Number:
 
 
 def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) -> Number:
-    """Return a / b, with the widest interval that theirs allow, the weakest provenance and the rows of both.
+    """Return a / b with the widest interval that theirs allow, the weakest provenance and the rows of both.
 
     Args:
-        quantity: what to call it.
-        a, b: in one unit; b above 0.
-        at_most: of a speedup, how many times the resources (cores, threads, learners) a had over b. A speedup whose
-            whole interval lies above that is suspect. None where a is not b with more resources.
+        quantity: name of the quantity.
+        a, b: in the same unit; b above 0.
+        at_most: for a speedup, the ratio of the resources (cores, threads, learners) of a to those of b. A
+            speedup whose whole interval is above it is suspect. None if a is not b with more resources.
 
     Raises:
         ValueError: b, or a bound of it, is not above 0.
@@ -135,11 +136,11 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
 
 
 def bounded_speedup(speedup: Number, at_most: float) -> Number:
-    """Return the speedup, marked suspect when its whole interval is above the resources added.
+    """Return the speedup, marked suspect if its whole interval is above the ratio of the resources.
 
     Args:
-        speedup: a ratio of rates, with an interval or without.
-        at_most: how many times the resources the faster side had, 1 or more.
+        speedup: a ratio of rates, with or without an interval.
+        at_most: ratio of the resources of the faster side to the other's, 1 or more.
     """
     low = speedup.value if speedup.low is None else speedup.low
     if speedup.suspect or low <= at_most:
@@ -151,15 +152,15 @@ def bounded_speedup(speedup: Number, at_most: float) -> Number:
 
 
 LEAST_OF_PARTS = 0.8
-"""A baseline below this share of the rate that its own parts add up to is suspect."""
+"""A baseline whose rate is below this share of the rate of its own parts is suspect."""
 
 
 def checked_baseline(baseline: Number, parts_s: float) -> Number:
-    """Return a baseline's rate, marked suspect when its own parts, one after the other, imply a much higher one.
+    """Return a baseline's rate, marked suspect if its own parts in sequence imply a much higher rate.
 
     Args:
-        baseline: a rate, in 1/s.
-        parts_s: seconds that its parts take for one of what the rate counts, above 0.
+        baseline: a rate, 1/s.
+        parts_s: seconds of its parts for one unit of the rate, above 0.
     """
     reached = baseline.value if baseline.high is None else baseline.high
     if baseline.suspect or reached >= LEAST_OF_PARTS / parts_s:
@@ -172,7 +173,7 @@ def checked_baseline(baseline: Number, parts_s: float) -> Number:
 
 
 def shortfall(quantity: str, a: Number, b: Number) -> Number:
-    """How far a stays behind b, 1 - a / b in percent, with the interval of their `ratio`; raises as it does."""
+    """Return by how many percent a is below b, 1 - a / b, with the interval of their `ratio`; raises as it does."""
     kept = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
     source = f"1 - {kept.source}"
@@ -190,5 +191,11 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:
-    """The rows that any of the numbers was computed from, in order and once each."""
+    """Return the rows from which any of the numbers was computed, in order and once each."""
     return tuple(sorted({row for number in numbers for row in number.rows}))
+
+
+def scaled(number: Number, factor: float, unit: str = "") -> Number:
+    """Return the number with value and bounds multiplied by a factor, in another unit if one is given."""
+    low, high = (None if bound is None else factor * bound for bound in (number.low, number.high))
+    return replace(number, value=factor * number.value, low=low, high=high, unit=unit or number.unit)

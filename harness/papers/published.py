@@ -1,31 +1,32 @@
-"""What the five papers say, as numbers with their source: the files of `results/papers/`.
+"""The five papers' numbers with their sources: the files of `results/papers/`.
 
-`<paper>_table_<number>.csv` holds a table cell by cell; `<paper>_figure_<number>.csv` what was read off a figure, with
-its reading error; `text.csv` the numbers of the running text. A cell that the text lost has no value and says so in its
-note; what only a lost figure showed is not here.
+`<paper>_table_<number>.csv` holds a table cell by cell, `<paper>_figure_<number>.csv` the values read off a
+figure with their reading errors, and `text.csv` the numbers of the text. A cell that is lost in the available
+text has no value, and its note says so; values that only a lost figure showed are not included.
 """
 
 import csv
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "results" / "papers"
+from harness.core.shipped import shipped
+
+FOLDER = shipped("results", "papers")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell of a published table, or one value of a figure.
+class PublishedCell:
+    """One cell of a published table, or one value read off a figure.
 
     Attributes:
         source: paper and table, such as "MAP Table VII".
         row: heading of its row.
         column: heading of its column.
-        printed: what the paper prints.
-        value: the number in it, in `unit`; None for words and for a cell that the text lost.
+        printed: text as printed in the paper.
+        value: the number, in `unit`; None for words and for a lost cell.
         unit: unit of the value.
-        note: how the cell was read, where that needs saying.
-        reading_error: how far a value that was measured in a figure can be off, in `unit`; 0 where it is printed.
+        note: how the cell was read, if that needs an explanation.
+        reading_error: largest error of a value read off a figure, in `unit`; 0 if it is printed.
     """
 
     source: str
@@ -39,22 +40,22 @@ class Cell:
 
     @property
     def place(self) -> str:
-        """Where it stands, for a reader to look it up."""
+        """Place of the cell, for a reader to find it."""
         return f"{self.source}, row {self.row}, column {self.column}"
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """One number of a paper's running text.
+class PublishedQuantity:
+    """One number of a paper's text.
 
     Attributes:
         key: name of the number, such as "MAP.optimum_gap".
         paper: key of the paper.
-        place: sections that give it.
+        place: sections that state it.
         quantity: what is counted or measured.
         value: the number, in `unit`.
-        unit: unit of the value; "ratio" for times as much, "1" for a bare number.
-        words: what it says, in short.
+        unit: unit of the value; "ratio" for a factor, "1" for a number without unit.
+        words: short description of the number.
     """
 
     key: str
@@ -74,18 +75,18 @@ class Quantity:
 class Table:
     """One published table; a cell is found by its row and column."""
 
-    def __init__(self, cells: tuple[Cell, ...]) -> None:
+    def __init__(self, cells: tuple[PublishedCell, ...]) -> None:
         self.cells = cells
         self._by_place = {(cell.row, cell.column): cell for cell in cells}
         if len(self._by_place) != len(cells):
             raise ValueError(f"{cells[0].source}: two cells have the same row and column")
 
-    def cell(self, row: str, column: str) -> Cell:
-        """The cell of that row and column; KeyError if the table has none."""
+    def cell(self, row: str, column: str) -> PublishedCell:
+        """Return the cell of that row and column; raises KeyError if the table has none."""
         return self._by_place[row, column]
 
     def value(self, row: str, column: str) -> float:
-        """The number in a cell.
+        """Return the number in a cell.
 
         Raises:
             KeyError: the table has no such cell.
@@ -105,7 +106,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def table_names() -> list[str]:
-    """Names of the tables that were transcribed, such as "map_table_3"."""
+    """Return the names of the transcribed tables, such as "map_table_3"."""
     return sorted(path.stem for path in FOLDER.glob("*_table_*.csv"))
 
 
@@ -116,10 +117,10 @@ def figure_names() -> list[str]:
 
 @cache
 def table(name: str) -> Table:
-    """The table, or the figure, of that name; FileNotFoundError if there is none."""
+    """Return the table or figure with that name; raises FileNotFoundError if there is none."""
     return Table(
         tuple(
-            Cell(
+            PublishedCell(
                 source=row["source"],
                 row=row["row"],
                 column=row["column"],
@@ -135,10 +136,10 @@ def table(name: str) -> Table:
 
 
 @cache
-def text() -> dict[str, Quantity]:
-    """The numbers of the running text of all five papers, by key."""
+def text() -> dict[str, PublishedQuantity]:
+    """Return the numbers in the text of all five papers, by key."""
     quantities = {
-        row["key"]: Quantity(
+        row["key"]: PublishedQuantity(
             key=row["key"],
             paper=row["paper"],
             place=row["place"],
@@ -154,6 +155,6 @@ def text() -> dict[str, Quantity]:
     return quantities
 
 
-def quantity(key: str) -> Quantity:
-    """The number of that key; KeyError if there is none."""
+def quantity(key: str) -> PublishedQuantity:
+    """Return the number with that key; raises KeyError if there is none."""
     return text()[key]

@@ -1,12 +1,13 @@
-"""What a relaxed training loop costs in reward: its runs, and the share of the reward that it keeps.
+"""The cost in reward of a relaxed training loop: its runs, and the share of the reward that it keeps.
 
-One run is a curve and a seed; its row holds the return of every stretch of training, exploration included. The runs of
-one experiment and seed have the same learner, and differ in the relaxation alone.
+A run is a curve and a seed; its row holds the return of every stretch of training, including exploration. The
+runs of one experiment and seed have the same learner and differ only in the relaxation.
 
 A curve's score is the interquartile mean over seeds of the return at the end of training (the metric of rliable,
-Agarwal et al. 2021); its share is what it gains over the first twentieth of training, of what the reference gains.
+Agarwal et al. 2021). Its share is its gain over the first twentieth of training divided by the reference's gain.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,29 +23,33 @@ from harness import workloads
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
 from harness.mapping import Mapping
 from harness.measure.conditions import conditions
 from harness.measure.statistics import FEWEST_SAMPLES
+from harness.papers import charts
 from harness.papers.cells import row_cell
-from harness.papers.evidence import detail, records, select
+from harness.papers.charts import Panel
+from harness.papers.evidence import detail, rows_of
 from harness.papers.number import Number
+from harness.runtime.options import Options
 from harness.runtime.seed_order import last_fifth
 from harness.runtime.training import Training
 from harness.store.cell import Cell
 
 STRETCHES = 20
 NO_LOSS = 0.9
-"""A curve whose share's whole interval is at least this loses nothing that a plot would show."""
+"""A curve with a share whose whole interval is at least this has no visible loss."""
 _RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What differs from the other curves of its experiment.
+    """The difference of a curve from the others of its experiment.
 
     Attributes:
-        name: in the row's `backend`.
-        options: arguments of `Training`.
+        name: name in the row's `backend`.
+        options: options of its runs, as `Options` takes them.
     """
 
     name: str
@@ -52,60 +57,60 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Curves that are compared with the first of them.
+class Relaxation:
+    """Curves that are compared with the first one.
 
     Attributes:
-        key: of its cells and rows.
-        mapping: what runs where, in all its runs.
-        curves: what is compared, the reference first.
-        actors: environments; the workload's own number where None.
+        key: key of its cells and rows.
+        mapping: mapping of all its runs.
+        curves: the curves, the reference first.
+        actors: number of environments; None: the workload's own number.
     """
 
-    key: str
+    key: Experiment
     mapping: str
     curves: tuple[Curve, ...]
     actors: int | None = None
 
 
 @dataclass(frozen=True)
-class Task:
+class RelaxedTask:
     """One size of an experiment's training runs.
 
     Attributes:
-        experiment: whose curves.
-        workload: its name.
-        gradient_steps: of each run.
-        step_s: rough seconds of a gradient step, for the plan and the bar.
+        experiment: the experiment.
+        workload: name of the workload.
+        gradient_steps: gradient steps per run.
+        step_s: approximate seconds per gradient step, for the plan and the progress bar.
     """
 
-    experiment: Experiment
+    experiment: Relaxation
     workload: str
     gradient_steps: int
     step_s: float
 
 
 def train(
-    name: str, gradient_steps: int, experiment: Experiment, curve: Curve, seed: int, report: Report
+    name: str, gradient_steps: int, experiment: Relaxation, curve: Curve, seed: int, report: Report
 ) -> Measurement:
-    """One training run.
+    """Run one training and return its row.
 
     Args:
-        name: the workload's.
-        gradient_steps: of the run, the warm-up's included.
-        experiment, curve: how it is run.
-        seed: of everything random.
+        name: name of the workload.
+        gradient_steps: gradient steps of the run, including the warm-up's.
+        experiment, curve: define how it is run.
+        seed: seed of everything random.
         report: called with the gradient steps taken.
 
     Returns:
         A row of suite `claim`, quantity `final_return`: the mean return of the episodes that ended in the last
-        fifth, these as samples, and in the details the environment steps and mean return of each stretch.
-        Without such an episode the row has failed.
+            fifth, with these as samples. The details hold the environment steps and mean return of each stretch.
+            Without such an episode the row has failed.
     """
     item = workloads.load(name)
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
-    training = Training(item, Mapping.parse(experiment.mapping), seed=seed, **curve.options)
+    training = Training(item, Mapping.parse(experiment.mapping), seed=seed, options=Options(**curve.options))
     returns: list[list[float]] = []
     environment_steps: list[int] = []
     try:
@@ -120,7 +125,7 @@ def train(
     last = tuple(value for ended in last_fifth(returns) for value in ended)
     row = partial(
         Measurement,
-        suite="claim",
+        suite=Suite.CLAIM,
         workload=name,
         primitive="training",
         backend=curve.name,
@@ -144,8 +149,8 @@ def train(
     return row(value=float(np.mean(last)), samples=last)
 
 
-def cells(tasks: Iterable[Task]) -> list[Cell]:
-    """A cell for each training run; seeds outside, curves inside."""
+def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
+    """Return one cell per training run, seed by seed."""
     return [
         row_cell(
             f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}",
@@ -162,12 +167,11 @@ Runs = dict[str, dict[int, Any]]
 """Rows of one workload by curve and seed."""
 
 
-def runs_of(frame: pd.DataFrame, experiment: Experiment) -> dict[str, Runs]:
-    """Return the rows by workload, where every curve was trained: of the seeds that all curves have."""
+def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
+    """Return the rows by workload, if every curve was trained, for the seeds that all curves have."""
     found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
-    for row in records(select(frame, suite="claim", quantity="final_return")):
-        if detail(row, "experiment") == experiment.key:
-            found[row.workload][row.backend][int(detail(row, "seed"))] = row
+    for row in rows_of(frame, experiment.key, "final_return"):
+        found[row.workload][row.backend][int(detail(row, "seed"))] = row
     names = [curve.name for curve in experiment.curves]
     complete = {}
     for workload, curves in found.items():
@@ -185,12 +189,12 @@ def interquartile_mean(scores: npt.NDArray) -> Any:
 
 
 def scores_of(rows: dict[int, Any]) -> npt.NDArray:
-    """Return the return at the end of training, a seed each."""
+    """Return the returns at the end of training, one per seed."""
     return np.array([row.value for row in rows.values()])
 
 
 def _first(rows: dict[int, Any]) -> npt.NDArray:
-    """The return at the beginning of training, a seed each."""
+    """Return the returns at the beginning of training, one per seed."""
     return np.array([next(x for x in detail(row, "mean_returns") if x is not None) for row in rows.values()])
 
 
@@ -199,7 +203,7 @@ def share_of_gain(
 ) -> tuple[float, float, float] | None:
     """Return a curve's share of the reference's gain, and its 95% interval.
 
-    None where the reference may not gain at all.
+    None if the reference may have no gain at all.
     """
     rng = np.random.default_rng(0)
 
@@ -218,10 +222,10 @@ def share_of_gain(
 
 
 def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
-    """Return the share of every curve but the reference; None as `share_of_gain`.
+    """Return the share of every curve except the reference; None as in `share_of_gain`.
 
     Args:
-        name: the workload's.
+        name: name of the workload.
         runs: its rows.
         reference: name of the curve that the others are compared with.
     """
@@ -240,8 +244,61 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
     return made
 
 
+def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
+    """Return how many seeds a curve needs to be told from the reference, if they differ as these do.
+
+    This is the size of two normal samples whose means differ as these scores' do, so that a test at 5% finds the
+    difference in 80% of the experiments: 2 (1.96 + 0.84)^2 (s / d)^2, with s^2 the mean of the two variances.
+
+    Args:
+        curve, reference: returns at the end of training, one per seed, at least two.
+
+    Returns:
+        Seeds of each curve, at least 2; None if the means are equal.
+    """
+    difference = float(np.mean(curve) - np.mean(reference))
+    variance = float(np.var(curve, ddof=1) + np.var(reference, ddof=1)) / 2
+    if difference == 0:
+        return None
+    return max(2, math.ceil(2 * (1.96 + 0.84) ** 2 * variance / difference**2))
+
+
 def keeps(share: Number | None) -> bool | None:
-    """Return whether a curve loses nothing that shows; None where the seeds cannot tell."""
+    """Return whether a curve has no visible loss; None if the seeds cannot decide."""
     if share is None or share.low is None or share.high is None:
         return None
     return True if share.low >= NO_LOSS else False if share.high < NO_LOSS else None
+
+
+def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
+    """Return the axes of the learning curves, one workload each.
+
+    A point is the interquartile mean over seeds of a stretch's mean return; its interval spans the seeds'
+    quartiles.
+    """
+    return [
+        Panel(
+            "environment steps",
+            "mean return",
+            [charts.line(curve, _learning_curve(rows)) for curve, rows in runs.items()],
+            name,
+        )
+        for name, runs in runs_of(frame, experiment).items()
+    ]
+
+
+def _learning_curve(rows: dict[int, Any]) -> list[tuple[float, Number]]:
+    steps = [detail(row, "environment_steps") or () for row in rows.values()]  # earlier rows have none
+    returns = [detail(row, "mean_returns") for row in rows.values()]
+    labels = tuple(sorted(int(row.Index) for row in rows.values()))
+    points = []
+    for stretch in range(min(map(len, (*steps, *returns)))):
+        ended = np.array([each[stretch] for each in returns if each[stretch] is not None])
+        if ended.size == len(returns):
+            low, high = np.quantile(ended, [0.25, 0.75])
+            value = float(interquartile_mean(ended))
+            place = float(np.mean([each[stretch] for each in steps]))
+            name, source = "mean return", f"{ended.size} seeds"
+            mean = Number(name, value, "1", Provenance.MEASURED, source, float(low), float(high), labels)
+            points.append((place, mean))
+    return points

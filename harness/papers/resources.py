@@ -1,17 +1,27 @@
-"""Checks of the papers' tables of FPGA resources against cells that Yosys counted of the blocks here."""
+"""Compares cells that Yosys counted for this project's blocks with the papers' tables of FPGA resources.
+
+A paper's folder defines its own rows of such tables (`COUNTERPARTS`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.papers import discovery, published
 from harness.papers.base import Check, Finding, Outcome
 from harness.papers.number import Number
-from harness.papers.resource_table import COUNTERPARTS, Counterpart
+from primitives.fpga.tools import counted
+from primitives.fpga.tools.counted import Counted
+from primitives.fpga.tools.resources import Resources
 
+ULTRA_RAM_BYTES, BLOCK_RAM_BYTES = 36_864, 4_608  # 288 and 36 Kibit
+COLUMNS = {"luts": "LUT", "flip_flops": "FF", "block_rams": "BRAM36", "ultra_rams": "URAM", "dsps": "DSP"}
 NEEDS = "cells counted by Yosys (placerl bench fpga-tables resources --count)"
 SOURCE = "Yosys synth_xilinx for UltraScale+, before placement"
 FACTOR = 2
-"""Two designs of one architecture are alike when each resource is within this factor."""
-
+"""Two designs of one architecture are alike if each resource is within this factor."""
 _WORDS = {
     "luts": ("LUTs", "count"),
     "flip_flops": ("flip-flops", "count"),
@@ -20,17 +30,117 @@ _WORDS = {
     "dsps": ("DSPs", "count"),
     "sram_mb": ("SRAM", "MB"),
 }
+TREE = "replay-pipeline fanout=16 levels=5"
 
 
-def check(claim: str) -> Check:
-    """The check of the claim of that key: every row of a paper's table that a block here stands beside."""
+@dataclass(frozen=True)
+class Share:
+    """The contribution of a counted block to a counterpart.
+
+    Attributes:
+        subject: its name in `counted.SUBJECTS`.
+        copies: number of copies.
+        parts: only the parts of the block whose names begin with these; empty for all.
+    """
+
+    subject: str
+    copies: int = 1
+    parts: str = ""
+
+    def __str__(self) -> str:
+        copies = f"{self.copies} x " if self.copies > 1 else ""
+        return f"{copies}{f'{self.parts}* of ' if self.parts else ''}{self.subject}"
+
+    def resources(self) -> dict[str, float]:
+        """Return the cells by resource; raises KeyError if the block was not counted."""
+        found = counted.committed()[self.subject]
+        one = found.resources_of(self.parts) if self.parts else found.resources
+        numbers = {name: float(value) for name, value in asdict(one).items()} | {"sram_mb": sram_mb(one)}
+        return {name: self.copies * value for name, value in numbers.items()}
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """A row of a paper's table, and the blocks here that are closest to it.
+
+    Attributes:
+        table, row: the published row.
+        columns: the published column of each resource; "sram_mb" is all memory.
+        shares: the blocks that make it up.
+        differs: further differences between the paper's design and these blocks.
+        unknown: information missing in the paper that determines the resources; such a row gets no verdict.
+    """
+
+    table: str
+    row: str
+    columns: dict[str, str]
+    shares: tuple[Share, ...]
+    differs: str
+    unknown: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the paper's row."""
+        return f"{published.table(self.table).cells[0].source}, {self.row}"
+
+    def published(self) -> dict[str, float]:
+        """Return the paper's numbers by resource."""
+        table = published.table(self.table)
+        return {resource: table.value(self.row, column) for resource, column in self.columns.items()}
+
+    def ours(self) -> dict[str, float]:
+        """Return this project's numbers, all blocks together; raises KeyError if a block was not counted."""
+        each = [share.resources() for share in self.shares]
+        return {resource: sum(numbers[resource] for numbers in each) for resource in self.columns}
+
+    @property
+    def made_of(self) -> str:
+        """Return a description of the blocks."""
+        return " + ".join(map(str, self.shares))
+
+
+def sram_mb(found: Resources) -> float:
+    """Return all memory blocks, in 10^6 bytes."""
+    return (found.ultra_rams * ULTRA_RAM_BYTES + found.block_rams * BLOCK_RAM_BYTES) / 1e6
+
+
+def tree_note() -> str:
+    """Describe which parts take the cells of the 16^5 tree; raises KeyError if it was not counted."""
+    found = counted.committed()[TREE]
+    whole, front = found.resources, found.resources_of("front_end")
+    levels = [found.resources_of(f"level_{number}") for number in range(5)]
+    deepest = levels[-1]
+    without = whole.ultra_rams - front.ultra_rams
+    luts = ", ".join(f"{level.luts:,}" for level in levels)
+    return (
+        f"The 16^5 tree by module ({whole.luts:,} LUT, {whole.ultra_rams} URAM). URAM: {deepest.ultra_rams} hold the "
+        f"2^20 leaves as words of 16 x 32 bits, {levels[-2].ultra_rams} the level above (16 x 36 bits), and "
+        f"{front.ultra_rams} a second copy of the leaves, from which an update knows its change before it walks down; "
+        f"without that copy {without}. LUT: the front end {front.luts:,} (the multiplexers behind {front.ultra_rams} "
+        f"URAM, the path memory), levels 0 to 4 {luts}; a level has sixteen adders for an update, fifteen for the "
+        "prefix sums, and a row of multiplexers for what was written a cycle before, each as wide as its sums."
+    )
+
+
+def counterparts() -> list[Counterpart]:
+    """Return the rows of tables that the papers' folders define, paper by paper."""
+    return [item for stated in discovery.tuples("COUNTERPARTS", Counterpart) for item in stated]
+
+
+def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
+    """Yield every counted block, each with the papers' rows of which it is the first block."""
+    every = counterparts()
+    for name, found in counted.committed().items():
+        yield found, [item for item in every if item.shares[0].subject == name]
+
+
+def check(*beside: Counterpart) -> Check:
+    """Return the check of some rows of a paper's table against the blocks here."""
 
     def compare(_: pd.DataFrame) -> Finding:
         ours: list[Number] = []
         said, alike, unknown = [], True, False
-        for item in COUNTERPARTS:
-            if item.claim != claim:
-                continue
+        for item in beside:
             try:
                 numbers, ratios = _compared(item)
             except KeyError:
@@ -49,9 +159,9 @@ def check(claim: str) -> Check:
 
 
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
-    found, published = item.ours(), item.published()
+    found, stated = item.ours(), item.published()
     numbers = [
         Number(f"{item.made_of}: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.SIMULATED, SOURCE)
         for name, value in found.items()
     ]
-    return numbers, {name: value / published[name] for name, value in found.items()}
+    return numbers, {name: value / stated[name] for name, value in found.items()}

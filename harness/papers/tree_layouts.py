@@ -1,4 +1,4 @@
-"""Configurations of the native sum tree that experiments compare, and the check that all of them answer alike."""
+"""Configurations of the native sum tree that experiments compare, and the check that all give the same answers."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ class TreeLayout:
     """One configuration of the native sum tree.
 
     Attributes:
-        capacity: leaves.
-        fanout: K.
-        aligned: whether node groups lie on cache lines.
+        capacity: number of leaves.
+        fanout: K, children of a node.
+        aligned: whether node groups start on cache lines.
     """
 
     capacity: int
@@ -26,19 +26,19 @@ class TreeLayout:
     aligned: bool = True
 
     def make(self) -> SumTree:
-        """The tree, full of small whole priorities."""
+        """Return the tree, filled with small integer priorities."""
         tree = sum_tree.create(self.capacity, fanout=self.fanout, aligned=self.aligned)
         tree.update(np.arange(self.capacity), priorities(np.random.default_rng(0), self.capacity))
         return tree
 
 
 def priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
-    """`count` small whole priorities, 1 to 7."""
+    """Return `count` small integer priorities, 1 to 7."""
     return rng.integers(1, 8, count).astype(np.float32)
 
 
 def check(tree: SumTree) -> None:
-    """Updates, then totals and finds, against cumulative sums; exact as long as the tree's dtype holds the sums.
+    """Check updates, totals and finds against cumulative sums; exact as long as the tree's dtype holds the sums.
 
     Raises:
         ValueError: an answer is wrong; the message says which.
@@ -52,7 +52,7 @@ def check(tree: SumTree) -> None:
     leaves = tree.get(np.arange(tree.capacity)).astype(np.float64)
     sums = np.cumsum(leaves)
     epsilon = float(np.finfo(tree.dtype).eps)
-    # Halves, as the prefixes below are, are exact up to 1 / epsilon.
+    # Halves, such as the prefixes below, are exact up to 1 / epsilon.
     slack = 0.0 if sums[-1] <= 1 / epsilon else 4 * epsilon * sums[-1]
     if abs(tree.total - sums[-1]) > slack:
         raise ValueError(f"the total is {tree.total} where the priorities sum to {sums[-1]}")

@@ -1,1 +1,1 @@
-"""The main job: the cells of a tier, each measured once and stored as it ends."""
+"""The main job: the cells of a tier, each measured once and stored as soon as it ends."""

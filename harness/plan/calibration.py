@@ -1,8 +1,9 @@
-"""The calibration study: do this machine's intervals hold, are slowdowns found, and how many rows are too noisy?
+"""The calibration study: whether this machine's intervals hold, slowdowns are found, and few rows are too noisy.
 
-Intervals and verdicts are tried on real primitives, measured as every comparison is: A against itself for what the
-intervals hold and for false alarms, and A against A with 3% more arithmetic for what is found. The share of noisy rows
-is that of the quick tier's primitive tables, as the machine is and while a process of this study keeps one core busy.
+Intervals and verdicts are tested on real primitives, measured as in every comparison: A against A shows whether
+the intervals hold and how many false alarms there are, and A against A with 3% more arithmetic shows how many
+slowdowns are found. The share of noisy rows is that of the quick tier's primitive tables, once on the machine as
+it is and once while a process of this study keeps one core busy.
 """
 
 import os
@@ -34,23 +35,25 @@ from harness.workloads import Workload
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 256
 PRIMITIVES = ("sum_tree.sample native", "storage.gather", "learner.step native", "environment.step")
 PLANTED = PRIMITIVES[:3]
-"""A step of the environment takes 2 us, of which 3% cannot be planted."""
+"""Primitives that get a planted slowdown. A step of the environment takes 2 us, of which 3% is too short to
+plant.
+"""
 SLOWDOWN = 0.03
 REPEAT_S = 0.35
-"""Expected of one comparison, for the bar."""
+"""Expected seconds of one comparison, for the progress bar."""
 BUSY = "while True: pass"
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Finding:
+class CalibrationFinding:
     """One share with its binomial interval.
 
     Attributes:
-        what: is counted.
-        found, of: the count, and of how many.
+        what: description of what is counted.
+        found, of: the count, and the total.
         low, high: bounds of the share's 95% interval (Clopper and Pearson).
-        goal: what the share has to be; empty where there is none.
+        goal: the range that the share should be in; empty if there is none.
         met: whether it is; None without a goal or without any try.
     """
 
@@ -64,21 +67,21 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """Found / of; not a number without any try."""
+        """Return found / of; NaN without any try."""
         return self.found / self.of if self.of else float("nan")
 
 
-def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = None) -> Finding:
-    """A share with its interval.
+def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = None) -> CalibrationFinding:
+    """Return a share with its interval.
 
     Args:
-        what: is counted.
-        found, of: the count, and of how many, 1 or more.
-        goal: least and most share.
+        what: description of what is counted.
+        found, of: the count, and the total, 1 or more.
+        goal: smallest and largest share allowed.
     """
     low, high = binomtest(found, of).proportion_ci(CONFIDENCE, method="exact")
     if goal is None:
-        return Finding(what, found, of, float(low), float(high))
+        return CalibrationFinding(what, found, of, float(low), float(high))
     least, most = goal
     words = (
         f"at most {most:.0%}"
@@ -87,7 +90,7 @@ def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = N
         if most == 1
         else f"{least:.0%} to {most:.0%}"
     )
-    return Finding(what, found, of, float(low), float(high), words, least <= found / of <= most)
+    return CalibrationFinding(what, found, of, float(low), float(high), words, least <= found / of <= most)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Try:
 
     Attributes:
         primitive: its name and target.
-        comparison: what was found.
+        comparison: the result.
         first: the timing of A.
     """
 
@@ -112,15 +115,15 @@ def run(
     report: Report,
     *,
     tables: bool = True,
-) -> list[Finding]:
-    """Make the study.
+) -> list[CalibrationFinding]:
+    """Run the study.
 
     Args:
-        tier: whose primitive tables are made.
+        tier: the tier whose primitive tables are measured.
         repeats: comparisons of each primitive with itself.
         tries: comparisons of each primitive of `PLANTED` with its slower self.
         report: called with the progress.
-        tables: whether the primitive tables are made.
+        tables: whether the primitive tables are measured.
     """
     compared_s = REPEAT_S * (repeats * len(PRIMITIVES) + tries * len(PLANTED))
     tables_s = 2.0 * sum(tier.profile_s for _ in _cells(tier)) if tables else 0.0
@@ -137,8 +140,8 @@ def run(
     return found
 
 
-def compared(repeats: int, tries: int, report: Report) -> list[Finding]:
-    """Compare primitives with themselves, and with themselves 3% slower."""
+def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFinding]:
+    """Compare primitives with themselves, and with themselves made 3% slower."""
     cases = {item.case.name: item for item in primitive_cases(workloads.load(WORKLOAD), BATCH_SIZE)}
     total = repeats * len(PRIMITIVES) + tries * len(PLANTED)
     same: list[Try] = []
@@ -156,12 +159,12 @@ def compared(repeats: int, tries: int, report: Report) -> list[Finding]:
     return summary(same, slower)
 
 
-def summary(same: list[Try], slower: list[Try]) -> list[Finding]:
-    """What the comparisons show, over all primitives and for each.
+def summary(same: list[Try], slower: list[Try]) -> list[CalibrationFinding]:
+    """Return what the comparisons show, over all primitives and for each.
 
     Args:
-        same: of A with itself.
-        slower: of a slower A with A.
+        same: comparisons of A with itself.
+        slower: comparisons of a slower A with A.
     """
     found = [
         *_of_each("95% intervals of A/A that hold 1", same, _holds, (0.93, 0.97)),
@@ -178,8 +181,10 @@ def summary(same: list[Try], slower: list[Try]) -> list[Finding]:
 
 def _of_each(
     what: str, tries: list[Try], counts: Callable[[Comparison], bool], goal: tuple[float, float]
-) -> Iterator[Finding]:
-    """Yield the share over all tries, then that of each primitive; one that could not be compared is a miss."""
+) -> Iterator[CalibrationFinding]:
+    """Yield the share over all tries, then that of each primitive; a comparison without a result counts as a
+    miss.
+    """
     if not tries:
         return
     yield finding(what, sum(counts(one.comparison) for one in tries), len(tries), goal)
@@ -206,10 +211,11 @@ def _hold(a: Timing, b: Timing) -> bool:
 
 
 def planted(case: Case[Any], slowdown: float) -> tuple[Case[Any], Case[Any]]:
-    """The case with a loop of arithmetic after each call: an empty one, and one that takes a share of the call's time.
+    """Return a case with an empty loop after each call, and one with a loop that takes a share of the call's
+    time.
 
     Args:
-        case: calls of 10 us or more.
+        case: a case with calls of 10 us or more.
         slowdown: the share.
 
     Returns:
@@ -225,7 +231,7 @@ def planted(case: Case[Any], slowdown: float) -> tuple[Case[Any], Case[Any]]:
 
 
 def _numbers(items: int) -> range:
-    """Numbers that take the same time each: Python keeps the small ones, which are added twice as fast."""
+    """Return numbers that all take the same time: Python adds its cached small numbers twice as fast."""
     return range(10**6, 10**6 + items)
 
 
@@ -250,7 +256,7 @@ def _protocol() -> Protocol:
 
 @contextmanager
 def _shared(item: PrimitiveCase) -> Iterator[Case[Any]]:
-    """The case on one state for all comparisons, found right once."""
+    """Provide the case with one state for all comparisons, checked once."""
     case = item.case
     state = case.setup()
     try:
@@ -262,7 +268,7 @@ def _shared(item: PrimitiveCase) -> Iterator[Case[Any]]:
 
 @contextmanager
 def busy_core() -> Iterator[bool]:
-    """Keep one core busy with another process; False where there is only one core."""
+    """Keep one core busy with another process; yields False if there is only one core."""
     if len(os.sched_getaffinity(0)) < 2:
         yield False
         return
@@ -275,13 +281,13 @@ def busy_core() -> Iterator[bool]:
         process.wait()
 
 
-def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Finding]:
-    """How many rows of a tier's primitive tables are too noisy.
+def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[CalibrationFinding]:
+    """Return how many rows of a tier's primitive tables are too noisy.
 
     Args:
-        tier: whose.
-        when: words for the state of the machine.
-        most: share that the goal allows.
+        tier: name of the tier.
+        when: description of the machine's state.
+        most: largest share that the goal allows.
         report: called with the progress.
     """
     cells = list(_cells(tier))
@@ -299,7 +305,7 @@ def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Findi
 
 
 def _cells(tier: Tier) -> Iterator[tuple[Workload, int]]:
-    """The tables of a tier."""
+    """Yield workload and batch size of a tier's tables."""
     for item in map(workloads.load, tier.workloads):
         for batch_size in sorted({*tier.batch_sizes, item.training.batch_size}):
             yield item, batch_size

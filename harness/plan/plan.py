@@ -1,6 +1,6 @@
-"""The main job: a plan of cells, each measured once and stored as it is made.
+"""The main job: a plan of cells, each measured once and stored as soon as it ends.
 
-A cell is the unit of resumption: what finished is never repeated, whatever happens to the process.
+A run is resumed cell by cell: a finished cell is never repeated, whatever happens to the process.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,11 @@ from functools import cache
 
 from harness import papers, platforms, workloads
 from harness.compare import rounds
-from harness.compare.rounds import Part, label
+from harness.compare.rounds import ComparedPart, label
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted
+from harness.core.suites import Suite
 from harness.mapping import Mapping, predict
 from harness.papers import Claim
 from harness.plan.tiers import TIERS, Tier
@@ -27,18 +28,20 @@ from harness.store.store import Measurement, Run
 from harness.validate import plan as validate
 from harness.workloads import Workload
 
-PRECISION_PREDICTIONS = "precision_prediction"
-ROOFS_S = 12.0  # set-up of the buffers included
+PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
+MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
 SIMULATED_DEVICE = "fpga:u200"  # MAP's
 ALONE = {"cartpole-dqn": "rllib"}
-"""Where learner and replay are compared without environment steps, too (MAP Fig. 14): workload and baseline."""
-SIMULATED_S = 2.0  # of one cell whose simulations are built: 0.6 to 3.5 s of a processor in the quick tier
+"""Workloads whose learner and replay are also compared without environment steps (MAP Fig. 14), with the
+baseline.
+"""
+SIMULATED_S = 2.0  # seconds of a cell whose simulations are built: 0.6 to 3.5 s of one core in the quick tier
 SIMULATED_REPLAY_S = 1.5
-BUILD_S = 15.0  # what building them adds, once a workload
+BUILD_S = 15.0  # seconds that building them adds, once per workload
 
 
 def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()) -> Cell:
-    """The primitive x device table of one workload at one batch size, with learners of more precisions."""
+    """Return the cell of a primitive table: one workload, one batch size, and learners of further precisions."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         return measured.profile(item, batch_size, tier.profile_s, report, precisions)
@@ -53,7 +56,7 @@ def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()
 
 
 def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """The rows of a simulated device in the primitive table of one workload at one batch size."""
+    """Return the cell of a simulated device's rows in the primitive table of one workload and batch size."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated.profile(item, batch_size, device, report)
@@ -64,7 +67,9 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """The rows of a simulated device's replay alone, where a step at that batch size takes long to compute."""
+    """Return the cell of a simulated device's replay rows only, for batch sizes at which a step takes long to
+    simulate.
+    """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         return simulated.replay(item, batch_size, device)
@@ -74,10 +79,10 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """What each strategy predicts for this machine with a simulated device."""
+    """Return the cell of every strategy's predictions for this machine with a simulated device."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        timed = run.measurements(suite="profile", workload=item.name, batch_size=batch_size)
+        timed = run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
         counted = run.measurements(suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
         table = [*timed, *(row for row in counted if row.device == device)]
         return simulated.predictions(item, batch_size, table, device)
@@ -87,10 +92,10 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
 
 
 def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> Cell:
-    """What each strategy predicts for every mapping, from the primitive table of the same run."""
+    """Return the cell of every strategy's predictions for every mapping, from the run's own primitive table."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
-        suite = measured.PRECISION_SUITE if precisions else "profile"
+        suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
         table = run.measurements(suite=suite, workload=item.name, batch_size=batch_size)
         if not precisions:
             return predict.measurements(item, batch_size, table, platforms.of_this_machine())
@@ -115,9 +120,13 @@ def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] =
     return f"prediction/{item.name}/{batch_size}"
 
 
-def roofs_cell() -> Cell:
-    """The peak arithmetic and the copy bandwidths of every device that is here."""
-    return Cell("roofs/machine", ROOFS_S, lambda run, report: machine_peaks.profile(ROOFS_S, report))
+def machine_peaks_cell() -> Cell:
+    """Return the cell of the peak arithmetic and the copy bandwidths of every device of this machine."""
+    return Cell(
+        f"{Suite.MACHINE_PEAKS}/machine",
+        MACHINE_PEAKS_S,
+        lambda run, report: machine_peaks.profile(MACHINE_PEAKS_S, report),
+    )
 
 
 def run_cell(
@@ -128,9 +137,9 @@ def run_cell(
     mapping: Mapping | None = None,
     options: Options = STRICT,
 ) -> Cell:
-    """Training under a mapping; under the one that the default strategy chose when none is given.
+    """Return the cell of a training under a mapping; by default under the default strategy's choice.
 
-    A run that a unit's death or Ctrl-C cut short keeps what it measured, and is due again.
+    A training that a unit's failure or Ctrl-C interrupted keeps its rows, and is due again.
     """
 
     def measure(run: Run, report: Report) -> list[Measurement]:
@@ -156,14 +165,16 @@ def compare_cell(
     *,
     environment: bool = True,
     envpool: bool = False,
+    flushed: bool = False,
 ) -> Cell:
-    """This project and one baseline on the same workload: speeds in interleaved rounds, then what both learn.
+    """Return the cell that compares this project with a baseline: speeds in interleaved rounds, then what both
+    learn.
 
     Args:
-        item, baseline: what is compared.
-        tier: says how long.
-        batch_size: another than the workload's own.
-        environment, envpool: see `compare.compare`.
+        item, baseline: the sides of the comparison.
+        tier: gives the durations.
+        batch_size: a batch size other than the workload's own.
+        environment, envpool, flushed: see `rounds.ComparisonSettings`.
     """
     size = batch_size or item.training.batch_size
 
@@ -175,28 +186,32 @@ def compare_cell(
             [baseline],
             budget_s=tier.compare_s,
             progress=report,
-            batch_size=size,
-            environment=environment,
-            envpool=envpool,
-            returns=tier.returns,
+            settings=rounds.ComparisonSettings(
+                batch_size=size,
+                environment=environment,
+                envpool=envpool,
+                returns=tier.returns,
+                flushed=flushed,
+            ),
         )
 
-    part = Part.TRAINING if environment else Part.LEARNER_AND_REPLAY
+    part = ComparedPart.TRAINING if environment else ComparedPart.LEARNER_AND_REPLAY
     key = f"compare/{item.name}/{label(baseline, part, envpool)}" + (f"/{batch_size}" if batch_size else "")
+    key += "/flushed" if flushed else ""
     needs = (_prediction_key(item, size),)
     estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and environment else 0.0)
     return Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs)
 
 
 def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
-    """The mapping that the default strategy chose, from the run's own predictions."""
-    rows = run.measurements(suite="prediction", workload=item.name, batch_size=batch_size)
+    """Return the mapping that the default strategy chose, from the run's own predictions."""
+    rows = run.measurements(suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(rows)
 
 
 def plan(tier: Tier) -> list[Cell]:
-    """The cells of a tier, in the order in which they need one another."""
-    cells: list[Cell] = [roofs_cell()]
+    """Return the cells of a tier; a cell follows those whose rows it needs."""
+    cells: list[Cell] = [machine_peaks_cell()]
     for item in map(workloads.load, tier.workloads):
         sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
         sizes |= {item.training.batch_size, *(item.training.batch_sizes if tier.own_batch_sizes else ())}
@@ -223,20 +238,21 @@ def plan(tier: Tier) -> list[Cell]:
 
 
 def needed(cells: list[Cell], chosen: Sequence[Claim]) -> list[Cell]:
-    """The cells whose rows any of the claims reads, and those that they need: a run the prediction of its mapping."""
+    """Return the cells whose rows one of the claims reads, and the cells that these need."""
     keys = {cell.key for cell in cells if any(claim.needs_cell(cell.key) for claim in chosen)}
-    for cell in reversed(cells):  # what a cell needs stands before it
+    for cell in reversed(cells):  # a cell follows those that it needs
         if cell.key in keys:
             keys.update(cell.needs)
     return [cell for cell in cells if cell.key in keys]
 
 
 def tier_for(claim: Claim, at_least: str) -> str:
-    """The first tier, from the one of that name on, that measures anything for a claim; that one if none does.
+    """Return the first tier, from the named one on, that measures anything for a claim; the named one if none
+    does.
 
     Args:
-        claim: what is to be measured for.
-        at_least: a tier's name; another one counts as the first tier's.
+        claim: the claim to measure.
+        at_least: a tier's name; any other name counts as the first tier's.
     """
     names = list(TIERS)
     first = at_least if at_least in TIERS else names[0]
@@ -246,15 +262,15 @@ def tier_for(claim: Claim, at_least: str) -> str:
 
 @cache
 def _keys(tier_name: str) -> tuple[str, ...]:
-    """Keys of a tier's plan: one report asks for them once a claim."""
+    """Return the keys of a tier's plan, cached: a report needs them once per claim."""
     return tuple(cell.key for cell in plan(TIERS[tier_name]))
 
 
 def execute(run: Run, cells: list[Cell], report: Report) -> None:
-    """Measure the cells that are not finished yet, storing each as it ends.
+    """Measure the unfinished cells, and store each as soon as it ends.
 
-    A cell that raises is stored as failed with its error, and the run goes on; so is one that the process has died in
-    again and again.
+    A cell that raises an exception is stored as failed with its error, and the run continues. A cell in which the
+    process crashed repeatedly is also stored as failed.
     """
     sizes_s = [max(cell.estimate_s, 1) for cell in cells]
     total_s = sum(sizes_s)
@@ -268,17 +284,18 @@ def execute(run: Run, cells: list[Cell], report: Report) -> None:
                     if deaths >= MAX_CRASHES:
                         raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
                     rows = _measured(run, cell, inner)
-                except Exception as error:  # one broken cell must not cost the others; it is stored and shown
+                # one failing cell must not stop the others; its error is stored and shown
+                except Exception as error:
                     rows = [cell.failure(error)]
                 cell.store(run, rows)
     report(total_s, total_s, "done")
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """Measure a cell, whether or not the run holds it, and store it; errors are the caller's.
+    """Measure a cell, whether or not the run holds it, and store it; exceptions reach the caller.
 
     Raises:
-        Interrupted: what the cell had measured until then is stored.
+        Interrupted: the rows that the cell had until then are stored.
     """
     rows = _measured(run, cell, report)
     cell.store(run, rows)
@@ -286,7 +303,7 @@ def measure_now(run: Run, cell: Cell, report: Report) -> list[Measurement]:
 
 
 def _measured(run: Run, cell: Cell, report: Report) -> list[Measurement]:
-    """A cell's rows; where it is interrupted, those that it has are stored first."""
+    """Return a cell's rows; if it is interrupted, the rows so far are stored first."""
     try:
         return cell.measure(run, report)
     except Interrupted as stop:

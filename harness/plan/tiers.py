@@ -1,34 +1,34 @@
-"""Tiers: how much of the papers' grids a run measures, and how long it may take.
+"""Tiers: how much of the papers' grids a run measures, and its time budgets.
 
-Times are wall-clock budgets on 2 cores; what a tier leaves out is named in its plan.
+Times are wall-clock budgets on 2 cores; the plan names what a tier leaves out.
 """
 
 from dataclasses import dataclass
 
 from harness import workloads as workload
-from harness.compare.equal_steps import Extent
+from harness.compare.equal_steps import StepExtent
 from harness.compare.registry import RLLIB, trains
 from harness.core.errors import UserError
 
 
 @dataclass(frozen=True)
 class Tier:
-    """How much one tier measures.
+    """The extent of one tier.
 
     Attributes:
         name: `quick`, `standard` or `full`.
-        workloads: names of the workloads it runs.
+        workloads: names of the workloads that it runs.
         batch_sizes: batch sizes of the primitive table.
-        profile_s: budget of one primitive table (one workload, one batch size), seconds.
+        profile_s: budget of one primitive table (one workload and batch size), seconds.
         experiment_s: budget of one experiment that a claim asks for, seconds.
         run_s: budget of one training run after its warm-up, seconds.
         compare_s: budget of the timed rounds of one comparison with one baseline, seconds.
-        returns: how far both sides of a comparison are trained to compare what they learn; None: not at all.
-        seeds: training runs a workload.
-        validate_s: budget of running every mapping of one workload at one batch size, seconds; 0 leaves it out.
-        baselines: what each workload is compared with, as far as they train it (`compared_with`).
+        returns: how long both sides of a comparison are trained to compare what they learn; None: not at all.
+        seeds: training runs per workload.
+        validate_s: budget of running every mapping of one workload at one batch size, seconds; 0: not run.
+        baselines: the baselines for each workload, if they train its algorithm (`compared_with`).
         own_batch_sizes: whether the batch sizes that each workload lists are profiled too.
-        simulated_replay_sizes: batch sizes at which the replay of the simulated device is profiled beside the others.
+        simulated_replay_sizes: further batch sizes at which only the simulated device's replay is profiled.
     """
 
     name: str
@@ -39,14 +39,14 @@ class Tier:
     run_s: float
     compare_s: float
     seeds: int
-    returns: Extent | None = None
+    returns: StepExtent | None = None
     validate_s: float = 0.0
     baselines: tuple[str, ...] = ("sb3",)
     own_batch_sizes: bool = False
     simulated_replay_sizes: tuple[int, ...] = ()
 
     def compared_with(self, algorithm: str) -> tuple[str, ...]:
-        """The baselines that train an algorithm."""
+        """Return the baselines that train an algorithm."""
         return tuple(name for name in self.baselines if trains(name, algorithm))
 
 
@@ -65,7 +65,7 @@ TIERS = {
             run_s=20,
             compare_s=25,
             seeds=1,
-            returns=Extent(12_000, seeds=3, budget_s=17),
+            returns=StepExtent(12_000, seeds=3, budget_s=17),
             simulated_replay_sizes=(16384,),
         ),
         Tier(
@@ -74,10 +74,10 @@ TIERS = {
             BATCH_SIZES,
             profile_s=30,
             experiment_s=25,
-            run_s=120,
+            run_s=90,
             compare_s=60,
             seeds=3,
-            returns=Extent(50_000, seeds=3, budget_s=90),
+            returns=StepExtent(50_000, seeds=3, budget_s=90),
             validate_s=90,
             baselines=("sb3", *RLLIB),
         ),
@@ -90,7 +90,7 @@ TIERS = {
             run_s=1200,
             compare_s=600,
             seeds=5,
-            returns=Extent(1_000_000, seeds=5, budget_s=1800),
+            returns=StepExtent(1_000_000, seeds=5, budget_s=1800),
             validate_s=600,
             baselines=("sb3", *RLLIB),
             own_batch_sizes=True,
@@ -100,10 +100,10 @@ TIERS = {
 
 
 def tier(name: str) -> Tier:
-    """The tier of that name.
+    """Return the tier with this name.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such tier.
     """
     if name not in TIERS:
         raise UserError(source="command line", field="--tier", found=name, allowed=", ".join(TIERS))

@@ -2,11 +2,11 @@
 
 from harness.platforms.schema import (
     THIS_MACHINE,
-    Count,
-    Device,
-    Link,
-    Number,
-    Platform,
+    PlatformDevice,
+    PlatformFile,
+    PlatformLink,
+    SourcedCount,
+    SourcedNumber,
     load,
     names,
     of_machine,
@@ -15,11 +15,11 @@ from harness.platforms.schema import (
 
 __all__ = [
     "THIS_MACHINE",
-    "Count",
-    "Device",
-    "Link",
-    "Number",
-    "Platform",
+    "PlatformDevice",
+    "PlatformFile",
+    "PlatformLink",
+    "SourcedCount",
+    "SourcedNumber",
     "load",
     "names",
     "of_machine",

@@ -1,7 +1,7 @@
-"""How much memory a measurement may take here, so that a small machine or container is not brought down by one.
+"""The memory that a measurement may take here, so that it never exhausts a small machine or container.
 
-A measurement whose memory grows with the machine's caches or with a workload asks `measurement_bytes` first. Where that
-is too little it measures less, and its row states the size; or it is not run, and its row states the reason.
+A measurement whose memory grows with the machine's caches or with a workload calls `measurement_bytes` first. If
+that is too little, it measures less and its row states the size, or it is not run and its row states the reason.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import psutil
 PROCESS_BYTES = 2_500_000_000
 """Most resident memory of a process that measures."""
 SHARE = 4
-"""A measurement takes at most one part in so many of what is available."""
+"""A measurement takes at most this fraction (one in 4) of the available memory."""
 
 
 class NotEnoughMemory(Exception):
@@ -23,8 +23,9 @@ class NotEnoughMemory(Exception):
 def available_bytes(root: Path = Path("/")) -> int:
     """Return how many bytes this process can still take without swapping or being killed.
 
-    The least of what the system states (`MemAvailable`) and of what is left of the limits of this process's control
-    group and of the groups that contain it (version 1 or 2). Cached files that the kernel can drop count as available.
+    This is the minimum of what the system reports (`MemAvailable`) and of what remains of the limits of this
+    process's control group and of the groups that contain it (version 1 or 2). Cached files that the kernel can
+    drop count as available.
 
     Args:
         root: holds `proc` and the mount points of the control groups.
@@ -42,7 +43,7 @@ def measurement_bytes(root: Path = Path("/")) -> int:
 
 
 def refusal(needed_bytes: int, allowed_bytes: int) -> str:
-    """Return the reason why a measurement is not run; empty where it may take what it needs."""
+    """Return why a measurement is not run; empty if it may take the memory that it needs."""
     if needed_bytes <= allowed_bytes:
         return ""
     return (
@@ -52,13 +53,13 @@ def refusal(needed_bytes: int, allowed_bytes: int) -> str:
 
 
 def require(needed_bytes: int) -> None:
-    """Raise `NotEnoughMemory` unless a measurement may take so many bytes here."""
+    """Raise `NotEnoughMemory` unless a measurement may take `needed_bytes` here."""
     if reason := refusal(needed_bytes, measurement_bytes()):
         raise NotEnoughMemory(reason)
 
 
 def release() -> None:
-    """Give back to the system what was freed; the C library keeps up to half a gigabyte of it for later."""
+    """Return freed memory to the system; the C library keeps up to half a gigabyte of it for later."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library's alone
     if trim is not None:
         trim(0)
@@ -98,7 +99,7 @@ def _group_folders(root: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def _left(kind: str, folder: Path) -> int | None:
-    """Bytes left of a group's limit; None where it has none."""
+    """Return the bytes left of a group's limit; None if it has none."""
     limits: tuple[str, ...] = ("memory.max", "memory.high")
     used, droppable = "memory.current", "inactive_file"
     if kind == "cgroup":
@@ -114,7 +115,7 @@ def _left(kind: str, folder: Path) -> int | None:
 
 
 def _number(file: Path) -> int | None:
-    """The whole number in a file; None where there is no such file, or it says "max"."""
+    """Return the integer in a file; None if there is no such file, or it says "max"."""
     text = "".join(_lines(file))
     return int(text) if text.isdigit() else None
 

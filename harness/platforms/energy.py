@@ -1,7 +1,7 @@
-"""The energy that a mapping's devices draw: of the processor's packages from RAPL, of NVIDIA GPUs from NVML.
+"""Energy drawn by a mapping's devices: processor packages from RAPL, NVIDIA GPUs from NVML.
 
-A counter counts what its whole device draws, idle parts and other users' work included. Nothing is estimated: where one
-of the devices has no counter that can be read, there is no energy, and a reason.
+A counter covers its whole device, including idle parts and other users' work. Nothing is estimated: if one of the
+devices has no readable counter, there is no energy but a reason.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ _OPENCL_CPU = 1 << 1  # CL_DEVICE_TYPE_CPU
 
 @dataclass(frozen=True)
 class Counter:
-    """Counts energy up.
+    """A counter of energy.
 
     Attributes:
-        name: of what it counts.
-        read: the count; OSError where it cannot be read.
-        unit_j: joules of one.
-        wraps_at: the count after which it begins at 0 again; 0 where it never does.
+        name: name of the counted device.
+        read: returns the count; raises OSError if it cannot be read.
+        unit_j: joules per count.
+        wraps_at: the count at which the counter returns to 0; 0 if it never does.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Counter:
 
 @dataclass
 class EnergyMeter:
-    """Joules over stretches of time.
+    """Measures energy over intervals of time, in joules.
 
     Attributes:
-        counters: of every device; none where one of them has none.
-        reason: why there is no energy; empty where there is.
+        counters: counters of every device; empty if one device has none.
+        reason: why there is no energy; empty if there is.
     """
 
     counters: Sequence[Counter] = ()
@@ -46,11 +46,13 @@ class EnergyMeter:
     _begun: list[int] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Begin a stretch."""
+        """Begin an interval."""
         self._begun = self._read()
 
     def spent_j(self) -> float | None:
-        """Joules since its beginning; None where they cannot be read. No stretch may take a counter's whole range."""
+        """Return the joules since `begin`; None if they cannot be read. An interval must not exceed a counter's
+        range.
+        """
         now = self._read()
         if not now or not self._begun:
             return None
@@ -64,18 +66,18 @@ class EnergyMeter:
             return []
         try:
             return [counter.read() for counter in self.counters]
-        except (OSError, ValueError) as error:  # the run is worth more than its energy
+        except (OSError, ValueError) as error:  # an unreadable counter must not stop the run
             self.reason = _said(error)
             return []
 
 
 def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> EnergyMeter:
-    """Return what counts the energy of devices, the processor among them always.
+    """Return a meter for the given devices; the processor is always included.
 
     Args:
-        devices: by the names of mappings, such as `cpu`, `cuda:0` and `opencl`.
-        simulated: whether one of them is simulated.
-        root: where the kernel shows its devices.
+        devices: device names as in mappings, such as `cpu`, `cuda:0` and `opencl`.
+        simulated: whether one of the devices is simulated.
+        root: folder in which the kernel lists its devices.
     """
     if simulated:
         return EnergyMeter(reason="a part of the mapping is simulated")
@@ -89,13 +91,17 @@ def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> En
                 raise OSError(f"{device}: of OpenCL's devices the processor alone has a counter")
         for counter in counters:
             counter.read()
-    except (OSError, ValueError, AttributeError) as error:  # the last: a driver too old for the call
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ) as error:  # AttributeError: the driver is too old for the call
         return EnergyMeter(reason=_said(error))
     return EnergyMeter(counters)
 
 
 def rapl_zones(root: Path = SYS) -> list[Path]:
-    """The folders of the processor's energy counters.
+    """Return the folders of the processor's energy counters.
 
     Raises:
         OSError: the kernel offers none.
@@ -107,7 +113,7 @@ def rapl_zones(root: Path = SYS) -> list[Path]:
 
 
 def _packages(root: Path) -> list[Counter]:
-    """Of the processor's packages: what else RAPL counts is a part of one, or holds them."""
+    """Return the counters of the processor's packages; RAPL's other zones are parts of a package or contain them."""
     found = []
     for zone in rapl_zones(root):
         name = (zone / "name").read_text().strip()

@@ -1,4 +1,4 @@
-"""Platforms: devices, the links between them, and their watts, from TOML or from the machine at hand.
+"""Platforms: devices, the links between them, and their power, from TOML or from this machine.
 
     name = "map-tpds23"
     [[device]]
@@ -10,8 +10,8 @@
     between = ["cpu", "gpu"] # both directions
     gb_s = { value = 16.0, provenance = "published", source = "MAP VII-A" }
 
-Every number says where it comes from. What a source does not give is left out, never guessed. (The module is
-not called `platform`, which is one of the standard library's.)
+Every number states its origin. Numbers that a source does not give are left out, never guessed. (The module is
+not called `platform`, because the standard library has a module of that name.)
 """
 
 from functools import cache
@@ -23,37 +23,39 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
-from harness.core.toml_models import Table, check, read_toml, refusal
+from harness.core.toml_models import TomlTable, check, read_toml, refusal
 from harness.platforms.this_machine import Machine, describe
 from primitives.fpga.devices import catalogue
 
 _FOLDER = Path(str(resources.files("harness") / "platforms"))
 THIS_MACHINE = "this-machine"
-_KINDS = {"cuda": "gpu", "opencl": "gpu"}  # of the devices that backends occupy
+_KINDS = {"cuda": "gpu", "opencl": "gpu"}  # kinds of the devices that backends use
 
-T = TypeVar("T", bound="Number")
+T = TypeVar("T", bound="SourcedNumber")
 Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9:_-]{0,31}$")]
 
 
-class Number(Table):
-    """A positive number with its origin; the bounds are wider than any device, and keep what follows finite."""
+class SourcedNumber(TomlTable):
+    """A positive number with its origin. Its bounds are wider than any device's value and keep derived numbers
+    finite.
+    """
 
     value: float = Field(ge=1e-6, le=1e9, description="in the unit that the field's name gives")
-    # Not strict: a file has its name.
+    # Not strict, because a file holds the provenance as text.
     provenance: Provenance = Field(strict=False, description="measured, simulated, modelled or published")
     source: str = Field(
         min_length=1, max_length=300, description="paper and place, data sheet, or how measured"
     )
 
 
-class Count(Number):
-    """A whole number of something, with its origin."""
+class SourcedCount(SourcedNumber):
+    """A whole number with its origin."""
 
     value: float = Field(ge=1, le=10**6, multiple_of=1, description="a whole number")
 
 
 def _clock_of_a_board(stated: Any) -> Any:
-    """The fields of a `Number` for `{ board = KEY }`; anything else as it is."""
+    """Return the fields of a `SourcedNumber` for `{ board = KEY }`; other values unchanged."""
     if not isinstance(stated, dict) or stated.keys() != {"board"}:
         return stated
     clocks_hz = catalogue.clocks_hz()
@@ -64,60 +66,74 @@ def _clock_of_a_board(stated: Any) -> Any:
     return {"value": clocks_hz[key] / 1e6, "provenance": Provenance.PUBLISHED.value, "source": source}
 
 
-class Device(Table):
-    """One device. GB are 10^9 bytes, MB 10^6, TFLOPS 10^12 operations a second in float32 (or as named)."""
+class PlatformDevice(TomlTable):
+    """One device. GB are 10^9 bytes, MB 10^6 bytes, TFLOPS 10^12 operations per second in float32 (or as named)."""
 
     key: Key = Field(description="how links name it; 'cpu' is the host")
     kind: Literal["cpu", "gpu", "fpga"] = Field(description="'cpu', 'gpu' or 'fpga'")
     name: str = Field(min_length=1, max_length=200, description="vendor's name")
-    cores: Count | None = Field(default=None, description="cores, or compute units")
-    clock_mhz: Annotated[Number | None, BeforeValidator(_clock_of_a_board)] = Field(
+    cores: SourcedCount | None = Field(default=None, description="cores, or compute units")
+    clock_mhz: Annotated[SourcedNumber | None, BeforeValidator(_clock_of_a_board)] = Field(
         default=None, description="clock frequency, or { board = KEY }: that of an FPGA of devices.toml"
     )
-    memory_gb_s: Number | None = Field(default=None, description="bandwidth of its own memory")
-    last_level_cache_mb: Number | None = Field(default=None, description="or on-chip SRAM")
-    peak_tops: Number | None = Field(default=None, description="tera-operations per second")
+    memory_gb_s: SourcedNumber | None = Field(default=None, description="bandwidth of its own memory")
+    last_level_cache_mb: SourcedNumber | None = Field(default=None, description="or on-chip SRAM")
+    peak_tops: SourcedNumber | None = Field(default=None, description="tera-operations per second")
     peak_type: Literal["fp32", "int32", "bf16", "int8"] | None = Field(
         default=None, description="of peak_tops"
     )
-    watts: Number | None = Field(default=None, description="power under load")
-    launch_us: Number | None = Field(default=None, description="to start one kernel from the host")
-    tree_pipelines: Count | None = Field(default=None, description="S of an FPGA's replay, at most")
+    watts: SourcedNumber | None = Field(default=None, description="power under load")
+    launch_us: SourcedNumber | None = Field(default=None, description="to start one kernel from the host")
+    dispatch_us: SourcedNumber | None = Field(
+        default=None, description="of the learner's framework, to begin one operation on a CPU"
+    )
+    tree_pipelines: SourcedCount | None = Field(default=None, description="S of an FPGA's replay, at most")
+    learner_pipeline: str | None = Field(
+        default=None, description="FPGA of devices.toml whose resources bound a learner of MAP's pipelines"
+    )
 
     @model_validator(mode="after")
     def _peak_has_a_type(self) -> Self:
         if (self.peak_tops is None) != (self.peak_type is None):
             raise ValueError("peak_type: found none or no peak_tops; allowed: both or neither")
+        if self.learner_pipeline is not None and self.learner_pipeline not in catalogue.catalogue():
+            raise refusal("learner_pipeline", repr(self.learner_pipeline), ", ".join(catalogue.catalogue()))
         return self
 
 
-class Link(Table):
-    """A link between two devices, as fast in both directions."""
+class PlatformLink(TomlTable):
+    """A link between two devices, equally fast in both directions.
+
+    A transfer takes the latency and its bytes at the bandwidth. Without a stated latency only the bytes count.
+    """
 
     between: tuple[Key, Key] = Field(description="keys of two devices; the same twice: within its memory")
-    gb_s: Number | None = Field(default=None, description="payload, 10^9 bytes per second")
+    gb_s: SourcedNumber | None = Field(default=None, description="payload, 10^9 bytes per second")
+    latency_us: SourcedNumber | None = Field(default=None, description="of a transfer, before its first byte")
 
 
-class Platform(Table):
+class PlatformFile(TomlTable):
     """A host and its devices; each device has a link to the host.
 
-    The fields `device` and `link` are named in the singular as the tables of the file are.
+    The fields `device` and `link` are singular because the tables of the file are.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
     description: str = Field(default="", max_length=2000)
-    device: tuple[Device, ...] = Field(min_length=1, max_length=64, description="devices, one of them 'cpu'")
-    link: tuple[Link, ...] = Field(default=(), max_length=1024, description="links between devices")
+    device: tuple[PlatformDevice, ...] = Field(
+        min_length=1, max_length=64, description="devices, one of them 'cpu'"
+    )
+    link: tuple[PlatformLink, ...] = Field(default=(), max_length=1024, description="links between devices")
 
-    def find(self, key: str) -> Device:
-        """The device of that key; KeyError when there is none."""
+    def find(self, key: str) -> PlatformDevice:
+        """Return the device with this key; raises KeyError if there is none."""
         for device in self.device:
             if device.key == key:
                 return device
         raise KeyError(key)
 
-    def link_gb_s(self, a: str, b: str) -> Number:
-        """The bandwidth between two devices; KeyError when the file gives none."""
+    def link_gb_s(self, a: str, b: str) -> SourcedNumber:
+        """Return the bandwidth between two devices; raises KeyError if the file gives none."""
         for link in self.link:
             if set(link.between) == {a, b} and link.gb_s is not None:
                 return link.gb_s
@@ -125,14 +141,15 @@ class Platform(Table):
 
     @property
     def cpu_cores(self) -> int:
-        """Cores of the host; UserError where the platform does not say."""
+        """Return the cores of the host; raises UserError if the platform does not give them."""
         cores = self.find("cpu").cores
         if cores is None:
             raise UserError(self.name, "device 'cpu'.cores", "nothing", "the number of cores")
         return int(cores.value)
 
     def key_of(self, device: str) -> str:
-        """The key of a device that a mapping names: `cuda` is the first GPU, `fpga:u200` that FPGA or the only one.
+        """Return the key of a device named by a mapping: `cuda` is the first GPU, `fpga:u200` that FPGA or the
+        only one.
 
         Raises:
             UserError: the platform has no such device.
@@ -147,10 +164,11 @@ class Platform(Table):
         raise UserError(self.name, "device", f"none for {device!r}", f"one of {', '.join(keys)}")
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """Between two devices that a mapping names, over the host where they have no link; within one, its memory.
+        """Return the bandwidth between two devices named by a mapping: over the host without a link, or within
+        one memory.
 
         Raises:
-            UserError: the platform does not say.
+            UserError: the platform does not give it.
         """
         a, b = self.key_of(source), self.key_of(target)
         if a == b:
@@ -161,8 +179,33 @@ class Platform(Table):
         ends = {frozenset(link.between) for link in self.link}
         if frozenset({a, b}) in ends:
             return self._link_bytes_per_s(a, b)
-        # Each device has a link to the host, and what goes over two takes as long as both.
+        # Each device has a link to the host; a transfer over two links takes the sum of their times.
         return 1 / (1 / self._link_bytes_per_s("cpu", a) + 1 / self._link_bytes_per_s("cpu", b))
+
+    def latency_s(self, source: str, target: str) -> float:
+        """Return the seconds of a transfer before its first byte: over the host without a link, 0 if the platform
+        states none.
+
+        Raises:
+            UserError: the platform has no such device.
+        """
+        a, b = self.key_of(source), self.key_of(target)
+        stated = {frozenset(link.between): link.latency_us for link in self.link}
+        hops = [frozenset({a, b})]
+        if a != b and hops[0] not in stated:
+            hops = [frozenset({"cpu", a}), frozenset({"cpu", b})]
+        found = (stated.get(hop) for hop in hops)
+        return sum(latency.value * 1e-6 for latency in found if latency is not None)
+
+    def with_latency(self, latency_us: SourcedNumber) -> Self:
+        """Return the platform with a latency for each link between two devices that states none."""
+        links = [
+            link
+            if link.latency_us is not None or len(set(link.between)) == 1
+            else link.model_copy(update={"latency_us": latency_us})
+            for link in self.link
+        ]
+        return self.model_copy(update={"link": tuple(links)})
 
     def _link_bytes_per_s(self, a: str, b: str) -> float:
         try:
@@ -195,12 +238,12 @@ class Platform(Table):
 
 
 def names() -> tuple[str, ...]:
-    """The platforms that `load` knows by name; the first is the machine at hand."""
+    """Return the platforms that `load` knows by name; the first is this machine."""
     return (THIS_MACHINE, *sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
-def load(name_or_path: str | Path) -> Platform:
-    """A platform by its name, or from a TOML file.
+def load(name_or_path: str | Path) -> PlatformFile:
+    """Return a platform by its name, or from a TOML file.
 
     Args:
         name_or_path: one of `names()`, or a path that ends in `.toml`.
@@ -217,26 +260,26 @@ def load(name_or_path: str | Path) -> Platform:
         path = Path(text)
     else:
         raise UserError("platform", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
-    return check(Platform, read_toml(path), path)
+    return check(PlatformFile, read_toml(path), path)
 
 
 @cache
-def of_this_machine() -> Platform:
-    """The machine at hand, looked at once."""
+def of_this_machine() -> PlatformFile:
+    """Return this machine as a platform; it is examined once."""
     return of_machine(describe())
 
 
-def of_machine(machine: Machine) -> Platform:
-    """The platform that a machine's description amounts to.
+def of_machine(machine: Machine) -> PlatformFile:
+    """Return the platform that a machine's description gives.
 
-    Bandwidths are measured. What the operating system or a driver says of cores and caches nobody measured here: it
-    is published, with them as its source.
+    Bandwidths are measured. Cores and caches as reported by the operating system or a driver were not measured
+    here: their provenance is "published", with the system or driver as source.
 
     A link is as fast as the slower of its two directions. A device whose links were not measured is left out.
     """
 
-    def measured(value: float, how: str) -> Number:
-        return Number(value=value, provenance=Provenance.MEASURED, source=how)
+    def measured(value: float, how: str) -> SourcedNumber:
+        return SourcedNumber(value=value, provenance=Provenance.MEASURED, source=how)
 
     def told(kind: type[T], value: float, by: str) -> T:
         return kind(value=value, provenance=Provenance.PUBLISHED, source=f"told by {by}")
@@ -248,20 +291,22 @@ def of_machine(machine: Machine) -> Platform:
     copied = "copies of 64 MiB, median"
     cache = max((c.size_bytes for c in machine.cpu.caches), default=None)
     memory = speeds.get(frozenset({"cpu"}))
-    host = Device(
+    host = PlatformDevice(
         key="cpu",
         kind="cpu",
         name=machine.cpu.model,
-        cores=told(Count, machine.cpu.usable_cores, "the operating system"),
-        last_level_cache_mb=told(Number, cache / 1e6, "the operating system") if cache else None,
+        cores=told(SourcedCount, machine.cpu.usable_cores, "the operating system"),
+        last_level_cache_mb=told(SourcedNumber, cache / 1e6, "the operating system") if cache else None,
         memory_gb_s=measured(memory / 1e9, copied) if memory else None,
     )
     others = [
-        Device(
+        PlatformDevice(
             key=accelerator.device,
             kind="gpu",
             name=accelerator.name,
-            cores=told(Count, accelerator.compute_units, "its driver") if accelerator.compute_units else None,
+            cores=told(SourcedCount, accelerator.compute_units, "its driver")
+            if accelerator.compute_units
+            else None,
             memory_gb_s=measured(within / 1e9, copied)
             if (within := speeds.get(frozenset({accelerator.device})))
             else None,
@@ -270,7 +315,9 @@ def of_machine(machine: Machine) -> Platform:
         if accelerator.usable and frozenset({"cpu", accelerator.device}) in speeds
     ]
     links = [
-        Link(between=("cpu", device.key), gb_s=measured(speeds[frozenset({"cpu", device.key})] / 1e9, copied))
+        PlatformLink(
+            between=("cpu", device.key), gb_s=measured(speeds[frozenset({"cpu", device.key})] / 1e9, copied)
+        )
         for device in others
     ]
-    return Platform(name=THIS_MACHINE, device=(host, *others), link=tuple(links))
+    return PlatformFile(name=THIS_MACHINE, device=(host, *others), link=tuple(links))

@@ -1,6 +1,6 @@
-"""The machine that a number was measured on: devices, backends, links, and whether watts can be read.
+"""The machine on which a number was measured: devices, backends, links, and whether power can be read.
 
-Whatever is missing is said, never fatal: each probe that fails leaves a line in `Machine.problems`.
+Whatever is missing is reported and never fatal: each failed probe adds a line to `Machine.problems`.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from primitives.backend import BackendStatus
 
 _SYS = Path("/sys")
 _PACKAGES_WITH_BACKENDS = ("primitives.sum_tree", "primitives.learner")
-_LINK_BYTES = 64 * 1024 * 1024  # stated with every link; a cache of hundreds of MiB may serve it
+_LINK_BYTES = 64 * 1024 * 1024  # stated with every link; a cache of hundreds of MiB may hold it
 _LINK_REPEATS = 5
 _T = TypeVar("_T")
 
@@ -40,7 +40,7 @@ class _Part(BaseModel):
 
 
 class Cache(_Part):
-    """One level of cache, as core 0 sees it."""
+    """One level of cache, as core 0 reports it."""
 
     level: int
     kind: str  # "data", "instruction" or "unified"
@@ -56,7 +56,7 @@ class Cpu(_Part):
     architecture: str
     physical_cores: int | None
     logical_cores: int
-    usable_cores: int  # those that this process may run on
+    usable_cores: int  # cores that this process may run on
     simd_level: str  # of the native kernels: "avx512", "avx2" or "portable"
     vector_flags: tuple[str, ...]
     highest_mhz: float | None
@@ -68,12 +68,12 @@ class Accelerator(_Part):
     """A CUDA or OpenCL device."""
 
     kind: str  # "cuda" or "opencl"
-    device: str  # as a mapping names it
+    device: str  # its name in a mapping
     name: str
     memory_bytes: int | None
     compute_units: int | None
     usable: bool
-    reason: str  # why it is not usable; empty when it is
+    reason: str  # why it is not usable; empty if it is
 
 
 class Backend(_Part):
@@ -105,8 +105,8 @@ class Machine(_Part):
     """What `placerl doctor` shows and every run records.
 
     Attributes:
-        fingerprint: identifies the machine for the identity of a run: processor, cores, memory, accelerators.
-        problems: probes that failed, and how.
+        fingerprint: identifies the machine in the identity of a run: processor, cores, memory, accelerators.
+        problems: the probes that failed, with their errors.
     """
 
     fingerprint: str
@@ -120,35 +120,35 @@ class Machine(_Part):
     problems: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As nested dicts, lists and scalars."""
+        """Return the machine as nested dicts, lists and scalars."""
         return self.model_dump(mode="json")
 
 
 class _Probes:
-    """Runs probes and keeps what went wrong."""
+    """Runs probes and records their failures."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def one(self, name: str, probe: Callable[[], _T], default: _T) -> _T:
-        """What a probe finds, or the default."""
+        """Return the result of a probe, or the default if it fails."""
         try:
             return probe()
-        except Exception as error:  # drivers fail in every way there is; that must not hide the rest
+        except Exception as error:  # drivers raise anything; a failure must not hide the other probes
             self.problems.append(f"{name}: {type(error).__name__}: {error}")
             return default
 
     def many(self, name: str, probe: Callable[[], Iterable[_T]]) -> list[_T]:
-        """The things that a probe finds, or none."""
+        """Return the list that a probe gives, or an empty list if it fails."""
         none: list[_T] = []
         return self.one(name, lambda: list(probe()), none)
 
 
 def describe(*, measure_links: bool = True) -> Machine:
-    """Describes this machine, in about two seconds.
+    """Describe this machine, in about two seconds.
 
     Args:
-        measure_links: copy memory to see how fast the links are.
+        measure_links: whether to copy memory to measure the bandwidth of the links.
     """
     probe = _Probes()
     cpu = _cpu(probe)
@@ -174,12 +174,12 @@ def describe(*, measure_links: bool = True) -> Machine:
 
 
 def fingerprint() -> str:
-    """The `Machine.fingerprint` of this machine."""
+    """Return the `Machine.fingerprint` of this machine."""
     return describe(measure_links=False).fingerprint
 
 
 def _fingerprint(cpu: Cpu, accelerators: Sequence[Accelerator]) -> str:
-    # What a restart, a busy neighbour or an upgrade of a library may change is left out.
+    # Values that a restart, other load or an upgrade of a library may change are left out.
     gibibytes = round(cpu.memory_bytes / 2**30)
     parts = [cpu.model, cpu.architecture, cpu.logical_cores, cpu.simd_level, gibibytes]
     parts += sorted(f"{a.kind} {a.name}" for a in accelerators)
@@ -241,13 +241,13 @@ def _cache(facts: dict[str, str]) -> Cache:
 
 
 def _bytes(text: str) -> int:
-    """ "512K" to 524288, as /sys writes sizes."""
+    """Convert a size as /sys writes it: "512K" to 524288."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
 
 
 def _count_of_list(text: str) -> int:
-    """ "0-3,8" to 5, as /sys writes lists of cores."""
+    """Count the cores of a list as /sys writes it: "0-3,8" to 5."""
     ends = [part.split("-") for part in text.split(",")]
     return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
 
@@ -256,7 +256,7 @@ def _count_of_list(text: str) -> int:
 
 
 def _nvidia_smi(fields: str) -> list[list[str]]:
-    """Rows of `nvidia-smi`, which starts no CUDA context; no rows where there is no such program."""
+    """Return rows of `nvidia-smi`, which creates no CUDA context; no rows if the program is missing."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -429,7 +429,7 @@ def _size(size_bytes: int | None) -> str:
 
 
 def show(machine: Machine, console: Console) -> None:
-    """Prints a machine as tables."""
+    """Print a machine as tables."""
     cpu = machine.cpu
     facts = Table(title="Machine", show_header=False)
     facts.add_row("processor", cpu.model)
@@ -482,5 +482,5 @@ def _show_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*map(Text, row))  # `placerl[gpu]` is no style
+        table.add_row(*map(Text, row))  # Rich would read `placerl[gpu]` as a style
     console.print(table)

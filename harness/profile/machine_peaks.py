@@ -1,18 +1,21 @@
-"""The roofs of a roofline: how much arithmetic a device does at most, and how fast its memories copy, measured here.
+"""Measures the peaks of a roofline: the peak arithmetic of each device, and the copy bandwidth of its memories.
 
-Rows of suite `roofs`, one for each roof of a device, in interleaved rounds:
+Rows of suite `roofs`, one per peak rate of a device, in interleaved rounds:
 
 | quantity | unit | what |
 |---|---|---|
-| `peak` | FLOP/s | float32 multiply-adds, two operations each |
+| `peak` | FLOP/s | multiply-adds, two operations each: float32, or the `precision` of its details |
 | `copy_bandwidth` | B/s | a copy between two buffers that together are `footprint_bytes`, read and written counted |
 
-The CPU's are those of one core, as the primitive table is of one thread; OpenCL's and CUDA's of the whole device. The
-smaller footprints are served by a cache, the largest by DRAM alone: each of its two buffers is `CACHES` times the last
-level's size, four as STREAM's rules ask, or fewer where memory is short. A virtual machine often sees the cache of the
-whole socket, whatever its share of it is: the size that the system states is the most that can help, and a footprint
-beyond it is beyond any share. Where the memory for it is not there, that row is "not run" and says so. A simulated
-FPGA's roofs are modelled (`harness.profile.simulated`).
+Learners in bfloat16 have a roof of their own where the processor multiplies it (AVX-512 BF16, AMX tiles). Elsewhere
+their products are emulated by float32's instructions, whose peak is their roof, and the row is "not run".
+
+The CPU's peaks are those of one core, as the primitive table is for one thread; those of OpenCL and CUDA are of
+the whole device. A cache holds the smaller footprints, and only DRAM the largest: each of its two buffers is
+`CACHES` times the size of the last-level cache, four times by STREAM's rule, or fewer if memory is short. A
+virtual machine often reports the cache of the whole socket, whatever its own share: a footprint beyond the
+reported size is beyond any share. If there is not enough memory, that row is "not run" and says so. A simulated
+FPGA's peaks are modelled (`harness.profile.simulated`).
 """
 
 import warnings
@@ -26,31 +29,35 @@ import numpy as np
 from harness.core.progress import Report, part
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure.conditions import default_core
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.platforms import available_memory, this_machine
+from harness.profile.cases.learners import EMULATED, bfloat16_products
 from primitives import opencl_runtime
+from primitives.quantization.precision import BFLOAT_16
 
-SUITE = "roofs"
+SUITE = Suite.MACHINE_PEAKS
 CACHES = (4, 3, 2, 1.5)
-"""How many times the last cache each of two buffers is in DRAM: STREAM's rule, or less where memory is short. A copy of
-three times the cache in all still finds nothing there that it wrote before."""
-SMALLEST_LAST_BYTES = 2**27  # of a buffer in DRAM, also where no cache is known
+"""Size of each DRAM buffer in multiples of the last-level cache: STREAM's rule, or less if memory is short. Even
+with 1.5 times, no part of the buffers' data is still in the cache when it is read again.
+"""
+SMALLEST_LAST_BYTES = 2**27  # of a buffer in DRAM, also if no cache is known
 PATTERN_BYTES = 2**20 - 3
 GIGA = 10**9
 
 
 @dataclass(frozen=True)
-class Roof:
-    """One roof, and how to time it.
+class MachinePeak:
+    """One peak rate of a device, and how to time it.
 
     Attributes:
-        device: as in the primitive table.
-        quantity: of the row.
-        amount: operations or bytes of a call.
-        case: does them.
-        details: of the row.
-        not_run: why it is not timed; empty where it is.
+        device: device as named in the primitive table.
+        quantity: quantity of its row.
+        amount: operations or bytes per call.
+        case: the timed case.
+        details: details of its row.
+        not_run: why it is not timed; empty if it is.
     """
 
     device: str
@@ -62,33 +69,34 @@ class Roof:
 
 
 def profile(budget_s: float, report: Report) -> list[Measurement]:
-    """Time each roof of each device that is here, one device after the other, so that only one's buffers are there.
+    """Time each peak rate of each device of this machine, one device after another, so that only one device's buffers
+    exist.
 
     Args:
-        budget_s: begin no further round after this time, seconds.
+        budget_s: no further round begins after this time, seconds.
         report: called with the progress.
     """
     devices = [found for found in (list(_cpu()), list(_opencl()), list(_cuda())) if found]
     rows: list[Measurement] = []
     for number, found in enumerate(devices):
-        inner = part(report, number, 1, len(devices), "roofs")
+        inner = part(report, number, 1, len(devices), "machine peaks")
         rows += _profile(found, budget_s / len(devices), inner)
     return rows
 
 
-def _profile(found: list[Roof], budget_s: float, report: Report) -> list[Measurement]:
-    """The rows of one device, timed in interleaved rounds."""
+def _profile(found: list[MachinePeak], budget_s: float, report: Report) -> list[Measurement]:
+    """Return the rows of one device, timed in interleaved rounds."""
     protocol = Protocol(budget_s=budget_s, threads=1, lead_in_calls=1, caller_core=default_core())
-    cases = [roof.case for roof in found if not roof.not_run]
+    cases = [peak.case for peak in found if not peak.not_run]
     timings = measure(cases, protocol, progress=lambda done, total: report(done, total, found[0].device))
-    return [_row(roof, None if roof.not_run else timings[roof.case.name]) for roof in found]
+    return [_row(peak, None if peak.not_run else timings[peak.case.name]) for peak in found]
 
 
-def _row(roof: Roof, timing: Timing | None) -> Measurement:
+def _row(peak: MachinePeak, timing: Timing | None) -> Measurement:
     def rate(time_s: float | None) -> float | None:
-        return None if time_s is None else roof.amount / time_s
+        return None if time_s is None else peak.amount / time_s
 
-    fields: dict[str, Any] = {"status": "not_run", "reason": roof.not_run, "details": roof.details}
+    fields: dict[str, Any] = {"status": "not_run", "reason": peak.not_run, "details": peak.details}
     if timing:
         fields = {
             "status": timing.status,
@@ -96,14 +104,14 @@ def _row(roof: Roof, timing: Timing | None) -> Measurement:
             "value": rate(timing.median_s),
             "low": rate(timing.high_s),
             "high": rate(timing.low_s),
-            "samples": tuple(roof.amount / sample for sample in timing.samples_s),
-            "details": {**timing.details, **roof.details},
+            "samples": tuple(peak.amount / sample for sample in timing.samples_s),
+            "details": {**timing.details, **peak.details},
         }
     return Measurement(
         suite=SUITE,
-        primitive=roof.quantity,
-        device=roof.device,
-        quantity=roof.quantity,
+        primitive=peak.quantity,
+        device=peak.device,
+        quantity=peak.quantity,
         provenance=Provenance.MEASURED,
         **fields,
     )
@@ -115,10 +123,10 @@ def _copies(
     allowed_bytes: int,
     case: Callable[[int], Case[Any]],
     details: dict[str, Any],
-) -> Iterator[Roof]:
-    """Yield a roof for each size of buffer, smallest first.
+) -> Iterator[MachinePeak]:
+    """Yield a copy bandwidth for each buffer size, smallest first.
 
-    All buffers of a device are there at once: the sizes that would take more than `allowed_bytes` together are not run.
+    All buffers of a device exist at the same time: sizes that would exceed `allowed_bytes` together are not run.
     """
     total_bytes = 0
     for size in buffer_sizes(cache_bytes, allowed_bytes):
@@ -126,17 +134,19 @@ def _copies(
         refused = available_memory.refusal(total_bytes, allowed_bytes)
         why = f"copies within up to {2 * size / 2**20:,.0f} MiB: {refused}" if refused else ""
         row = details | {"footprint_bytes": 2 * size}
-        yield Roof(device, "copy_bandwidth", 2.0 * size, case(size), row, why)
+        yield MachinePeak(device, "copy_bandwidth", 2.0 * size, case(size), row, why)
 
 
 def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
-    """Return the bytes of a buffer of which two fill half of each cache, and of one beyond all of them.
+    """Return the sizes of copy buffers in bytes: one per cache, and one larger than all caches.
 
-    The last one is as many times the largest cache as memory allows, of `CACHES`; the fewest of these where none fits.
+    Two buffers of a cache's size class fill half of the cache. The last size is as large a multiple of the largest
+    cache as memory allows, from `CACHES`, or the smallest multiple if none fits.
 
     Args:
-        cache_bytes: sizes of the caches, rising; what is smaller than 128 KiB is left out, as a call takes longer.
-        allowed_bytes: memory that all buffers may take together, two of each size.
+        cache_bytes: sizes of the caches, ascending; those below 128 KiB are left out, because a call takes
+            longer.
+        allowed_bytes: memory for all buffers together, two of each size.
     """
     large = [size for size in cache_bytes if size >= 2**17]
     within = [size // 4 for size in large]
@@ -148,31 +158,48 @@ def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
 # The processor
 
 
-def _cpu() -> Iterator[Roof]:
+def _cpu() -> Iterator[MachinePeak]:
     from primitives._native import learner
 
     def block(_: None, calls: int) -> float:
-        return float(calls / learner.peak_gflops(calls * 1e-3))  # a call is a thousand million operations
+        return float(calls / learner.peak_gflops(calls * 1e-3))  # a call is 10^9 operations
 
     peak: Case[None] = Case(
         "cpu peak", lambda: None, lambda _: None, lambda _, rng: None, _nothing, block=block
     )
-    yield Roof("cpu", "peak", float(GIGA), peak, {"threads": 1})
+    yield MachinePeak("cpu", "peak", float(GIGA), peak, {"threads": 1})
+    yield _bfloat16_peak()
     caches = this_machine.describe(measure_links=False).cpu.caches
     sizes = sorted({cache.size_bytes for cache in caches if cache.kind != "instruction"})
     yield from _copies("cpu", sizes, available_memory.measurement_bytes(), _numpy_copy, {"threads": 1})
 
 
-def source_bytes(size: int) -> np.ndarray:
-    """What is copied: random bytes that repeat after a length that divides no buffer.
+def _bfloat16_peak() -> MachinePeak:
+    from primitives._native import learner
 
-    Drawn anew, those of the largest buffers would take more of the budget than their copies.
+    def block(_: None, calls: int) -> float:
+        return float(calls / learner.peak_gflops(calls * 1e-3, products=BFLOAT_16))
+
+    products = bfloat16_products()
+    peak: Case[None] = Case(
+        f"cpu peak {BFLOAT_16}", lambda: None, lambda _: None, lambda _, rng: None, _nothing, block=block
+    )
+    details = {"threads": 1, "precision": BFLOAT_16, "products": products}
+    lacking = "needs: a processor with AVX-512 BF16 or AMX; here float32's instructions emulate bfloat16"
+    return MachinePeak("cpu", "peak", float(GIGA), peak, details, lacking if products == EMULATED else "")
+
+
+def source_bytes(size: int) -> np.ndarray:
+    """Return the bytes to copy: random, repeating with a period that divides no buffer.
+
+    Drawing the largest buffers completely would take more of the budget than copying them.
     """
     return np.resize(np.random.default_rng(0).integers(0, 255, PATTERN_BYTES, np.uint8), size)
 
 
 def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
-    """Compare them piece by piece: the buffers are large, and comparing them whole takes half as much again.
+    """Compare two buffers piece by piece, because comparing large buffers at once takes half as much memory
+    again.
 
     Raises:
         AssertionError: they differ.
@@ -184,7 +211,7 @@ def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
 
 
 def _nothing(_: Any, __: Any) -> None:
-    """What a case calls whose clock is elsewhere."""
+    """Do nothing; the call of a case with its own clock."""
 
 
 def _numpy_copy(size: int) -> Case[Any]:
@@ -214,7 +241,7 @@ __kernel void multiply_add(__global float16 *out, int rounds) {
 _ROUNDS, _ITEMS_PER_UNIT, _CHAINS = 4096, 256, 8 * 16
 
 
-def _opencl() -> Iterator[Roof]:
+def _opencl() -> Iterator[MachinePeak]:
     if opencl_runtime.unavailable_reason():
         return
     cl = opencl_runtime.load()
@@ -226,7 +253,7 @@ def _opencl() -> Iterator[Roof]:
 
     def setup() -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # a compiler that says it has succeeded
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # some compilers warn that they succeeded
             program = cl.Program(context, _KERNEL).build()
         return program.multiply_add, cl.Buffer(context, cl.mem_flags.READ_WRITE, items * 64)
 
@@ -238,11 +265,11 @@ def _opencl() -> Iterator[Roof]:
         call(made, None)
         found = np.empty(items * 16, np.float32)
         cl.enqueue_copy(queue, found, made[1])
-        np.testing.assert_array_equal(found, np.float32(16))  # x = x/2 + 1 goes to 2, eight times
+        np.testing.assert_array_equal(found, np.float32(16))  # x = x/2 + 1 converges to 2, eight times
 
     finish = queue.finish
     peak = Case("opencl peak", setup, check, lambda _, rng: None, call, finish)
-    yield Roof("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
+    yield MachinePeak("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, details)
     allowed_bytes = device.global_mem_size // available_memory.SHARE
     if device.host_unified_memory:
         allowed_bytes = available_memory.measurement_bytes()
@@ -251,7 +278,7 @@ def _opencl() -> Iterator[Roof]:
 
 
 def _opencl_copy(cl: Any, context: Any, queue: Any, size: int) -> Case[Any]:
-    """Source and result are on the device alone: here there is never more of them than a piece."""
+    """Return a copy whose source and result are only on the device; the host never holds more than a piece."""
 
     def setup() -> Any:
         source = source_bytes(PATTERN_BYTES)
@@ -279,7 +306,7 @@ def _opencl_copy(cl: Any, context: Any, queue: Any, size: int) -> Case[Any]:
 _SIDE = 4096
 
 
-def _cuda() -> Iterator[Roof]:
+def _cuda() -> Iterator[MachinePeak]:
     import torch
 
     if not torch.cuda.is_available():
@@ -304,7 +331,7 @@ def _cuda() -> Iterator[Roof]:
         lambda made, _: torch.mm(made[0], made[1], out=made[2]),
         torch.cuda.synchronize,
     )
-    yield Roof("cuda", "peak", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
+    yield MachinePeak("cuda", "peak", 2.0 * _SIDE**3, peak, details | {"how": f"product of {_SIDE}^3"})
     free_bytes, _ = torch.cuda.mem_get_info()
     allowed_bytes = free_bytes // available_memory.SHARE
     yield from _copies("cuda", [properties.L2_cache_size], allowed_bytes, _torch_copy, details)

@@ -1,36 +1,41 @@
 """The primitive x device table: every primitive of a workload on every backend that runs here (MAP VI-A)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure import protocol as measure
 from harness.measure import statistics
 from harness.measure.conditions import default_core
-from harness.profile.cases import all_cases, distinct
+from harness.profile.cases import PrimitiveCase, all_cases, distinct
+from harness.profile.cases.learners import TRAINED
+from harness.profile.cases.trained import profiled_start
 from harness.workloads import Workload
 from primitives.quantization.precision import FLOAT_32
 
-PRECISION_SUITE = "precision_profile"
+PRECISION_SUITE = Suite.PRECISION_PROFILE
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 
 def profile(
     workload: Workload, batch_size: int, budget_s: float, report: Report, precisions: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Time each primitive on each backend, all in the same interleaved rounds, then those alone that are still noisy.
+    """Time each primitive on each backend, all in the same interleaved rounds; then time noisy ones further.
 
     Args:
         workload: gives the sizes.
-        batch_size: items in a call of a batched primitive.
-        budget_s: begin no further round after this time, seconds; `statistics.FEWEST_SAMPLES` rounds are always made.
+        batch_size: items per call of a batched primitive.
+        budget_s: no further round begins after this time, seconds; `statistics.FEWEST_SAMPLES` rounds are always
+            run.
         report: called with the progress.
-        precisions: of the learners, as well as float32.
+        precisions: precisions of the learners besides float32.
 
     Returns:
-        A row of suite `profile`, with more precisions `PRECISION_SUITE`, for each primitive and target, in seconds a
-        call; what failed its check or raised is a row with status `failed` and the reason.
+        A row for each primitive and target, in seconds per call, of suite `profile` (with more precisions
+        `PRECISION_SUITE`). A primitive that failed its check or raised has a row with status `failed` and the
+        reason.
     """
     cases = all_cases(workload, batch_size, (FLOAT_32, *precisions))
     own = {"precisions": list(precisions)} if precisions else {}
@@ -49,14 +54,24 @@ def profile(
     )
     return [
         item.timing(timings).measurement(
-            suite=PRECISION_SUITE if precisions else "profile",
+            suite=PRECISION_SUITE if precisions else Suite.PROFILE,
             workload=workload.name,
             primitive=item.primitive,
             backend=item.target.kind,
             device=item.target.device,
             batch_size=batch_size,
             details={"target": str(item.target), "items_per_call": item.batch_size, **own, **item.details}
+            | _trained_steps(workload, item, timings)
             | ({"work": asdict(item.work())} if item.work else {}),
         )
         for item in cases
     ]
+
+
+def _trained_steps(
+    workload: Workload, item: PrimitiveCase, timings: Mapping[str, measure.Timing]
+) -> dict[str, int]:
+    """Return the gradient steps before the state that a learner's row was timed from."""
+    if item.details.get("state") != TRAINED or item.timing(timings).median_s is None:
+        return {}
+    return {"trained_steps": profiled_start(workload).steps}

@@ -1,16 +1,17 @@
-"""The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock.
+"""The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock frequency.
 
-They are rows of suite `simulated_profile`, beside the ones that were timed on this machine (`profile`): no strategy
-chooses a device that is not there unless it is asked to. A row's details have the cycles, the paper's formula for
-them (`formula_cycles`, modelled), the difference by reason, and the clock, which is assumed: the papers' designs ran at
-it, this one was never placed on the device.
+The rows have suite `simulated_profile`, separate from the rows timed on this machine (`profile`), so that
+strategies consider a simulated device only on request. A row's details give the cycles, the paper's formula for
+them (`formula_cycles`, modelled), the difference by reason, and the clock frequency. The frequency is an
+assumption: the papers' designs ran at it, but this design was not placed on the device.
 
-The learner stands there twice: `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
-`modelled`, since its stream and reduction units count the words that a formula hands them. `learner.pipeline_step` is
-MAP's own design, for the algorithms that MAP has it for.
+There are two learners. `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
+`modelled`, because its stream and reduction units count words by a formula. `learner.pipeline_step` is MAP's own
+design, for the algorithms that MAP uses it for. A mapping's learner has the faster one (`fpga_backend.design_of`):
+`as_mapped` returns the rows with the times that mappings are predicted from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
 
@@ -21,10 +22,12 @@ from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Target, predict
-from harness.platforms import Link, Number, Platform
+from harness.platforms import PlatformFile, SourcedNumber
 from harness.profile import machine_peaks
-from harness.profile.cases.learners import created, expect_td_errors, expected_td_errors, random_batch
+from harness.profile.cases.base import options_of
+from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
 from harness.profile.cases.trees import tree_cases
 from harness.profile.cases.work import Work, step_work
 from harness.workloads import Workload
@@ -32,26 +35,28 @@ from harness.workloads.task import algorithm_of
 from primitives import disk_cache, learner, sum_tree
 from primitives.fpga.cycles import replay as replay_cycles
 from primitives.fpga.devices import catalogue
-from primitives.learner.fpga import LANES, fpga_backend, pipeline
+from primitives.learner.fpga import LANES, fpga_backend, pipeline, pipeline_resources
 from primitives.learner.fpga.fpga_backend import DEFAULT_SIDE, MODELLED_UNITS, FpgaExecutable
 from primitives.learner.graph_learner import GraphLearner
 from primitives.sum_tree import fpga_backend as sum_tree_backend
 
-SUITE = "simulated_profile"
-PREDICTIONS = "simulated_prediction"
+SUITE = Suite.SIMULATED_PROFILE
+PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
+CORE = "learner.core_step"
+"""Name of the systolic core's step among rows `as_mapped`, if a mapping's learner is the pipeline."""
 CELL = "simulated"
-"""What the keys of the cells that make these rows begin with; claims ask for them by it."""
+"""Prefix of the keys of the cells that make these rows; claims use it to select them."""
 
 
 @dataclass(frozen=True)
 class SimulatedDevice:
-    """Where a device's clock is stated.
+    """The source of a device's clock frequency.
 
     Attributes:
         platform: a platform of `harness.platforms.schema`.
         key: the device's key there.
-        note: why that clock.
+        note: the reason for that frequency.
     """
 
     platform: str
@@ -68,10 +73,10 @@ DEVICES = {
 
 
 def checked_device(name: str) -> str:
-    """A key of `DEVICES`.
+    """Check that a name is a key of `DEVICES`, and return it.
 
     Raises:
-        UserError: it is none, or the hardware cannot be simulated here.
+        UserError: it is not, or the hardware cannot be simulated here.
     """
     if name not in DEVICES:
         raise UserError("command line", "--device", repr(name), ", ".join(DEVICES))
@@ -82,41 +87,36 @@ def checked_device(name: str) -> str:
 
 
 def cell_key(workload: str, batch_size: int, device: str) -> str:
-    """What identifies, within a run, the rows of a workload at one batch size on a simulated device."""
+    """Return the key, within a run, of the cell of a workload at one batch size on a simulated device."""
     return f"{CELL}/{workload}/{batch_size}/{device}"
 
 
 def is_built() -> bool:
-    """Whether the cache has simulations: a first run builds them, which takes a minute."""
+    """Whether the cache has the simulations: a first run builds them, which takes a minute."""
     return next((disk_cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
-def clock(device: str) -> Number:
-    """The clock of a device of `DEVICES`, MHz, with its source."""
+def clock(device: str) -> SourcedNumber:
+    """Return the clock frequency of a device of `DEVICES`, MHz, with its source."""
     stated = platforms.load(DEVICES[device].platform).find(DEVICES[device].key).clock_mhz
     assert stated is not None, f"platform {DEVICES[device].platform} states no clock"
     return stated
 
 
-def with_device(host: Platform, device: str) -> Platform:
-    """A platform with a simulated device and its link added, as the device's own platform states them."""
+def with_device(host: PlatformFile, device: str) -> PlatformFile:
+    """Return a platform with a simulated device and its link added, as the device's own platform gives them."""
     stated = platforms.load(DEVICES[device].platform)
     made = stated.find(DEVICES[device].key).model_copy(update={"key": device})
-    link = Link(between=("cpu", device), gb_s=_speed(stated, DEVICES[device].key))
+    ends = {"cpu", DEVICES[device].key}
+    found = next(link for link in stated.link if set(link.between) == ends)
+    link = found.model_copy(update={"between": ("cpu", device)})
     return host.model_copy(update={"device": (*host.device, made), "link": (*host.link, link)})
-
-
-def _speed(platform: Platform, key: str) -> Number | None:
-    try:
-        return platform.link_gb_s("cpu", key)
-    except KeyError:
-        return None
 
 
 def predictions(
     workload: Workload, batch_size: int, rows: Sequence[Measurement], device: str
 ) -> list[Measurement]:
-    """The predictions of every strategy for this machine with a simulated device.
+    """Return the predictions of every strategy for this machine with a simulated device.
 
     Args:
         rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
@@ -125,22 +125,44 @@ def predictions(
         Rows of suite `PREDICTIONS`; otherwise as `predict.measurements`.
     """
     platform = with_device(platforms.of_this_machine(), device)
-    found = predict.measurements(workload, batch_size, rows, platform)
+    found = predict.with_slow_links(workload, batch_size, as_mapped(rows), platform)
     return [replace(row, suite=PREDICTIONS, details={**row.details, "device": device}) for row in found]
 
 
+def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Return rows of `profile` by the names that predictions read: `learner.step` is that of the learner that a
+    mapping gets. If that is MAP's pipeline, the core's step is called `CORE`.
+    """
+    rows = list(rows)
+    pipelined = {
+        (row.device, row.batch_size)
+        for row in rows
+        if row.primitive == PIPELINE and row.details.get("mapped")
+    }
+
+    def renamed(row: Measurement) -> Measurement:
+        if (row.device, row.batch_size) in pipelined:
+            return replace(
+                row,
+                primitive={"learner.step": CORE, PIPELINE: "learner.step"}.get(row.primitive, row.primitive),
+            )
+        return row
+
+    return [renamed(row) for row in rows]
+
+
 def profile(workload: Workload, batch_size: int, device: str, report: Report) -> list[Measurement]:
-    """The rows of one workload on one simulated device.
+    """Return the rows of one workload on one simulated device.
 
     Args:
         workload: gives the sizes.
-        batch_size: items in a call of a batched primitive.
+        batch_size: items per call of a batched primitive.
         device: a key of `DEVICES`.
         report: called with the progress.
 
     Returns:
-        Rows in seconds a call; what fails its check raises, and is stored as a failed cell. Where the hardware cannot
-        be simulated, rows that are not run and say what is missing.
+        Rows in seconds per call. A failed check raises an exception, which is stored as a failed cell. If the
+        hardware cannot be simulated, the rows are not run and name what is missing.
     """
     if missing := fpga_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, name, missing) for name in ("learner.step", PIPELINE)]
@@ -153,29 +175,30 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
     report(2, 3, f"learner on {device}, pipeline")
     rows.append(_pipeline_row(workload, batch_size, device))
     report(3, 3, "done")
-    return [*rows, *_roof_rows(workload, device)]
+    return [*rows, *_peak_rows(workload, device)]
 
 
 def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
-    """The rows of the replay alone; arguments as `profile`."""
+    """Return the rows of the replay only; arguments as `profile`."""
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
     return _tree_rows(workload, batch_size, device)
 
 
-def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
-    """What the units can do at most: the systolic core's products and streams, a pipeline of all DSPs, a node a cycle.
+def _peak_rows(workload: Workload, device: str) -> list[Measurement]:
+    """Return the units' peak rates: the systolic core's products and streams, a pipeline of all DSPs, one node
+    per cycle.
 
-    A request of the replay reads a node at each level while another's new sums are written: one at each level, and the
-    leaf.
+    A request of the replay reads a node at each level while the sums of another request are written: one node per
+    level, and the leaf.
     """
     stated = clock(device)
     side, lanes = DEFAULT_SIDE, LANES
     board = catalogue.device(Target.parse(device).location)
-    multipliers = pipeline.available_dsps(board) // pipeline.MULTIPLIER_DSPS
+    multipliers = pipeline_resources.available(board).dsps // pipeline_resources.MULTIPLIER_DSPS
     levels = ceil(log(workload.replay.capacity, workload.replay.fanout))
     node_words = workload.replay.fanout * levels
-    stated_roofs = (
+    stated_peaks = (
         (
             "learner.step",
             "peak",
@@ -220,7 +243,7 @@ def _roof_rows(workload: Workload, device: str) -> list[Measurement]:
                 "clock_source": stated.source,
             },
         )
-        for primitives, quantity, per_cycle, how in stated_roofs
+        for primitives, quantity, per_cycle, how in stated_peaks
     ]
 
 
@@ -231,7 +254,7 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
         item.case.check(tree)
         item.case.call(tree, item.case.inputs(tree, np.random.default_rng(3)))
         assert item.work is not None
-        # A node is read in one cycle, so that samples cost what MAP charges for updates: B / S.
+        # A node is read in one cycle, so samples take the cycles that MAP states for updates: B / S.
         formula = replay_cycles.map_update_cycles(item.batch_size, banks=tree.banks)
         terms = replay_cycles.difference_terms(
             tree.last_call_cycles, [item.batch_size], levels=tree.levels, interval=1
@@ -246,7 +269,7 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[Measure
 def _compared(
     cycles: int, formula_cycles: int, formula: str, reasons: Mapping[str, float]
 ) -> dict[str, object]:
-    """Details of a row that has a formula beside it."""
+    """Return the details of a row that is compared with a formula."""
     named = {name: value for name, value in reasons.items() if value}
     return {
         "formula": formula,
@@ -258,7 +281,8 @@ def _compared(
 
 def _learner_row(workload: Workload, batch_size: int, device: str) -> Measurement:
     target = Target.parse(device)
-    made = created(workload, batch_size, target)
+    options = options_of(target) | {"design": fpga_backend.CORE}
+    made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
     assert isinstance(made, GraphLearner)
     assert isinstance(made.executable, FpgaExecutable)
     batch = random_batch(workload, batch_size, np.random.default_rng(4))
@@ -288,8 +312,10 @@ def _pipeline_row(workload: Workload, batch_size: int, device: str) -> Measureme
         "pipelines": design.pipelines,
         "samples_per_pipeline": design.samples,
         "lanes": {name: [layer.lanes for layer in layers] for name, layers in design.networks.items()},
-        "dsps": design.dsps,
+        "resources": asdict(design.resources),
         "checked": "cycles, with their closed form; numbers by the tests of the pipeline's RTL",
+        "mapped": fpga_backend.design_of(algorithm, batch_size, Target.parse(device).location)
+        == fpga_backend.PIPELINE,
     }
     work = step_work(workload, batch_size)
     return _row(workload, batch_size, device, PIPELINE, step.cycles, work, details)

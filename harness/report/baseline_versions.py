@@ -1,4 +1,4 @@
-"""This project and every baseline beside it, by the versions and settings that their workers name."""
+"""The versions and settings of this project and of every baseline, as reported by their workers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,14 +13,14 @@ QUANTITIES = {
     "compare": ("gradient_steps_per_s", "replay_cycles_per_s"),
     "learn": ("final_return",),
 }
-"""Of each suite that sets systems beside one another, those of which every system has rows that name versions."""
+"""For each suite that compares systems, the primitives for which every system has rows that state versions."""
 
 
 def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
-    """One for each system and each set of versions and settings that it ran with, this project first.
+    """Yield one entry per system and set of versions and settings, this project first.
 
     Args:
-        frame: rows of a run, those that failed among them.
+        frame: rows of a run, including failed ones.
     """
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
     for row in records(frame[frame["value"].notna()]):
@@ -39,6 +39,6 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
 
 
 def _pairs(row: Any, name: str, between: str) -> tuple[str, ...]:
-    """Names and values of a detail; none where an untrusted row has something else there."""
+    """Return names and values of a detail; empty if an untrusted row has something else there."""
     found = detail(row, name)
     return tuple(f"{k}{between}{v}" for k, v in found.items()) if isinstance(found, Mapping) else ()

@@ -1,7 +1,7 @@
-"""What a report says: the rows of the tables that the page and the exported files share.
+"""The contents of a report: the rows of the tables that the page and the exported files share.
 
-Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other. The files
-alone have throughputs and portabilities.
+Every number is a `Number`, with unit, provenance and the rows that it came from; the page shows no other numbers.
+Throughputs and portabilities are only in the files.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ from harness.store.store import RunRecord
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """A predicted throughput, and the achieved one of the same mapping where it was run as predicted.
+class PredictedThroughput:
+    """A predicted throughput, and the achieved throughput of the same mapping if it was run as predicted.
 
     Attributes:
-        chosen_among: the devices among which its strategy chose this mapping, of `harness.validate.rows`.
-        loop: the one that was run in a validation, or is predicted there; empty of a training of its own.
-        achieved: the median where it was run several times, as with several seeds.
-        predicted_status: "ok", or "too_noisy": made from times that are.
-        achieved_status: of its rows: "ok", "too_noisy" where one is, or "not_run" where there is none.
+        chosen_among: the devices among which the strategy chose this mapping, as in `harness.validate.rows`.
+        loop: the loop that was run in a validation, or is predicted there; empty for a separate training.
+        achieved: the median if it was run several times, for instance with several seeds.
+        predicted_status: "ok", or "too_noisy" if it was computed from times that are.
+        achieved_status: "ok", "too_noisy" if one of its rows is, or "not_run" if there is none.
     """
 
     workload: str
@@ -43,24 +43,25 @@ class Prediction:
 
     @property
     def shown(self) -> bool:
-        """Whether it is of a mapping that was run, so that a reader sees it first."""
+        """Whether the mapping was run, so that the page shows it first."""
         return self.achieved is not None
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What every mapping achieved on one workload in one loop, over batch sizes (MAP Fig. 13, PRL Fig. 8).
+    """The throughput of every mapping on one workload in one loop, over batch sizes (MAP Fig. 13, PRL Fig. 8).
 
     Attributes:
         workload: its name.
-        devices: among which the best and the choice are, of `harness.validate.rows`: those here, all measured, or
-            also the simulated ones.
-        loop: that of all mappings; empty where the rows name none.
-        batch_sizes: columns, rising: those that two mappings or more were run at, so that one is the best.
+        devices: the devices of the best and the chosen mapping, as in `harness.validate.rows`: those here, all
+            measured, or also the simulated ones.
+        loop: loop of all mappings; empty if the rows name none.
+        batch_sizes: columns, ascending: batch sizes at which at least two mappings were run, so that one is the
+            best.
         mappings: rows, by name.
-        achieved: throughput by (mapping, batch size); what was not run is missing.
-        noisy: those of them that are too noisy for a verdict.
-        chosen: by batch size of these, the mapping that the default strategy chose; it may not have been run.
+        achieved: throughput by (mapping, batch size); missing for what was not run.
+        noisy: the cells that are too noisy for a verdict.
+        chosen: the mapping that the default strategy chose, by batch size; it may not have been run.
     """
 
     workload: str
@@ -73,23 +74,23 @@ class HeatMap:
     chosen: Mapping[int, str]
 
     def best(self, batch_size: int) -> str:
-        """The mapping that achieved most at a batch size."""
+        """Return the mapping with the highest throughput at a batch size."""
         column = {mapping: n.value for (mapping, size), n in self.achieved.items() if size == batch_size}
         return max(column, key=column.__getitem__)
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:
-        """Those of its cells."""
+        """The provenances of its cells."""
         found = {n.provenance for n in self.achieved.values()}
         return tuple(provenance for provenance in Provenance if provenance in found)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The mapping that a strategy chose in a validation, and what it lost: 1 - its throughput / the best one's.
+    """The mapping that a strategy chose in a validation, and its regret: 1 - its throughput / the best one's.
 
-    `devices` are those that it chose among, `loop` the one that all were run in; `verdict` is "best", "lost" or "no
-    verdict".
+    `devices` are the devices that it chose among, `loop` the loop of all mappings; `verdict` is "best", "lost" or
+    "no verdict".
     """
 
     workload: str
@@ -104,19 +105,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """This project and a baseline on one workload.
+class BaselineComparison:
+    """The comparison of this project with a baseline on one workload.
 
     Attributes:
-        workload, batch_size, baseline: what is compared.
+        workload, batch_size, baseline: the configuration compared.
         ratio: this project's throughput over the baseline's.
-        ours, theirs: gradient steps a second of both.
-        null: this project's throughput over its own, in the same rounds.
-        verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict"; the
-            status of a comparison that failed or was not run.
-        reason: why it failed or was not run.
+        ours, theirs: gradient steps per second of both.
+        null: this project's throughput over its own in the same rounds.
+        verdict: "faster", "faster, but learns less", "faster; returns not compared", "slower" or "no verdict";
+            for a comparison that failed or was not run, its status.
+        reason: why it failed or was not run; empty otherwise.
         our_return, their_return: mean return of both after the same number of environment steps.
-        returns: what these returns say, or why they are not compared.
+        returns: the result of comparing these returns, or why they are not compared.
     """
 
     workload: str
@@ -135,17 +136,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Gradient steps a second that this project reached under a mapping, or a baseline beside it.
+    """Gradient steps per second of this project under a mapping, or of a baseline.
 
     Attributes:
         system: "placerl" or the baseline.
-        mapping: empty of a baseline.
-        suite: what ran it: "run", "validation" or "compare".
-        loop: of a validation.
-        beside: of this project in a comparison, the baseline.
-        options: of a run, each as name=value.
-        value: None where it failed or was not run.
-        status: of its row; `reason` says why it is not "ok".
+        mapping: the mapping; empty for a baseline.
+        suite: suite of its row: "run", "validation" or "compare".
+        loop: loop of a validation; empty otherwise.
+        beside: for this project in a comparison, the baseline.
+        options: options of a run, each as name=value.
+        value: None if it failed or was not run.
+        status: status of its row; `reason` says why it is not "ok".
     """
 
     workload: str
@@ -165,16 +166,17 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Portability:
-    """PRL's performance portability: the harmonic mean of experiences a second over choices, 0 if it lacks one.
+    """PRL's performance portability: the harmonic mean of experiences per second over choices, 0 if one is
+    missing.
 
     Attributes:
         system: "placerl" or a baseline.
         over: "device assignments" of one machine, or "machines"; "mappings" in rows of earlier versions.
-        among: which of them: with simulated devices or without, or what the machines ran.
-        choices: how many; None where its row does not say.
-        unsupported: how many of them it cannot run; None where it was not run.
-        value: None where it was not run.
-        status: "ok", "too_noisy" where a rate in it is, or "not_run".
+        among: devices of the choices: with or without simulated devices, or what the machines ran.
+        choices: number of choices; None if its row does not give it.
+        unsupported: number of choices that it cannot run; None if it was not run.
+        value: None if it was not run.
+        status: "ok", "too_noisy" if one of its rates is, or "not_run".
     """
 
     workload: str
@@ -192,7 +194,7 @@ class Portability:
 
 @dataclass(frozen=True)
 class PrimitiveTime:
-    """Time of one call of a primitive on one backend and device; `reason` says why there is none."""
+    """Time of one call of a primitive on one backend and device; `reason` says why there is no time."""
 
     workload: str
     primitive: str
@@ -205,18 +207,23 @@ class PrimitiveTime:
     reason: str
 
 
+PEAK = "peak"
+"""Name of a roof of arithmetic, as it begins."""
+
+
 @dataclass(frozen=True)
-class Roof:
-    """What a device does at most.
+class DeviceRoof:
+    """An upper limit of a device's rate: its peak arithmetic or the bandwidth of a memory.
 
     Attributes:
         device: as in the primitive table.
-        workloads: which it is of; empty for all.
-        primitives: which of them it bounds, as their names begin; empty for all.
-        name: "peak", or the memory that was copied in.
-        footprint_bytes: largest footprint that this memory serves; None for the peak, and for the only memory.
-        rate: operations or bytes a second.
-        status: of its row: "ok", or "too_noisy".
+        workloads: workloads to which it applies; empty for all.
+        primitives: primitives to which it applies, by the beginning of their names; empty for all.
+        name: "peak", "peak in bfloat16", or the memory in which the copy was made.
+        footprint_bytes: largest footprint that this memory holds; None for the peak and for the only memory.
+        rate: operations or bytes per second.
+        status: status of its row: "ok" or "too_noisy".
+        precision: precision of a peak's operations; empty for float32.
     """
 
     device: str
@@ -226,21 +233,27 @@ class Roof:
     footprint_bytes: int | None
     rate: Number
     status: str
+    precision: str = ""
+
+    @property
+    def is_peak(self) -> bool:
+        """Return whether it is a limit of arithmetic, and not of a memory."""
+        return self.name.startswith(PEAK)
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """A primitive beside the roof of its device.
+    """A primitive's rate and the roof of its device.
 
     Attributes:
-        flops, traffic: of one call, counted from shapes.
-        intensity: operations for each byte; None where it only moves data.
-        achieved: operations a second, or bytes a second where it only moves data.
-        roof: the most that its intensity and footprint allow there, in the unit of `achieved`; None where its device's
+        flops, traffic: operations and bytes of one call, counted from shapes.
+        intensity: operations per byte; None if the primitive only moves data.
+        achieved: operations per second, or bytes per second if it only moves data.
+        roof: highest rate that its intensity and footprint allow, in the unit of `achieved`; None if the device's
             roofs were not measured.
-        bound: which roof that is.
-        share: achieved over roof.
-        status: "ok", or what the time or the roof is: "too_noisy".
+        bound: name of that roof.
+        share: achieved divided by roof.
+        status: "ok", or "too_noisy" if the time or the roof is.
     """
 
     workload: str
@@ -272,14 +285,14 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class Learning:
-    """What a system learnt of a workload, over seeds: the interquartile mean of its returns.
+    """What a system learnt on a workload, over seeds: the interquartile mean of its returns.
 
     Attributes:
-        seeds: that were trained to the end; None where its row does not say.
-        end: of the last fifth of training; None where every seed failed.
-        best: of the stretch of training that was the best; None where no stretch had an episode of every seed.
-        best_step: environment steps at its end.
-        reason: why there is no `end`.
+        seeds: number of seeds trained to the end; None if its row does not give it.
+        end: mean of the last fifth of training; None if every seed failed.
+        best: mean of the best stretch of training; None if no stretch had an episode of every seed.
+        best_step: environment steps at the end of that stretch.
+        reason: why there is no `end`; empty otherwise.
     """
 
     workload: str
@@ -292,7 +305,7 @@ class Learning:
 
 
 @dataclass(frozen=True)
-class Curve:
+class TrainingCurve:
     """Episode returns over environment steps of one training run; `last` is the mean of the last episodes."""
 
     workload: str
@@ -305,7 +318,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Gap:
-    """What failed, was not run, or is too noisy for a verdict; `reason` is empty where each has its own."""
+    """What failed, was not run, or is too noisy for a verdict; `reason` is empty if each has its own reason."""
 
     workload: str
     suite: str
@@ -332,7 +345,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact about the machine or the versions, as measured or as the system states it."""
+    """One fact about the machine or the versions, as measured or as reported by the system."""
 
     group: str
     name: str
@@ -341,13 +354,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class NoisyRows:
-    """How many timed rows of one kind are too noisy for a verdict.
+    """Number of timed rows of one kind that are too noisy for a verdict.
 
     Attributes:
-        kind: of primitive: "round", "learner"; "all" for the rows of every kind.
+        kind: kind of primitive, such as "round" or "learner"; "all" for the rows of every kind.
         timed: rows of the primitive tables that hold a measured time.
-        noisy: those of them that are too noisy.
-        share: noisy rows, in percent of the timed ones.
+        noisy: timed rows that are too noisy.
+        share: noisy rows in percent of the timed rows.
     """
 
     kind: str
@@ -358,15 +371,15 @@ class NoisyRows:
 
 @dataclass(frozen=True)
 class BaselineVersions:
-    """A system beside others, where it had the same versions and the same settings.
+    """One system with one set of versions and settings in the comparisons.
 
     Attributes:
         system: "placerl" or the baseline.
-        tasks: what of it was compared: "training", "learner and replay" or "replay".
-        workloads: where it had these versions and settings.
-        versions: each as "package version"; none where its rows do not say.
-        settings: each as "name: value"; its own, and in what it departs from the workload.
-        rows: that name them.
+        tasks: parts that were compared: "training", "learner and replay" or "replay".
+        workloads: workloads that ran with these versions and settings.
+        versions: each as "package version"; empty if its rows give none.
+        settings: each as "name: value"; the system's own, and its departures from the workload.
+        rows: rows that state them.
     """
 
     system: str
@@ -382,16 +395,16 @@ class Content:
     """Everything that the page and the files show.
 
     Attributes:
-        run: the run that it is about, the last of its machine; None when the store has none.
+        run: the run of the report, the last of its machine; None if the store has none.
         runs: every run of the store.
-        reference: the committed run that it is shown beside; None where there is none.
-        changes: the quantities that both have.
-        measurements: the rows of that run and of those of other tiers by the same code on the same machine, the last
-            attempt of each cell; the index labels are those of the whole store's frame.
-        core_speed: how many pieces ran at full speed; none where no row states it.
-        noisy_rows: those of each kind, then all; none where nothing was timed.
-        memory: peaks of those runs; none where a store is older than their rows.
-        everything: that frame, in which verdicts about several machines have rows.
+        reference: the committed run that is shown for comparison; None if there is none.
+        changes: the quantities that both runs have.
+        measurements: the rows of the run and of runs of other tiers with the same code on the same machine, only
+            the last attempt of each cell; the index labels are those of the whole store's frame.
+        core_speed: share of pieces at full speed; empty if no row states it.
+        noisy_rows: noisy rows of each kind, then of all; empty if nothing was timed.
+        memory: peak memory of these runs; empty if the store is older than such rows.
+        everything: the whole store's frame, for verdicts that use several machines.
     """
 
     run: RunRecord | None
@@ -399,18 +412,18 @@ class Content:
     measurements: pd.DataFrame
     everything: pd.DataFrame
     verdicts: tuple[Verdict, ...]
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[PredictedThroughput, ...]
     choices: tuple[Choice, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[BaselineComparison, ...]
     baseline_versions: tuple[BaselineVersions, ...]
     throughputs: tuple[Throughput, ...]
     portabilities: tuple[Portability, ...]
     primitives: tuple[PrimitiveTime, ...]
-    roofs: tuple[Roof, ...]
+    roofs: tuple[DeviceRoof, ...]
     roofline: tuple[RooflinePoint, ...]
     training: tuple[TrainingResult, ...]
     learning: tuple[Learning, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[TrainingCurve, ...]
     gaps: tuple[Gap, ...]
     facts: tuple[Fact, ...]
     noise: tuple[Number, ...]
@@ -422,6 +435,6 @@ class Content:
 
     @property
     def slug(self) -> str:
-        """A file's name for its machine, which an untrusted fingerprint may not choose."""
+        """File name for its machine; an untrusted fingerprint must not choose it."""
         name = self.run.fingerprint if self.run else ""
         return hashlib.sha256(name.encode()).hexdigest()[:12]

@@ -2,24 +2,24 @@
 
 | file | one row is |
 |---|---|
-| `measurements` | a row of the store, all runs; `row` is what verdicts and numbers name as theirs |
+| `measurements` | a row of the store, all runs; `row` is the row number to which verdicts and numbers refer |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `predictions`, `comparisons`, `primitives`, `training`, `gaps` | a row of the page |
 | `machine`, `noise`, `core_speed`, `memory`, `runs` | the same |
 | `noisy_rows` | a kind of primitive, with how many of its timed rows are too noisy |
-| `baseline_versions` | a system beside others, with its versions and settings |
-| `throughput` | gradient steps a second of a mapping, or of a baseline beside this project |
-| `portability` | PRL's harmonic mean of experiences a second, of a system over device assignments or over machines |
-| `roofs`, `roofline` | what a device does at most, and a primitive beside it |
+| `baseline_versions` | a compared system, with its versions and settings |
+| `throughput` | gradient steps per second of a mapping, or of a compared baseline |
+| `portability` | PRL's harmonic mean of experiences per second, of a system over device assignments or over machines |
+| `roofs`, `roofline` | a device's upper limit, and a primitive's rate |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
 | `changes` | a quantity of the reference run and of this one |
 
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance`
-and `<name>_rows`. Where a store holds runs of several machines, `platforms/` has a folder for each of the others.
+and `<name>_rows`. If a store holds runs of several machines, `platforms/` has a folder for each of the others.
 
-In CSV an apostrophe stands before a text that a spreadsheet would take for a formula, such as an untrusted name of a
-workload; Parquet has it as it is.
+In CSV an apostrophe precedes a text that a spreadsheet would evaluate as a formula, such as an untrusted workload
+name; Parquet holds the text unchanged.
 """
 
 import dataclasses
@@ -36,22 +36,22 @@ from harness.papers import Verdict
 from harness.papers.number import Number
 from harness.report import reference, text_tables
 from harness.report.content import (
+    BaselineComparison,
     BaselineVersions,
     Change,
     Choice,
-    Comparison,
     Content,
-    Curve,
+    DeviceRoof,
     Fact,
     Gap,
     Learning,
     NoisyRows,
     Portability,
-    Prediction,
+    PredictedThroughput,
     PrimitiveTime,
-    Roof,
     RooflinePoint,
     Throughput,
+    TrainingCurve,
     TrainingResult,
 )
 from harness.report.files import write_atomically
@@ -60,7 +60,7 @@ from harness.store.store import RunRecord, Store
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:
-    """A number, or its absence, as columns."""
+    """Return a number, or its absence, as columns."""
     prefix = "" if name == "value" else f"{name}_"
     return {
         name: None if number is None else number.value,
@@ -77,7 +77,7 @@ def _holds_number(field: dataclasses.Field[Any]) -> bool:
 
 
 def _columns(kind: type) -> list[str]:
-    """The columns of a table of such rows, also when it has none."""
+    """Return the column names of a table of such rows, also if it has no rows."""
     columns: list[str] = []
     for field in dataclasses.fields(kind):
         columns += number_columns(field.name, None) if _holds_number(field) else [field.name]
@@ -85,7 +85,7 @@ def _columns(kind: type) -> list[str]:
 
 
 def _flat(row: Any) -> dict[str, Any]:
-    """A row of the page, with its numbers spread over columns."""
+    """Return a row of the page with its numbers spread over columns."""
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(row):
         value = getattr(row, field.name)
@@ -119,7 +119,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
         numbers: list[tuple[str, Number | None]] = [
             (side, number) for side, found in sides.items() for number in found
         ]
-        # A claim without a number keeps its row: its verdict counts too.
+        # A claim without a number keeps its row, because its verdict counts too.
         for side, number in numbers or [("", None)]:
             quantity = "" if number is None else number.quantity
             source = "" if number is None else number.source
@@ -132,7 +132,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _curves(curves: Iterable[Curve]) -> pd.DataFrame:
+def _curves(curves: Iterable[TrainingCurve]) -> pd.DataFrame:
     columns = ["workload", "system", "seed", "environment_step", "value", "unit", "provenance"]
     rows = [
         (c.workload, c.system, c.seed, step, value, c.last.unit, str(c.last.provenance))
@@ -142,7 +142,7 @@ def _curves(curves: Iterable[Curve]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"seed": "Int64"})
 
 
-def _curve_summaries(curves: Iterable[Curve]) -> pd.DataFrame:
+def _curve_summaries(curves: Iterable[TrainingCurve]) -> pd.DataFrame:
     rows = [
         {"workload": c.workload, "system": c.system, "seed": c.seed, "episodes": len(c.returns)}
         | number_columns("value", c.last)
@@ -158,7 +158,7 @@ def _numbers(numbers: Iterable[Number]) -> pd.DataFrame:
 
 
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:
-    """The store's rows with their labels, and what is nested as JSON."""
+    """Return the store's rows with their labels, and nested values as JSON."""
     flat = frame.rename_axis("row").reset_index()
     return flat.assign(
         samples=flat["samples"].map(list).map(json.dumps), details=flat["details"].map(json.dumps)
@@ -166,19 +166,19 @@ def measurements(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(content: Content) -> dict[str, pd.DataFrame]:
-    """The tables of a report by name, without the measurements of its store."""
+    """Return the tables of a report by name, without its store's measurements."""
     runs = _frame(RunRecord, content.runs)
     runs["machine"] = runs["machine"].map(json.dumps)
     return {
         "verdicts": _verdicts(content.verdicts),
-        "predictions": _frame(Prediction, content.predictions),
+        "predictions": _frame(PredictedThroughput, content.predictions),
         "choices": _frame(Choice, content.choices),
-        "comparisons": _frame(Comparison, content.comparisons),
+        "comparisons": _frame(BaselineComparison, content.comparisons),
         "baseline_versions": _frame(BaselineVersions, content.baseline_versions),
         "throughput": _frame(Throughput, content.throughputs),
         "portability": _frame(Portability, content.portabilities),
         "primitives": _frame(PrimitiveTime, content.primitives),
-        "roofs": _frame(Roof, content.roofs),
+        "roofs": _frame(DeviceRoof, content.roofs),
         "roofline": _frame(RooflinePoint, content.roofline),
         "training": _frame(TrainingResult, content.training),
         "learning": _frame(Learning, content.learning),
@@ -196,18 +196,19 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
 
 
 def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")) -> list[Path]:
-    """Writes the tables of a store.
+    """Write the tables of a store.
 
     Args:
         store: the store.
-        folder: where to; made when there is none.
-        formats: of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" what a reader wants.
+        folder: output folder; created if it does not exist.
+        formats: formats of `FORMATS`; "csv" and "parquet" hold every number, "markdown" and "latex" a readable
+            selection.
 
     Returns:
-        The files, in the order of writing.
+        The files, in the order in which they were written.
 
     Raises:
-        UserError: there is no such store, the folder cannot be written, or a format is none of `FORMATS`.
+        UserError: the store does not exist, the folder cannot be written, or a format is not in `FORMATS`.
     """
     for name in formats:
         if name not in FORMATS:
@@ -227,7 +228,7 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet computes, or whose first character it drops (OWASP, CSV Injection)."""
+"""First characters of a cell that a spreadsheet evaluates or drops (OWASP, CSV Injection)."""
 
 Save = Callable[[Path], object]
 Files = Iterator[tuple[Path, Save]]
@@ -239,7 +240,7 @@ def _csv(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:
 
 
 def _disarmed(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with an apostrophe before each text that begins like a formula; numbers stay."""
+    """Return the table with an apostrophe before each text that begins like a formula; numbers are unchanged."""
     made = table.copy()
     for name in table.select_dtypes(exclude="number"):
         made[name] = table[name].map(_as_text)
@@ -247,7 +248,7 @@ def _disarmed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_text(cell: Any) -> Any:
-    """The cell, which a spreadsheet then shows and does not compute."""
+    """Return the cell in a form that a spreadsheet shows and does not evaluate."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 

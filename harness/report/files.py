@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ from harness.core.errors import UserError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Has a file written beside `path` and moves it there, so that no reader sees half of it.
+    """Write a file next to `path` and then move it there, so that no reader sees an incomplete file.
 
     Raises:
         UserError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Numbers as the page shows them: scaled to a readable unit, marked with their provenance, exact to a machine."""
+"""Formats numbers for the page: in a readable unit, marked with their provenance, with exact values for programs."""
 
 from markupsafe import Markup
 
@@ -18,7 +18,7 @@ _UNITS = {"ratio": "×", "1": "", "count": "", "1/s": "/s"}
 
 
 def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
-    """What to divide a value by, and the unit it then has, so that it reads without many zeros."""
+    """Return the divisor of a value and the resulting unit, so that the number has few zeros."""
     if unit == "s" and value:
         for scale, name in _TIMES:
             if abs(value) >= scale:
@@ -32,10 +32,11 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
 
 
 def show(number: Number) -> Markup:
-    """The number with unit, interval, provenance and suspect marks; `<data>` elements hold the exact values.
+    """Return the number with unit, interval, provenance and marks for noise; `<data>` elements hold the exact
+    values.
 
     Args:
-        number: any; its interval is shown when it has one.
+        number: any number; its interval is shown if it has one.
     """
     scale, unit = scale_and_unit(number.value, number.unit)
 
@@ -57,7 +58,7 @@ def show(number: Number) -> Markup:
 
 
 def whole(value: int | None) -> Markup:
-    """A batch size or another whole number that is a setting, not a result."""
+    """Return a batch size or another integer that is a setting, not a result."""
     return (
         Markup("&ndash;")
         if value is None
@@ -66,10 +67,10 @@ def whole(value: int | None) -> Markup:
 
 
 def row_ranges(rows: tuple[int, ...]) -> str:
-    """Row numbers with runs of neighbours drawn together: "3, 7-9, 12".
+    """Return row numbers with consecutive ones joined: "3, 7-9, 12".
 
     Args:
-        rows: in rising order.
+        rows: in ascending order.
     """
     ranges: list[list[int]] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The machine, its noise and the memory that a run took as the report shows them."""
+"""The machine, its noise and a run's memory, as the report shows them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.core.suites import Suite
 from harness.measure.timed_case import NOISE_LIMIT, PART_LIMIT
 from harness.papers.evidence import detail, number, records, select
 from harness.papers.number import Number, format_value
@@ -16,7 +17,7 @@ UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, ""
 
 
 def readable(name: str, value: Any) -> tuple[str, str]:
-    """A fact's name without the unit that it ends with, and its value in that unit, scaled for a reader."""
+    """Return a fact's name without its unit suffix, and its value scaled to a readable unit."""
     if isinstance(value, bool):
         return name.replace("_", " "), "yes" if value else "no"
     if isinstance(value, list):
@@ -33,7 +34,7 @@ def readable(name: str, value: Any) -> tuple[str, str]:
 
 
 def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
-    """A machine's description, flattened: a nested table is a group; in a list of tables each is one fact."""
+    """Yield a machine's description as facts: a nested table becomes a group, and each table of a list one fact."""
     for name, value in machine.items():
         place = f"{group}, {name}" if group != "machine" else str(name)
         if isinstance(value, Mapping):
@@ -46,7 +47,7 @@ def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
 
 
 def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
-    """A small table as one fact: the first two of its values that can name it do, the others are its value."""
+    """Return a small table as one fact: the first two values that can name it do, the others form its value."""
     items = list(item.items())
     names = 2 if len(items) > 1 and not isinstance(items[1][1], bool) else 1
     words = [": ".join(readable(name, v)) for name, v in items[names:] if v not in (None, "", [])]
@@ -54,7 +55,7 @@ def _one_fact(group: str, item: Mapping[str, Any]) -> Fact:
 
 
 def noise(frame: pd.DataFrame) -> Iterator[Number]:
-    """How noisy the machine was during a run."""
+    """Yield the noise of the machine during a run."""
     timed = _timed(frame)
     if len(timed):
         widths = 100 * ((timed["high"] - timed["low"]) / timed["value"]).dropna()
@@ -69,18 +70,18 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
         if len(parts := timed[wide & (timed["status"] == "ok")]):
             what = f"wider than {NOISE_LIMIT:.0%}, yet within {PART_LIMIT:.0%} of the round that they are a part of"
             yield Number(what, len(parts), "count", measured, rows=tuple(map(int, parts.index)))
-    for row in records(select(frame, suite="compare", quantity="null_ratio")):
-        yield number(row, f"A/A null, {row.workload} beside {detail(row, 'baseline')}")
+    for row in records(select(frame, suite=Suite.COMPARE, quantity="null_ratio")):
+        yield number(row, f"A/A null, {row.workload} compared with {detail(row, 'baseline')}")
 
 
 def _timed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the primitive tables that hold a measured time."""
+    """Return the rows of the primitive tables that hold a measured time."""
     provenance = str(Provenance.MEASURED)
-    return select(frame, suite="profile", quantity="time_per_call", provenance=provenance)
+    return select(frame, suite=Suite.PROFILE, quantity="time_per_call", provenance=provenance)
 
 
 def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the share of pieces at full core speed over the timed rows; nothing where no row's details state it."""
+    """Yield the share of pieces at full core speed over the timed rows; nothing if no row's details state it."""
     paces = [(row, detail(row, "pace")) for row in records(_timed(frame))]
     paces = [(row, pace) for row, pace in paces if isinstance(pace, Mapping)]
     known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
@@ -96,9 +97,9 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
 
 
 def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:
-    """Yield how many timed rows of each kind are too noisy, then of all; nothing where none was timed.
+    """Yield the number of noisy timed rows of each kind, then of all; nothing if nothing was timed.
 
-    The kind is what stands before the dot of a primitive's name: "round" of "round.sample".
+    The kind is the part of a primitive's name before the dot: "round" of "round.sample".
     """
     timed = _timed(frame)
     if len(timed):
@@ -119,7 +120,7 @@ def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the peak memory of each run: of its main process, and of the largest of all its processes."""
+    """Yield the peak memory of each run: of its main process, and of the largest of its processes."""
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
     for (_, tier, process), some in rows.groupby(["run", "tier", "primitive"], sort=False):
         (highest,) = records(some.nlargest(1, "value"))

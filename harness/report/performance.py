@@ -1,4 +1,4 @@
-"""A store's rows as the tables of throughput and of portability (`content.py`)."""
+"""Tables of throughput and portability (`content.py`) from a store's rows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,23 +6,24 @@ from typing import Any
 import pandas as pd
 
 from harness.compare.rounds import OURS
+from harness.core.suites import Suite
 from harness.mapping import Loop
 from harness.papers.evidence import detail, last_attempts, mapping_of, noisy, number, records
-from harness.papers.prl.portability import beside_baselines
+from harness.papers.portability import beside_baselines
 from harness.report.content import Portability, Throughput
 from harness.report.tables import optional_size, whole_detail
 from harness.validate.portability import over_platforms
 
 RATE, EXPERIENCES = "gradient_steps_per_s", "experiences_per_s"
-SUITES = ("run", "validation", "compare")
-"""Those whose rates are of a whole training, or of what was compared of it."""
+SUITES = (Suite.RUN, Suite.VALIDATION, Suite.COMPARE)
+"""Suites whose rates are of a whole training, or of the compared part of one."""
 
 
 def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
-    """Every rate that a training, a validation or a comparison of a run reached, and those that failed."""
+    """Yield every rate of a training, a validation or a comparison of a run, including failed ones."""
     rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
-        compared = row.suite == "compare"
+        compared = row.suite == Suite.COMPARE
         baseline = str(detail(row, "baseline") or row.backend) if compared else ""
         ours = not compared or detail(row, "part") == "ours"
         options = detail(row, "options")
@@ -44,11 +45,11 @@ def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
 
 
 def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Portability]:
-    """Over the mappings of a machine, and over the machines of a merged store.
+    """Yield the portability over the mappings of a machine, and over the machines of a merged store.
 
     Args:
-        frame: rows of a run, in which mappings were validated.
-        everywhere: of the whole store.
+        frame: rows of a run that validated mappings.
+        everywhere: rows of the whole store.
     """
     yield from _over_mappings(frame)
     for found in over_platforms(everywhere):
@@ -74,8 +75,8 @@ def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Por
 
 
 def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
-    """What validations stored, in which only the fused loop counts."""
-    rows = frame[(frame["suite"] == "validation") & (frame["quantity"] == "portability")]
+    """Yield the portabilities that validations stored; they cover the fused loop only."""
+    rows = frame[(frame["suite"] == Suite.VALIDATION) & (frame["quantity"] == "portability")]
     unsure = _noisy_rates(frame)
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):
         size = optional_size(row.batch_size)
@@ -101,22 +102,22 @@ def _over_mappings(frame: pd.DataFrame) -> Iterator[Portability]:
 
 
 def _noisy_rates(frame: pd.DataFrame) -> set[tuple[str, int | None, str]]:
-    """Workload, batch size, and mapping in the fused loop or baseline, of what is too noisy."""
+    """Return what is too noisy: workload, batch size, and mapping in the fused loop or baseline."""
     rows = frame[(frame["quantity"] == RATE) & (frame["status"] == "too_noisy")]
     return {
         (row.workload, optional_size(row.batch_size), mapping_of(row) if validated else row.backend)
         for row in records(rows)
-        if (validated := row.suite == "validation" and detail(row, "loop") in (None, Loop.FUSED))
-        or (row.suite == "compare" and row.primitive == "training" and detail(row, "part") == "theirs")
+        if (validated := row.suite == Suite.VALIDATION and detail(row, "loop") in (None, Loop.FUSED))
+        or (row.suite == Suite.COMPARE and row.primitive == "training" and detail(row, "part") == "theirs")
     }
 
 
 def _state(too_noisy: bool) -> tuple[str, str]:
-    """Status and reason of a mean whose rates are, or are not, too noisy."""
+    """Return status and reason of a mean, given whether one of its rates is too noisy."""
     return ("too_noisy", "a rate in it is too noisy") if too_noisy else ("ok", "")
 
 
 def _names(row: Any, name: str) -> list[str] | None:
-    """A detail that is a list of names; None where an untrusted row has none."""
+    """Return a detail that is a list of names; None if an untrusted row has none."""
     found = detail(row, name)
     return list(map(str, found)) if isinstance(found, list | tuple) else None

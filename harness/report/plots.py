@@ -1,4 +1,4 @@
-"""The report's plots, each of rows of one table."""
+"""The report's plots, each of the rows of one table."""
 
 from collections.abc import Sequence
 from itertools import groupby, product
@@ -13,14 +13,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from harness.core.provenance import Provenance
 from harness.papers import Verdict
-from harness.report.content import Comparison, Curve, HeatMap, Prediction, PrimitiveTime
-from harness.report.drawing import (
+from harness.papers.drawing import (
     GRID,
     INK,
     LINES,
     MARKERS,
     SERIES,
-    STYLE,
     colour,
     ends_of,
     errors,
@@ -30,14 +28,21 @@ from harness.report.drawing import (
     new_figure,
     plain,
     seconds,
-    svg,
     thousands,
 )
+from harness.report.content import (
+    BaselineComparison,
+    HeatMap,
+    PredictedThroughput,
+    PrimitiveTime,
+    TrainingCurve,
+)
+from harness.report.drawing import STYLE, svg
 from harness.report.formatting import MARKS
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
-    """Time of a call over the batch size, a line for each backend and device, both axes logarithmic."""
+    """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         timed = [t for t in times if t.time is not None and t.batch_size is not None]
@@ -72,10 +77,10 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
     )
 
 
-def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent: float) -> Markup:
-    """Predicted over achieved throughput, with the line where they are equal and a band of that many percent.
+def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit_percent: float) -> Markup:
+    """Plot predicted over achieved throughput, with the line of equality and a band of that many percent.
 
-    Of what was achieved, what is not measured is hollow.
+    Points whose achieved value is not measured are hollow.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(4.3, 3.6)
@@ -84,7 +89,8 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
         ends = np.array([min(values) / 1.5, max(values) * 1.5])
         axes.plot(ends, ends, color=INK, linewidth=0.5, label="equal")
         share = limit_percent / 100
-        # On logarithmic axes a few percent are a few points wide: the band must be darker than a large one.
+        # On logarithmic axes a few percent are only a few points wide, so a narrow band must be darker than a
+        # wide one.
         axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.3, linewidth=0)
         strategies = sorted({p.strategy for p, _, _ in pairs})
         provenances = [p for p in Provenance if any(achieved.provenance == p for _, _, achieved in pairs)]
@@ -116,9 +122,9 @@ def predicted_against_achieved(predictions: Sequence[Prediction], limit_percent:
 
 
 def heat_map(found: HeatMap) -> Markup:
-    """Throughput of every mapping as a share of the best at its batch size.
+    """Plot the throughput of every mapping as a share of the best at its batch size.
 
-    The chosen and the best are marked, what is too noisy, and what is not measured, with the mark of its provenance.
+    Marks show the chosen and the best mapping, noisy cells, and the provenance of cells that are not measured.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
@@ -146,7 +152,7 @@ def heat_map(found: HeatMap) -> Markup:
 
 
 def chosen_not_run(found: HeatMap) -> str:
-    """Which chosen mappings have no ◇ on the heat map, because they were not run there; empty where all were."""
+    """Return the chosen mappings without ◇ on the heat map because they were not run; empty if all were run."""
     sizes_of: dict[str, list[str]] = {}
     for size in found.batch_sizes:
         mapping = found.chosen.get(size)
@@ -159,8 +165,8 @@ def chosen_not_run(found: HeatMap) -> str:
     return " ".join(lines)
 
 
-def gains(comparisons: Sequence[Comparison]) -> Markup:
-    """Throughput over each baseline's with its interval, beside the A/A null."""
+def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
+    """Plot the throughput over each baseline's with its interval, and the A/A null."""
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(7.2, 0.9 + 0.5 * len(shown))
@@ -194,16 +200,18 @@ def gains(comparisons: Sequence[Comparison]) -> Markup:
 
 
 MOST_EPISODES = 400
-"""Of a learning curve drawn one by one: as many dots as a plot has room for. Hundreds of thousands, which a training of
-minutes has, would make a page that no browser opens."""
+"""Most episodes of a learning curve that are drawn one by one, limited by the room of a plot. The hundreds of
+thousands of episodes of a training of minutes would make a page that no browser opens.
+"""
 _MOST_STRETCHES, _EPISODES_A_STRETCH = 200, 20  # on average
 
 
-def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Markup:
-    """Episode return over environment steps.
+def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int) -> Markup:
+    """Plot the episode return over environment steps.
 
-    Of up to `MOST_EPISODES` episodes each faint, and the mean of the last `window`; of more, the mean over stretches
-    of as many environment steps each, and faint the 5th to 95th percentile of their episodes.
+    Up to `MOST_EPISODES` episodes are drawn faintly, with the mean of the last `window`. If there are more, the
+    mean over stretches of equally many environment steps is drawn, and faintly the 5th to 95th percentile of
+    their episodes.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
@@ -233,11 +241,11 @@ def learning_curves(workload: str, curves: Sequence[Curve], window: int) -> Mark
 
 
 def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
-    """The claim's own figure; None where it has none, or where the rows do not suffice for it.
+    """Return the claim's own figure; None if it has none, or if the rows are not sufficient.
 
     Args:
-        verdict: whose claim may say how it is drawn.
-        rows: those that the claim's check reads.
+        verdict: the verdict whose claim may define a figure.
+        rows: the rows that the claim's check reads.
     """
     if verdict.claim.draw is None:
         return None
@@ -249,7 +257,7 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
 
 
 def published_and_ours(verdict: Verdict) -> Markup | None:
-    """A claim's numbers and this project's on one axis for each unit; None where there is nothing to set beside."""
+    """Plot a claim's numbers and this project's on one axis per unit; None if there is nothing to compare."""
     published, ours = verdict.claim.published, verdict.finding.ours
     units = [u for u in dict.fromkeys(n.unit for n in published) if any(n.unit == u for n in ours)]
     panels = [([n for n in published if n.unit == u], [n for n in ours if n.unit == u], u) for u in units]
@@ -279,4 +287,4 @@ def published_and_ours(verdict: Verdict) -> Markup | None:
             values = ends_of(numbers)
             if values and min(n.value for n in numbers) > 0 and max(values) > 10 * min(values):
                 logarithmic(axes.xaxis, values, plain)
-    return svg(figure, f"claim-{verdict.key}", f"{verdict.key}: the paper's numbers beside this project's")
+    return svg(figure, f"claim-{verdict.key}", f"{verdict.key}: the paper's numbers and this project's")

@@ -1,4 +1,4 @@
-"""A store read as the content of its report, machine by machine."""
+"""Reads a store into the contents of its report, machine by machine."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,20 +17,20 @@ from harness.store.store import RunRecord, Store
 
 
 def platforms(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """The last run of each machine, the machine of the very last run first."""
+    """Return the last run of each machine; the machine of the store's last run comes first."""
     last = {run.fingerprint: run for run in runs}
     return sorted(last.values(), key=lambda run: run.id, reverse=True)
 
 
 def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
-    """The content of a report on a store: one for each machine, that of the last run first.
+    """Return the contents of a report on a store: one per machine, that of the last run first.
 
     Args:
         path: the store.
-        references: committed runs; the one that fits a machine's last run best is shown beside it.
+        references: committed runs; the one that matches a machine's last run best is shown with it.
 
     Raises:
-        UserError: there is no such store, or it is none of this version.
+        UserError: there is no such store, or it has another version.
     """
     references = list(references)
     with Store.open(path, read_only=True) as store:
@@ -41,7 +41,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
 
 
 def read(path: Path, references: Iterable[Reference] = ()) -> Content:
-    """`read_all` of the machine of the last run alone."""
+    """Return the first result of `read_all`: that of the last run's machine."""
     return read_all(path, references)[0]
 
 
@@ -63,12 +63,13 @@ def _same_code(one: RunRecord, other: RunRecord) -> bool:
 
 
 def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | None) -> Content:
-    """The content of a report on one run and the others, of other tiers, by the same code on the same machine.
+    """Return the contents of a report on one run and on runs of other tiers with the same code on the same
+    machine.
 
     Args:
         frame: the whole store's frame.
         runs: every run of the store.
-        run: the one that it is about; None where there is none.
+        run: the run of the report; None if there is none.
     """
     together = [r.id for r in runs if run and _same_code(r, run)]
     mine = last_attempts(frame[frame["run"].isin(together)])

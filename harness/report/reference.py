@@ -1,10 +1,10 @@
-"""Reference runs: runs committed under `results/reference/`, which a report shows beside a new run.
+"""Reference runs: runs committed under `results/reference/`, which a report compares with a new run.
 
-A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To commit
-the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. Of a row with very many
-samples (the returns of a training's episodes) it keeps some, evenly spread, and the row's details say how many there
-were (`samples_measured`); of a timed row it leaves out what the clock had of each block before that was moved to full
-speed: the file is for git.
+A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To
+commit the last run of a store: `python -m harness.report.reference results/placerl.sqlite standard`. To keep
+the file small for git, a row with very many samples (the returns of a training's episodes) keeps evenly
+spaced ones, and its details give the original number (`samples_measured`). A timed row omits the times of its
+blocks before they were moved to full speed.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from harness.store.store import RunRecord, Store
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
 MOST_SAMPLES = 1000
-"""Of a row: enough for its interval and its curve."""
+"""Most samples of a row: enough for its interval and its curve."""
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Measurement))
 
 
@@ -37,8 +37,8 @@ class Reference:
     """A committed run.
 
     Attributes:
-        name: of its files.
-        run: when, where and by which revision it was made.
+        name: name of its files.
+        run: when, where and at which revision it was made.
         measurements: all of its rows.
     """
 
@@ -48,18 +48,19 @@ class Reference:
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
-    """Writes the last run of a store as a reference.
+    """Write the last run of a store as a reference.
 
     Args:
         store: the store.
         name: letters, digits, dots and hyphens.
-        folder: where to; made when there is none.
+        folder: output folder; created if it does not exist.
 
     Returns:
         The two files.
 
     Raises:
-        UserError: there is no such store, it holds no run, the name is not allowed, or the folder cannot be written.
+        UserError: the store does not exist or holds no run, the name is not allowed, or the folder cannot be
+            written.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name):
         raise UserError("command line", "name", name, "letters, digits, dots and hyphens")
@@ -79,7 +80,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
 
 
 def load(folder: Path = FOLDER) -> list[Reference]:
-    """Every reference of a folder, by name; none where there is no such folder.
+    """Return every reference of a folder, by name; empty if the folder does not exist.
 
     Raises:
         UserError: a file is damaged; the message names it.
@@ -88,7 +89,8 @@ def load(folder: Path = FOLDER) -> list[Reference]:
 
 
 def last_attempts(store: Store, run: int) -> list[Measurement]:
-    """The measurements of a run without those of a cell that was measured again ("name#2" follows "name").
+    """Return the measurements of a run, without those of a cell that was measured again ("name#2" follows
+    "name").
 
     Args:
         store: an open store.
@@ -99,8 +101,10 @@ def last_attempts(store: Store, run: int) -> list[Measurement]:
 
 
 def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
-    """The reference to show beside a run: of the same machine rather than another, of the same tier rather than
-    another, and never the run itself; None where there is none."""
+    """Return the reference to show with a run, or None if there is none.
+
+    A reference of the same machine is preferred, then one of the same tier; the run itself is never returned.
+    """
     others = [r for r in references if r.run.key != run.key]
     return max(
         others, key=lambda r: (r.run.fingerprint == run.fingerprint, r.run.tier == run.tier), default=None
@@ -108,7 +112,9 @@ def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
 
 
 def _thinned(row: Measurement) -> Measurement:
-    """With `MOST_SAMPLES` of its samples at most, and as many of what its details list for each of them."""
+    """Return the row with at most `MOST_SAMPLES` samples, and as many entries of the details that list one per
+    sample.
+    """
     count = len(row.samples)
     if count <= MOST_SAMPLES:
         return row
@@ -122,7 +128,9 @@ def _thinned(row: Measurement) -> Measurement:
 
 
 def _moved_alone(row: Measurement) -> Measurement:
-    """A timed row without what the clock had of each block: its samples are these, moved to full speed."""
+    """Return a timed row without the clock's times of its blocks: its samples are these times, moved to full
+    speed.
+    """
     pace = row.details.get("pace")
     if not isinstance(pace, Mapping):
         return row

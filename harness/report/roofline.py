@@ -1,8 +1,8 @@
-"""The roofline: every primitive of the profile beside what its device does at most (Williams et al. 2009).
+"""The roofline: every profiled primitive with the upper limits of its device (Williams et al. 2009).
 
-Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`), roofs are measured on the same machine
-(`harness.profile.machine_peaks`), those of a simulated FPGA modelled. A memory's roof counts for the primitives that
-fit into it.
+Arithmetic and traffic are counted from shapes (`harness.profile.cases.work`). Roofs are measured on the same
+machine (`harness.profile.machine_peaks`); those of a simulated FPGA are modelled. A memory's roof applies to the
+primitives that fit into the memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,38 +12,57 @@ from typing import Any
 import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
+from harness.core.suites import Suite
 from harness.papers.evidence import detail, number, records, select
 from harness.papers.number import Number, merge_rows, ratio
 from harness.profile import machine_peaks as measured_roofs
 from harness.profile import simulated
-from harness.report.content import Roof, RooflinePoint
+from harness.report.content import PEAK, DeviceRoof, RooflinePoint
 from harness.report.tables import optional_size
+from primitives.quantization.precision import BFLOAT_16
 
 COUNTED = "counted from shapes (harness.profile.cases.work)"
+PRECISIONS = (BFLOAT_16,)
+"""Precisions other than float32 whose operations are those of a float32 step."""
 _BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def roofs(frame: pd.DataFrame) -> list[Roof]:
-    """Every roof once; a simulated device's come with each workload: those that agree are one roof."""
+def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
+    """Return every roof once; a simulated device's roofs are stored with each workload, and equal ones are
+    merged.
+    """
     last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
         size, bounded = detail(row, "footprint_bytes"), str(detail(row, "primitives") or "")
-        last[row.device, bounded, row.quantity, size, row.workload] = row
+        precision = str(detail(row, "precision") or "")
+        last[row.device, bounded, row.quantity, precision, size, row.workload] = row
     agreeing: dict[tuple[Any, ...], list[Any]] = {}
     for (*place, _), row in last.items():
         agreeing.setdefault((*place, row.value), []).append(row)
-    found = [_one(bounded, size, rows) for (_, bounded, _, size, _), rows in agreeing.items()]
+    found = [
+        _one(bounded, precision, size, rows) for (_, bounded, _, precision, size, _), rows in agreeing.items()
+    ]
     return sorted(
-        found, key=lambda r: (r.device, r.primitives, r.name != "peak", r.footprint_bytes or 0, r.workloads)
+        found,
+        key=lambda r: (
+            r.device,
+            r.primitives,
+            not r.is_peak,
+            r.precision,
+            r.footprint_bytes or 0,
+            r.workloads,
+        ),
     )
 
 
-def _one(primitives: str, size: int | None, rows: Sequence[Any]) -> Roof:
-    name = "peak" if rows[0].quantity == "peak" else _memory(size)
+def _one(primitives: str, precision: str, size: int | None, rows: Sequence[Any]) -> DeviceRoof:
+    name = _memory(size)
+    if rows[0].quantity == PEAK:
+        name = f"{PEAK} in {precision}" if precision else PEAK
     workloads = tuple(sorted({row.workload for row in rows} - {""}))
     rates = [number(row, name) for row in rows]
     rate = replace(rates[-1], rows=merge_rows(rates))
-    return Roof(rows[0].device, workloads, primitives, name, size, rate, rows[-1].status)
+    return DeviceRoof(rows[0].device, workloads, primitives, name, size, rate, rows[-1].status, precision)
 
 
 def _memory(size: int | None) -> str:
@@ -53,29 +72,39 @@ def _memory(size: int | None) -> str:
     return f"copy within {size / scale:.4g} {unit}"
 
 
-def points(frame: pd.DataFrame, found: Sequence[Roof]) -> Iterator[RooflinePoint]:
-    """Each profiled primitive whose work shapes tell.
+def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[RooflinePoint]:
+    """Yield each profiled primitive whose work is known from shapes.
 
-    Where a device's memory beyond its caches was not measured, what the caches do not hold has no roof.
+    If a device's memory beyond its caches was not measured, a primitive that does not fit the caches has no roof.
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
-    caches_alone = set(missing["device"])
-    for suite in ("profile", simulated.SUITE):
+    caches_alone = set(missing[missing["quantity"] != PEAK]["device"])
+    for suite in (Suite.PROFILE, Suite.PRECISION_PROFILE, simulated.SUITE):
         for row in records(select(frame, suite=suite, quantity="time_per_call")):
+            precision = str(row.backend).partition("[")[2].rstrip("]")
+            if suite == Suite.PRECISION_PROFILE and precision not in PRECISIONS:
+                continue  # float32, which is profiled without it too, or fixed point, whose operations are others
             if (work := row.details.get("work")) and row.value > 0:
                 roofs = [r for r in found if _bounds(r, row)]
-                yield _point(row, work, roofs, row.device in caches_alone)
+                yield _point(row, work, _of_precision(roofs, precision), row.device in caches_alone)
 
 
-def _bounds(roof: Roof, row: Any) -> bool:
+def _of_precision(roofs: Sequence[DeviceRoof], precision: str) -> list[DeviceRoof]:
+    """Return the roofs of a precision: its own peak if the device has one, else that of float32, which emulates it."""
+    own = any(roof.is_peak and roof.precision == precision for roof in roofs)
+    wanted = precision if own else ""
+    return [roof for roof in roofs if not roof.is_peak or roof.precision == wanted]
+
+
+def _bounds(roof: DeviceRoof, row: Any) -> bool:
     if row.workload not in (roof.workloads or (row.workload,)) or row.device != roof.device:
         return False
-    if row.primitive == simulated.PIPELINE:  # its units are not those of the other learner
+    if row.primitive == simulated.PIPELINE:  # its units differ from those of the other learner
         return roof.primitives == simulated.PIPELINE
     return str(row.primitive).startswith(roof.primitives)
 
 
-def _point(row: Any, work: dict[str, int], roofs: Sequence[Roof], caches_alone: bool) -> RooflinePoint:
+def _point(row: Any, work: dict[str, int], roofs: Sequence[DeviceRoof], caches_alone: bool) -> RooflinePoint:
     time = number(row, "time per call")
     flops, traffic = (_counted(words, work[name], unit) for words, name, unit in _WORK)
     intensity = None
@@ -115,7 +144,7 @@ def _counted(words: str, value: int, unit: str) -> Number:
 
 
 def _rate(amount: Number, time: Number) -> Number:
-    """An amount over a time: its provenance is the count's, which is weaker than a clock's."""
+    """Return an amount divided by a time; its provenance is that of the count, which is weaker than a clock's."""
     low, high = (None if bound is None else amount.value / bound for bound in (time.high, time.low))
     provenance = weakest(amount.provenance, time.provenance)
     return Number(
@@ -131,10 +160,10 @@ def _rate(amount: Number, time: Number) -> Number:
 
 
 def _roof(
-    intensity: Number | None, memory: Roof | None, roofs: Sequence[Roof]
-) -> tuple[Number | None, Roof | None]:
-    """The lower one of the peak and of what the memory can feed, and which that is; None where it is not known."""
-    peak = next((roof for roof in roofs if roof.name == "peak"), None)
+    intensity: Number | None, memory: DeviceRoof | None, roofs: Sequence[DeviceRoof]
+) -> tuple[Number | None, DeviceRoof | None]:
+    """Return the lower of the peak and the memory's limit, and which one it is; None if unknown."""
+    peak = next((roof for roof in roofs if roof.is_peak), None)
     if memory is None or (intensity and peak is None):
         return None, None
     if intensity is None:
@@ -159,15 +188,17 @@ def _roof(
     )
 
 
-def serving(roofs: Iterable[Roof], footprint_bytes: int, caches_alone: bool = False) -> Roof | None:
-    """Return the memory that serves a footprint: the smallest that was measured with one as large, else the largest.
+def serving(
+    roofs: Iterable[DeviceRoof], footprint_bytes: int, caches_alone: bool = False
+) -> DeviceRoof | None:
+    """Return the memory that serves a footprint: the smallest measured one that holds it, else the largest.
 
     Args:
-        roofs: of a device.
-        footprint_bytes: of what it serves.
-        caches_alone: the largest was not measured: what is in none of these is served by none of them.
+        roofs: roofs of a device.
+        footprint_bytes: bytes of the data.
+        caches_alone: whether the largest memory was not measured; data that fits no cache then has no memory.
     """
-    memories = sorted((r for r in roofs if r.name != "peak"), key=lambda r: r.footprint_bytes or 0)
+    memories = sorted((r for r in roofs if not r.is_peak), key=lambda r: r.footprint_bytes or 0)
     return next(
         (r for r in memories if r.footprint_bytes is None or r.footprint_bytes >= footprint_bytes),
         memories[-1] if memories and not caches_alone else None,

@@ -1,4 +1,4 @@
-"""The roofline of one backend on one device: its device's roofs, and each primitive under them."""
+"""Plots the roofline of one backend on one device: the device's roofs, and each primitive below them."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -8,25 +8,16 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from harness.report.content import Roof, RooflinePoint
-from harness.report.drawing import (
-    INK,
-    STYLE,
-    colour,
-    legend_below,
-    logarithmic,
-    marker,
-    new_figure,
-    plain,
-    svg,
-)
+from harness.papers.drawing import INK, colour, legend_below, logarithmic, marker, new_figure, plain
+from harness.report.content import PEAK, DeviceRoof, RooflinePoint
+from harness.report.drawing import STYLE, svg
 
 _ROOF_LINES = ("-", "--", "-.", ":")
 PRIMITIVES = ("learner.step", "actor.infer", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
 
 
-def roofline(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> Markup | None:
-    """Of points of one backend on one device, and of that device's roofs; None where no point has an intensity."""
+def roofline(points: Sequence[RooflinePoint], roofs: Sequence[DeviceRoof]) -> Markup | None:
+    """Plot points of one backend on one device, and the device's roofs; None if no point has an intensity."""
     placed = [(p, p.intensity.value, p.achieved.value) for p in points if p.intensity]
     if not placed:
         return None
@@ -59,17 +50,17 @@ def _order(primitive: str) -> int:
     return PRIMITIVES.index(primitive) if primitive in PRIMITIVES else len(PRIMITIVES)
 
 
-def _draw_roofs(axes: Axes, roofs: Sequence[Roof], wide: np.ndarray) -> list[float]:
-    """Draws them and returns the rates at their ends."""
-    peaks = {(roof.primitives, roof.workloads): roof.rate.value for roof in roofs if roof.name == "peak"}
-    ends = list(peaks.values())
+def _draw_roofs(axes: Axes, roofs: Sequence[DeviceRoof], wide: np.ndarray) -> list[float]:
+    """Draw the roofs; returns the rates at their ends."""
+    peaks = {(roof.primitives, roof.workloads): roof.rate.value for roof in roofs if roof.name == PEAK}
+    ends = [roof.rate.value for roof in roofs if roof.is_peak]
     for number, roof in enumerate(roofs):
         x, rates = wide, np.full(2, roof.rate.value)
-        if roof.name != "peak":
+        if not roof.is_peak:
             ridge = peaks.get((roof.primitives, roof.workloads), np.inf) / roof.rate.value
             x = np.array([wide[0], min(wide[1], ridge)])
             if x[0] >= x[1]:
-                continue  # the peak is below all of it
+                continue  # the peak is below the whole line
             rates = roof.rate.value * x
             ends.append(float(rates[0]))
         name = f"{roof.primitives}: {roof.name}" if roof.primitives else roof.name

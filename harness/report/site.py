@@ -1,6 +1,6 @@
-"""The report as HTML files that need no server and no network: `index.html`, and a page for each claim.
+"""The report as HTML files that need no server and no network: `index.html`, and one page per claim.
 
-Runs of several machines in one store become one report, machine by machine.
+If a store holds runs of several machines, the report has one part per machine.
 """
 
 import re
@@ -30,7 +30,7 @@ PLATFORMS = "platforms"  # folder of the other machines' pages
 
 
 def environment() -> jinja2.Environment:
-    """Templates that escape whatever they print and fail on a name that is not there."""
+    """Return the template environment: it escapes all values and fails on an unknown name."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -44,7 +44,7 @@ def environment() -> jinja2.Environment:
 
 
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
-    """The primitive table of each workload: a row for each primitive and backend, a column for each batch size."""
+    """Return the primitive table of each workload: one row per primitive and backend, one column per batch size."""
     tables: list[dict[str, object]] = []
     for workload, group in groupby(times, key=lambda t: t.workload):
         mine = list(group)
@@ -66,7 +66,7 @@ def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]
 
 
 def rooflines(content: Content) -> list[Markup]:
-    """A plot of each backend on each device."""
+    """Return one plot per backend and device."""
     drawn = []
     ordered = sorted(content.roofline, key=lambda p: (p.device, p.backend))
     for (device, _), group in groupby(ordered, key=lambda p: (p.device, p.backend)):
@@ -91,7 +91,7 @@ def _processor(content: Content) -> str:
 
 
 def _shared(content: Content, home: str) -> dict[str, object]:
-    """What every page shows: the run, the machine, the versions and the noise, and the way to all machines."""
+    """Return what every page shows: run, machine, versions, noise, and the link to all machines."""
     return {
         "home": home,
         "content": content,
@@ -102,12 +102,12 @@ def _shared(content: Content, home: str) -> dict[str, object]:
 
 
 def render(content: Content, others: Sequence[Content] = (), home: str = "") -> str:
-    """The first page of a machine.
+    """Return the main page of a machine as HTML.
 
     Args:
-        content: what it says.
-        others: other machines of the store, whose pages it links to.
-        home: where, seen from it, the page is that links to all machines; empty where that is this one.
+        content: contents of the page.
+        others: other machines of the store, to whose pages it links.
+        home: relative path of the page that links to all machines; empty if that is this page.
     """
     optimum_gap = from_text("MAP.optimum_gap")[0].value
     achieved = [p for p in content.predictions if p.achieved is not None]
@@ -144,10 +144,10 @@ def render(content: Content, others: Sequence[Content] = (), home: str = "") -> 
 
 
 def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]:
-    """(key, page) of each claim: published beside ours, the rows it rests on, and how to repeat it.
+    """Yield (key, page) of each claim: published next to ours, the rows used, and how to repeat it.
 
     Args:
-        content: what they say.
+        content: contents of the pages.
         home: as for `render`.
     """
     template, shared = environment().get_template("claim.html.j2"), _shared(content, home)
@@ -170,17 +170,17 @@ def render_claims(content: Content, home: str = "") -> Iterator[tuple[str, str]]
 
 
 def write(store: Path, folder: Path) -> tuple[Path, Content]:
-    """Writes the report on a store: on the machine of its last run, and in a folder each on the other machines.
+    """Write the report on a store: pages of its last run's machine, and a folder of pages for each other machine.
 
     Args:
         store: the store.
-        folder: where to; made when there is none.
+        folder: output folder; created if it does not exist.
 
     Returns:
-        The page, and what it shows.
+        The main page's path, and its contents.
 
     Raises:
-        UserError: there is no such store, or the folder cannot be written.
+        UserError: the store does not exist, or the folder cannot be written.
     """
     first, *others = read_all(store, reference.load())
     for content in others:

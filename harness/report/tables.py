@@ -1,7 +1,7 @@
-"""A store's rows as the rows of the report's tables (`content.py`)."""
+"""The rows of the report's tables (`content.py`) from a store's rows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,30 +11,34 @@ import pandas as pd
 from harness.compare.learning import BEST, END
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
 from harness.papers.evidence import detail, mapping_of, number, records, select
 from harness.papers.number import Number, merge_rows, ratio
+from harness.plan.plan import PRECISION_PREDICTIONS
+from harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
 from harness.report.content import (
+    BaselineComparison,
     Change,
     Choice,
-    Comparison,
-    Curve,
     Gap,
     HeatMap,
     Learning,
-    Prediction,
+    PredictedThroughput,
     PrimitiveTime,
+    TrainingCurve,
     TrainingResult,
 )
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion
 from harness.store.diff import diff
+from harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
 from harness.validate.rows import HERE, WITH_SIMULATED
 
-LAST_EPISODES = 10  # how many episodes the last return is a mean of
+LAST_EPISODES = 10  # number of episodes in the mean of the last return
 
 
 def optional_size(value: Any) -> int | None:
-    """A batch size, or None for the frame's missing value."""
+    """Return a batch size, or None for the frame's missing value."""
     return None if pd.isna(value) else int(value)
 
 
@@ -44,48 +48,60 @@ def _seed(row: Any) -> int | None:
 
 
 def whole_detail(row: Any, name: str) -> int | None:
-    """A detail that is a whole number; None where an untrusted row has none."""
+    """Return a detail that is an integer; None if an untrusted row has none."""
     value = detail(row, name)
     return value if isinstance(value, int) else None
 
 
 def percent_above(a: Number, b: Number, quantity: str) -> Number:
-    """How many percent a is above b."""
+    """Return by how many percent a exceeds b."""
     over = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
     return Number(quantity, 100 * (over.value - 1), "%", over.provenance, over.source, low, high, over.rows)
 
 
-def predictions(frame: pd.DataFrame) -> Iterator[Prediction]:
-    """Every prediction of a run, beside what was achieved: in trainings of its own, or in its validation.
+def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
+    """Yield every prediction of a run with the achieved throughput, in separate trainings or in its validation.
 
-    Only what was run as predicted is beside it: in a validation in the same loop, and of trainings those without
-    options. Several rows, such as those of several seeds, are pooled.
+    Only runs as predicted are used: in a validation those of the same loop, and trainings without options.
+    Several rows, such as those of several seeds, are pooled.
     """
-    yield from _predictions(frame, "run", "prediction", "gradient_steps_per_s")
-    yield from _predictions(frame, "validation", "validation", "predicted_gradient_steps_per_s")
+    yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
+    yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
+    # With `--precision`, float32 is also measured, but the suites above already contain it.
+    suites = (Suite.RUN, PRECISION_PREDICTIONS, PRECISION_VALIDATION)
+    fixed = _learners_in_fixed_point(frame[frame["suite"].isin(suites)], mapping_of)
+    yield from _predictions(fixed, Suite.RUN, PRECISION_PREDICTIONS, "gradient_steps_per_s")
+    yield from _predictions(
+        fixed, PRECISION_VALIDATION, PRECISION_VALIDATION, "predicted_gradient_steps_per_s"
+    )
 
 
-def heat_maps(found: Iterable[Prediction]) -> Iterator[HeatMap]:
-    """One for each workload of which several mappings were run here, and one with the simulated ones beside them.
+def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -> pd.DataFrame:
+    """Return the rows whose mapping or target, as `named` reads it, states a precision; float32 is not stated."""
+    return frame[[("[" in named(row)) for row in records(frame)]] if len(frame) else frame
 
-    Of a mapping that was run in several loops they show the one that the default strategy describes. What a validation
-    ran and what trainings of their own did is never in one map; theirs are shown where no validation has any.
+
+def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
+    """Yield one heat map per workload with several mappings run here, and one that includes the simulated ones.
+
+    If a mapping was run in several loops, the one that the default strategy describes is shown. Validations and
+    separate trainings are never combined in one map; trainings are shown only if no validation has the data.
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
-    by_workload: dict[str, list[Prediction]] = {}
+    by_workload: dict[str, list[PredictedThroughput]] = {}
     for prediction in found:
         if prediction.batch_size is not None:
             by_workload.setdefault(prediction.workload, []).append(prediction)
     for rows in by_workload.values():
         validated = [p for p in rows if p.loop == default_loop]
-        # Trainings name no loop: what is beside the default strategy's predictions was run in its loop.
+        # Trainings name no loop: those next to the default strategy's predictions were run in its loop.
         trained = [p for p in rows if not p.loop and p.strategy == DEFAULT_STRATEGY]
         yield from list(_heat_maps(validated)) or _heat_maps(trained)
 
 
-def _heat_maps(found: Sequence[Prediction]) -> Iterator[HeatMap]:
-    """Of one workload's predictions, those of what was not run among them."""
+def _heat_maps(found: Sequence[PredictedThroughput]) -> Iterator[HeatMap]:
+    """Yield the heat maps of one workload's predictions, including those of mappings that were not run."""
     ran = [p for p in found if p.achieved]
     measured = [p for p in ran if p.achieved and p.achieved.provenance == Provenance.MEASURED]
     if heat_map := _heat_map(HERE, measured, found):
@@ -94,18 +110,20 @@ def _heat_maps(found: Sequence[Prediction]) -> Iterator[HeatMap]:
         yield heat_map
 
 
-def _heat_map(devices: str, ran: Sequence[Prediction], choosing: Sequence[Prediction]) -> HeatMap | None:
-    """Of the batch sizes that several mappings were run at; None without any.
+def _heat_map(
+    devices: str, ran: Sequence[PredictedThroughput], choosing: Sequence[PredictedThroughput]
+) -> HeatMap | None:
+    """Return the heat map of the batch sizes at which several mappings were run; None if there are none.
 
     Args:
-        devices: among which the choice is.
-        ran: predictions of what was run under the same conditions.
-        choosing: predictions of all that could be chosen.
+        devices: the devices that can be chosen.
+        ran: predictions of mappings that were run under the same conditions.
+        choosing: predictions of all mappings that could be chosen.
     """
     reached = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
     mappings_at = Counter(size for _, size in reached)
     achieved = {place: one for place, one in reached.items() if mappings_at[place[1]] > 1}
-    if not achieved:  # of a single mapping nothing is the best
+    if not achieved:  # a single mapping is not the best of several
         return None
     unsure = {(p.mapping, p.batch_size or 0) for p in ran if p.achieved_status == "too_noisy"}
     noisy = frozenset(unsure & achieved.keys())
@@ -116,7 +134,7 @@ def _heat_map(devices: str, ran: Sequence[Prediction], choosing: Sequence[Predic
     return HeatMap(ran[0].workload, devices, ran[0].loop, sizes, mappings, achieved, noisy, chosen)
 
 
-def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[Prediction]:
+def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> Iterator[PredictedThroughput]:
     by_place: dict[tuple[Any, ...], list[Any]] = {}
     for row in records(select(frame, suite=ran, quantity="gradient_steps_per_s")):
         by_place.setdefault(_place(row), []).append(row)
@@ -126,7 +144,7 @@ def _predictions(frame: pd.DataFrame, ran: str, suite: str, quantity: str) -> It
         error = None if reached is None else percent_above(predicted, reached, "error of the prediction")
         among = detail(row, "chosen_among") or ([HERE] if detail(row, "chosen") else [])
         loop = str(detail(row, "ran") or detail(row, "loop") or "")
-        yield Prediction(
+        yield PredictedThroughput(
             *_place(row), row.backend, tuple(among), loop, predicted, reached, error, row.status, status
         )
 
@@ -136,13 +154,14 @@ def _place(row: Any) -> tuple[str, int | None, str]:
 
 
 def _as_predicted(ran: Any, predicted: Any) -> bool:
-    """Whether a row of a validation or of a training was run as a prediction of the same mapping describes it."""
-    if ran.suite == "validation":
+    """Whether a row of a validation or of a training was run as a prediction of the same mapping describes."""
+    if ran.suite in (Suite.VALIDATION, PRECISION_VALIDATION):
         return bool(detail(ran, "loop") == detail(predicted, "ran"))
     options, fusion = detail(ran, "options"), detail(ran, "fusion")
     if options is None and fusion is None:
-        return True  # an untrusted row, which does not say how it was run; every one of this program does
-    # Without options as much is fused as can be: the fused loop, and where that is nothing the strict one too.
+        return True  # an untrusted row that does not state it; every row of this program does
+    # Without options everything possible is fused: this is the fused loop, which equals the strict one if nothing
+    # fuses.
     loops = (Loop.FUSED, Loop.STRICT) if fusion == Fusion.NONE else (Loop.FUSED,)
     strategy = VALIDATED.get(predicted.backend)
     more = any(value != 1 for value in (detail(predicted, "settings") or {}).values())  # cores, streams
@@ -150,7 +169,7 @@ def _as_predicted(ran: Any, predicted: Any) -> bool:
 
 
 def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
-    """The median of what was run several times, with all that the intervals span, and its status."""
+    """Return the median of several runs, with the range that their intervals span, and the status."""
     if not rows:
         return None, "not_run"
     status = "too_noisy" if any(row.status == "too_noisy" for row in rows) else "ok"
@@ -174,8 +193,8 @@ def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
 
 
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:
-    """What every strategy chose in the validation of a run."""
-    for row in records(select(frame, suite="validation", quantity="regret")):
+    """Yield the choice of every strategy in the validation of a run."""
+    for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
         best = str(detail(row, "best"))
         size = optional_size(row.batch_size)
         regret, verdict = number(row, "regret"), str(detail(row, "verdict"))
@@ -184,8 +203,11 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
-    """The primitive table of a run, with the cells that failed or were not run."""
-    rows = frame[(frame["suite"] == "profile") & (frame["quantity"] == "time_per_call")]
+    """Yield the primitive table of a run, including cells that failed or were not run."""
+    rows = frame[frame["quantity"] == "time_per_call"]
+    apart = rows[rows["suite"] == PRECISION_PROFILE]
+    fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))
+    rows = pd.concat([rows[rows["suite"] == Suite.PROFILE], fixed])
     rows = rows.sort_values(["workload", "primitive", "backend", "device", "batch_size"], kind="stable")
     for row in records(rows):
         fanout = detail(row, "fanout") if row.primitive.startswith("sum_tree") else None
@@ -203,8 +225,8 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
 
 
 def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
-    """Throughput of every training run."""
-    for row in records(select(frame, suite="run")):
+    """Yield the throughput of every training run."""
+    for row in records(select(frame, suite=Suite.RUN)):
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
             yield TrainingResult(
@@ -213,8 +235,8 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
 
 
 def learning(frame: pd.DataFrame) -> Iterator[Learning]:
-    """What each system learnt of each workload, at the end and at its best."""
-    rows = frame[frame["suite"] == "learn"]
+    """Yield what each system learnt on each workload, at the end and at its best."""
+    rows = frame[frame["suite"] == Suite.LEARN]
     best = {(r.workload, r.backend): r for r in records(select(rows, quantity=BEST))}
     for row in records(rows[rows["quantity"] == END]):
         top = best.get((row.workload, row.backend))
@@ -229,9 +251,9 @@ def learning(frame: pd.DataFrame) -> Iterator[Learning]:
         )
 
 
-def curves(frame: pd.DataFrame) -> Iterator[Curve]:
-    """Learning curves: rows of `episode_return` whose details give the environment step of every sample."""
-    rows = frame[(frame["suite"] == "run") & (frame["quantity"] == "episode_return")]
+def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
+    """Yield learning curves: rows of `episode_return` whose details give the environment step of every sample."""
+    rows = frame[(frame["suite"] == Suite.RUN) & (frame["quantity"] == "episode_return")]
     for row in records(rows):
         steps = tuple(detail(row, "environment_step") or ())
         if not row.samples or len(steps) != len(row.samples):
@@ -244,12 +266,12 @@ def curves(frame: pd.DataFrame) -> Iterator[Curve]:
             Provenance(row.provenance),
             rows=(int(row.Index),),
         )
-        yield Curve(row.workload, mapping_of(row), _seed(row), steps, row.samples, mean)
+        yield TrainingCurve(row.workload, mapping_of(row), _seed(row), steps, row.samples, mean)
 
 
-def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
-    """This project and each baseline; a comparison that failed keeps its reason."""
-    rows = frame[frame["suite"] == "compare"]
+def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
+    """Yield the comparison with each baseline; a comparison that failed keeps its reason."""
+    rows = frame[frame["suite"] == Suite.COMPARE]
     keyed = [
         ((r.workload, optional_size(r.batch_size) or 0, str(detail(r, "baseline") or r.backend)), r)
         for r in records(rows)
@@ -267,7 +289,7 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
             elif part == "throughput_ratio":
                 verdict = verdict or str(detail(row, "verdict") or "no verdict")
                 returns = str(detail(row, "returns") or "")
-        yield Comparison(
+        yield BaselineComparison(
             workload,
             batch_size or None,
             baseline,
@@ -284,11 +306,11 @@ def comparisons(frame: pd.DataFrame) -> Iterator[Comparison]:
 
 
 def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
-    """What failed, was not run, or is too noisy, in this order; what is of one kind and place stands together."""
+    """Yield what failed, was not run, or is too noisy, in this order; entries of one kind and place are adjacent."""
     found: dict[tuple[Any, ...], list[Any]] = {}
     for status in ("failed", "not_run", "too_noisy"):
         for row in records(frame[frame["status"] == status]):
-            # Each noisy time has a reason of its own, which would be a line each.
+            # Each noisy time has its own reason, which would take one line each.
             shared = "" if status == "too_noisy" else row.reason
             place = row.workload, row.suite, optional_size(row.batch_size), status.replace("_", " "), shared
             found.setdefault(place, []).append(row)
@@ -304,7 +326,7 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
 def changes(
     before: Iterable[Measurement], after: Iterable[Measurement], incomparable: str = ""
 ) -> Iterator[Change]:
-    """What both runs have of times and throughputs; what changed for sure comes first. Arguments as of `diff`."""
+    """Yield the changes of times and throughputs that both runs have, verdicts first. Arguments as of `diff`."""
     differences = diff(before, after, incomparable=incomparable)
     found = [d for d in differences if d.before is not None and d.after is not None]
     found.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))

@@ -1,11 +1,15 @@
-"""The tables of a report as Markdown and as LaTeX, for a paper or an issue: fewer columns than the CSV, each number
-with unit, interval and provenance: in columns of their own where all of a table's numbers are of one quantity."""
+"""The tables of a report as Markdown and as LaTeX, for a paper or an issue.
+
+They have fewer columns than the CSV. Each number has unit, interval and provenance, in separate columns if all
+numbers of a table are of one quantity.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from harness.core.suites import Suite
 from harness.papers.number import Number, format_value
 from harness.report.content import Content, PrimitiveTime, Throughput
 from harness.report.formatting import scale_and_unit
@@ -26,10 +30,10 @@ _LATEX = {
 
 _LONGEST_LINE = 40  # characters of a cell, beyond which its column grows no wider
 _TEXT_WIDTH = 80  # characters of a line in \footnotesize, article class
-_SEPARATION = 2  # of two columns, in characters
+_SEPARATION = 2  # between two columns, in characters
 
 Cell = str | tuple[str, ...]
-"""Text, or parts that a format may set below one another."""
+"""Text, or parts that a format may place below each other."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,11 @@ class TextTable:
     """A table of text.
 
     Attributes:
-        name: of its file.
-        title: what it shows.
+        name: name of its file.
+        title: title of the table.
         columns: headings.
-        rows: as many cells as there are headings in each.
-        source: the command that measures them, for a table that has none.
+        rows: each with as many cells as there are headings.
+        source: the command that measures its rows, shown if there are none.
     """
 
     name: str
@@ -52,12 +56,12 @@ class TextTable:
 
     @property
     def missing(self) -> str:
-        """What is said in the place of a table without rows."""
+        """Return the text in place of a table without rows."""
         return "" if self.rows else f"not run: needs `{self.source}`"
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
-    """Value, unit, interval and provenance of a number, or why there is none."""
+    """Return value, unit, interval and provenance of a number, or why there is none."""
     if number is None:
         return absent
     scale, unit = scale_and_unit(number.value, number.unit)
@@ -68,7 +72,7 @@ def number_text(number: Number | None, absent: str = "not run") -> str:
 
 
 def _interval(number: Number, scale: float = 1.0) -> str:
-    """The bounds of the number, divided by `scale`; empty where it has none."""
+    """Return the bounds of the number, divided by `scale`; empty if it has none."""
     if number.low is None or number.high is None:
         return ""
     return f"[{format_value(number.low / scale)}, {format_value(number.high / scale)}]"
@@ -78,7 +82,7 @@ _NUMBER_COLUMNS = ("unit", "provenance", "status")
 
 
 def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
-    """A number in its own unit with its interval, and what `_NUMBER_COLUMNS` say of it."""
+    """Return a number in its own unit with its interval, and its `_NUMBER_COLUMNS`."""
     said = "" if status == "ok" else status.replace("_", " ")
     if number is None:
         return "", "", "", said
@@ -87,14 +91,17 @@ def _number_cells(number: Number | None, status: str) -> tuple[str, ...]:
 
 
 def text_tables(content: Content) -> list[TextTable]:
-    """Throughput, portability, comparisons and their versions, predictions of what was run, primitive times, returns,
-    and verdicts."""
+    """Return all text tables of a report.
+
+    Throughput, portability, comparisons and their versions, predictions of mappings that were run, primitive
+    times, returns, and verdicts.
+    """
     return [
         _throughput(content),
         _portability(content),
         TextTable(
             "comparisons",
-            "Gradient steps per second beside other libraries",
+            "Gradient steps per second compared with other libraries",
             (
                 "workload",
                 "batch size",
@@ -227,9 +234,9 @@ def _how_it_ran(t: Throughput) -> str:
         t.mapping or t.system,
         f"{t.loop} loop" if t.loop else "",
         f"beside {t.beside}" if t.beside else "",
-        "training" if t.suite == "run" else "",
+        "training" if t.suite == Suite.RUN else "",
         *t.options,
-        f"seed {t.seed}" if t.suite == "run" and t.seed is not None else "",
+        f"seed {t.seed}" if t.suite == Suite.RUN and t.seed is not None else "",
     ]
     return ", ".join(filter(None, said))
 
@@ -260,7 +267,7 @@ def _timed(t: PrimitiveTime) -> str:
 
 
 def _mark(status: str) -> str:
-    """What is said behind a number of that status."""
+    """Return the mark after a number with this status."""
     return "" if status == "ok" else f", {status.replace('_', ' ')}"
 
 
@@ -277,7 +284,7 @@ def _parts(cell: Cell) -> tuple[str, ...]:
 
 
 def as_markdown(table: TextTable) -> str:
-    """The table in GitHub's Markdown."""
+    """Return the table in GitHub's Markdown."""
     if table.missing:
         return f"## {table.title}\n\n{table.missing}\n"
 
@@ -294,9 +301,10 @@ def as_markdown(table: TextTable) -> str:
 
 
 def as_latex(table: TextTable) -> str:
-    """The table over as many pages as it takes; needs the packages array, booktabs, longtable and textcomp.
+    """Return the table as a longtable over several pages; needs the packages array, booktabs, longtable and
+    textcomp.
 
-    The parts of a cell are lines of their own: no page breaks within a line.
+    The parts of a cell are separate lines, because a page cannot break within a line.
     """
     if table.missing:
         return f"{table.title}: {_latex(table.missing)}\n"
@@ -331,7 +339,7 @@ def as_latex(table: TextTable) -> str:
 
 
 def column_shares(table: TextTable) -> list[float]:
-    """What each column gets of a page's width: room for its longest word, and of the rest by its longest cell."""
+    """Return each column's share of a page's width: room for its longest word, the rest by its longest cell."""
     columns = [
         [heading, *(part for row in table.rows for part in _parts(row[place]))]
         for place, heading in enumerate(table.columns)
@@ -345,14 +353,14 @@ def column_shares(table: TextTable) -> list[float]:
 
 
 def _longest_word(text: str) -> int:
-    """Characters of the longest part that TeX does not break: it does after a hyphen."""
+    """Return the characters of the longest part that TeX does not break; it breaks after a hyphen."""
     return max(map(len, re.split(r"\s|(?<=-)", text)))
 
 
 def _latex(text: str) -> str:
-    r"""Text as LaTeX prints it as it stands; what is between backticks is `\texttt`.
+    r"""Escape text so that LaTeX prints it literally; text between backticks becomes `\texttt`.
 
-    pdfTeX stops at letters beyond Latin-1: they are named instead.
+    pdfTeX cannot print letters beyond Latin-1: their names are printed instead.
     """
     safe = "".join(
         _LATEX.get(c, c if ord(c) < 0x100 else rf"\texttt{{U+{ord(c):04X}}}") for c in text.replace("\n", " ")

@@ -1,21 +1,22 @@
-"""The time that a training takes: the machine's own, or a virtual one where part of the machine is simulated.
+"""The clocks of a training: the machine's real time, or virtual time if a part of the machine is simulated.
 
-The training loop (`harness.mapping.loop`) makes every call through a clock, which is given the unit that does the
-work, the term that its time is counted in, and when its inputs are ready. Under `RealTime` that is the call itself.
-Under `VirtualTime` the same calls compute the same data, but the clock is a discrete-event one:
+The training loop (`harness.mapping.loop`) makes every call through a clock. The clock gets the unit that does the
+work, the term that its time belongs to, and when its inputs are ready. `RealTime` just makes the call.
+`VirtualTime` makes the same calls with the same data, but is a discrete-event clock:
 
-- each simulated device, and each unit that runs beside the host, serves its calls in the order in which they are
-  made: a call starts when it has been made, its inputs are there, and the unit is free;
-- on a simulated device it takes the seconds that the device tells (its clock cycles) and what the links need to bring
-  its inputs; the seconds that the simulation needs are taken out of the clock;
-- on the host it takes as long as it takes, waits for its inputs first, and for the links that bring them from a device;
-- the weights of a simulated learner come to the actors over its link to the host, whenever they are handed over.
+- each simulated device, and each unit that runs in parallel with the host, serves its calls in the order in which
+  they are made: a call starts when it has been made, its inputs are ready, and the unit is free;
+- a call on a simulated device takes the seconds that the device reports (its clock cycles), plus the links' time
+  (latency and bytes) to bring its inputs; the time of the simulation itself does not count;
+- a call on the host takes its real time, after waiting for its inputs and for the links that bring them from a
+  device;
+- the weights of a simulated learner go to the actors over its link to the host, whenever they are handed over.
 
-What passes between two units on the host, a real device's driver included, is part of the time measured there.
+Transfers between two units on the host, including a real device's driver, are part of the time measured there.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingABC
 from time import perf_counter
 from typing import Any, Generic, NamedTuple
@@ -29,7 +30,7 @@ from primitives.learner import Learner
 
 _NO_LINKS: MappingABC[tuple[str, str], float] = {}
 _SENT = (
-    (HOST, RMM),  # priorities of new items, and the items where the storage is there too
+    (HOST, RMM),  # priorities of new items, and the items if the storage is there too
     (HOST, LEARNER),  # on-policy samples
     (RMM, STORAGE),  # sampled indices
     (RMM, LEARNER),  # importance weights
@@ -37,11 +38,11 @@ _SENT = (
     (LEARNER, RMM),  # TD errors
     (LEARNER, HOST),  # the actors' weights
 )
-"""Which unit sends to which."""
+"""The units that send data to each other: (sender, receiver)."""
 
 
 class _Begun(Made[Value], Generic[Value]):
-    """What a unit next to the host has been asked for; it is waited for when its value is."""
+    """A request to a unit that runs in parallel with the host; its value waits for the result."""
 
     def __init__(self, answer: Callable[[], Value]) -> None:
         super().__init__(None, 0.0)  # type: ignore[arg-type]
@@ -49,17 +50,17 @@ class _Begun(Made[Value], Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """What it returned."""
+        """Return the result of the call."""
         if self._answer is not None:
             self._value, self._answer = self._answer(), None
         return self._value
 
 
 class RealTime:
-    """Wall clock.
+    """The wall clock.
 
     Attributes:
-        provenance: of the seconds.
+        provenance: provenance of the seconds.
         terms_s: seconds spent so far, by term.
     """
 
@@ -69,7 +70,7 @@ class RealTime:
         self.terms_s: defaultdict[str, float] = defaultdict(float)
 
     def now_s(self) -> float:
-        """Seconds since an arbitrary start."""
+        """Return the seconds since an arbitrary start."""
         return perf_counter()
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
@@ -91,7 +92,7 @@ class RealTime:
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`; a unit is a key of the simulated devices, `ACTORS`, or else the host."""
+        """See `Clock.call`; a unit is a key of the simulated devices, `ACTORS`, or otherwise the host."""
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
@@ -101,7 +102,7 @@ class RealTime:
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`; what works next to the host counts its own seconds."""
+        """See `Clock.begin`; work in parallel with the host counts its own seconds."""
         ask()
         return _Begun(answer)
 
@@ -110,7 +111,7 @@ class RealTime:
         return False
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """Seconds that a link needs from one unit to another: 0 where both are on the host."""
+        """Return the seconds that a link takes from one unit to another: 0 if both are on the host."""
         return 0.0
 
     def charge(
@@ -121,31 +122,31 @@ class RealTime:
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`; it was part of the call."""
+        """See `Clock.charge`; the work was part of the call."""
         return after_s
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`; the hand-over is part of the wall's time, but of no term."""
+        """See `Clock.deliver`; the hand-over is part of the wall time, but of no term."""
         work()
 
     def wait(self, ready_s: float) -> None:
-        """See `Clock.wait`; whatever was called has ended."""
+        """See `Clock.wait`; every call has already ended."""
 
     def drain(self) -> None:
-        """Let the host go on no sooner than when every unit is free."""
+        """Make the host wait until every unit is free."""
 
     def close(self) -> None:
-        """End what was started."""
+        """End the threads that were started."""
 
 
 class Device(NamedTuple):
     """A simulated unit.
 
     Attributes:
-        simulated_s: tells the seconds that it has worked so far, by its own clock.
-        name: of the device; units of one device work one after the other.
+        simulated_s: returns the seconds that it has worked so far, by its own clock.
+        name: name of the device; units of one device work one after another.
     """
 
     simulated_s: Callable[[], float]
@@ -153,12 +154,15 @@ class Device(NamedTuple):
 
 
 class VirtualTime(RealTime):
-    """A discrete-event clock; see the module's text.
+    """A discrete-event clock; the module's docstring describes it.
 
     Args:
         devices: the simulated units, by the names that `call` uses.
-        links_bytes_per_s: of the link from one unit to another, where not both are on the host.
-        provenance: of the devices' seconds.
+        links_bytes_per_s: bandwidth of the link from one unit to another, unless both are on the host.
+        latencies_s: seconds of a transfer over such a link before its first byte; 0 without one.
+        provenance: provenance of the devices' seconds.
+        beside: units on the host that work in parallel with the rest of it, as the actors do, each on a core of its
+            own; their calls take their real time.
     """
 
     def __init__(
@@ -166,12 +170,16 @@ class VirtualTime(RealTime):
         devices: MappingABC[str, Device],
         links_bytes_per_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
         provenance: Provenance = Provenance.SIMULATED,
+        latencies_s: MappingABC[tuple[str, str], float] = _NO_LINKS,
+        beside: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.provenance = provenance
         self._devices = dict(devices)
+        self._beside = {ACTORS, *beside}
         self._links_bytes_per_s = dict(links_bytes_per_s)
-        self._ahead_s = 0.0  # of the wall clock: less what simulating took, and more what was waited for
+        self._latencies_s = dict(latencies_s)
+        self._ahead_s = 0.0  # offset to the wall clock: minus the time of simulating, plus the time waited
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
     def is_simulated(self, unit: str) -> bool:
@@ -179,13 +187,15 @@ class VirtualTime(RealTime):
         return unit in self._devices
 
     def now_s(self) -> float:
-        """Seconds of virtual time."""
+        """Return the seconds of virtual time."""
         return perf_counter() + self._ahead_s
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
         """See `RealTime.link_s`."""
         bytes_per_s = self._links_bytes_per_s.get((source, unit))
-        return sent_bytes / bytes_per_s if bytes_per_s else 0.0
+        if not bytes_per_s or not sent_bytes:
+            return 0.0
+        return self._latencies_s.get((source, unit), 0.0) + sent_bytes / bytes_per_s
 
     def call(
         self,
@@ -198,7 +208,7 @@ class VirtualTime(RealTime):
         """See `Clock.call`."""
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
-        if device is None and unit != ACTORS:
+        if device is None and unit not in self._beside:
             self.wait(max(self.now_s(), after_s) + links_s)
             self.terms_s[term] += links_s
             return Made(super().call(unit, term, work).value, self.now_s())
@@ -211,14 +221,14 @@ class VirtualTime(RealTime):
                 raise RuntimeError(f"{unit}: device {device.name} told {took_s:g} s for a call")
             took_s += links_s
         else:
-            took_s = perf_counter() - start_s
+            took_s = perf_counter() - start_s + links_s
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
         return Made(value, self.charge(device.name if device else unit, term, took_s, max(made_s, after_s)))
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`: the work is done at once, and takes its seconds from when it was asked for."""
+        """See `Clock.begin`: the work is run at once, and its seconds start at the time of the request."""
         ask()
         return self.call(unit, term, answer)
 
@@ -230,7 +240,7 @@ class VirtualTime(RealTime):
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`: the server does it once its inputs are there and it is free."""
+        """See `Clock.charge`: the server does it as soon as its inputs are ready and it is free."""
         seconds += sum(self.link_s(source, server, sent) for source, sent in input_bytes.items())
         end_s = max(after_s, self._free_s[server]) + seconds
         self._free_s[server] = end_s
@@ -240,7 +250,7 @@ class VirtualTime(RealTime):
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`: over the device's link to the host."""
+        """See `Clock.deliver`: uses the device's link to the host."""
         work()
         if (device := self._devices.get(unit)) is None:
             self.wait(after_s)
@@ -257,16 +267,23 @@ class VirtualTime(RealTime):
         self.wait(max(self._free_s.values(), default=0.0))
 
 
-def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], Platform]) -> RealTime:
-    """The time of a training: virtual as soon as one of its parts is simulated.
+def time_of(
+    mapping: Mapping,
+    learner: Any,
+    replay: Any,
+    platform: Callable[[], Platform],
+    beside: Collection[str] = (),
+) -> RealTime:
+    """Return the clock of a training: virtual time if one of its parts is simulated.
 
     Args:
-        mapping: names the devices.
-        learner, replay: the parts at work.
-        platform: tells how fast links are, where that is needed.
+        mapping: gives the devices.
+        learner, replay: the parts of the training.
+        platform: gives the bandwidth of links if they are needed.
+        beside: see `VirtualTime`.
 
     Raises:
-        UserError: the platform does not know a link that the mapping needs.
+        UserError: the platform lacks a link that the mapping needs.
     """
     targets = {LEARNER: (learner, mapping.learner.device), RMM: (replay, mapping.rmm.device)}
     devices = {
@@ -280,27 +297,31 @@ def time_of(mapping: Mapping, learner: Any, replay: Any, platform: Callable[[], 
     if mapping.storage.device != "cpu":
         places[STORAGE] = mapping.storage.device
     links = platform()
+    ends = {
+        (source, unit): (places.get(source, "cpu"), places.get(unit, "cpu"))
+        for source, unit in _SENT
+        if source in places or unit in places
+    }
     return VirtualTime(
         devices,
-        {
-            (source, unit): links.bytes_per_s(places.get(source, "cpu"), places.get(unit, "cpu"))
-            for source, unit in _SENT
-            if source in places or unit in places
-        },
+        {pair: links.bytes_per_s(*between) for pair, between in ends.items()},
         weakest(Provenance.SIMULATED, time_provenance.of_mapping(mapping)),
+        {pair: links.latency_s(*between) for pair, between in ends.items()},
+        beside,
     )
 
 
 def weights_bytes(time: RealTime, learner: Learner) -> int:
-    """Bytes of a simulated learner's acting parameters, which actors on the host wait for; 0 where it is none."""
+    """Return the bytes of a simulated learner's acting parameters, for which actors on the host wait; else 0."""
     return sum(value.nbytes for value in learner.parameters().values()) if time.is_simulated(LEARNER) else 0
 
 
 def simulated_s(part: Any) -> Callable[[], float] | None:
-    """How to ask a part for the seconds that its simulated device has worked so far; None where it has none.
+    """Return a function that gives the seconds that a part's simulated device has worked so far; None without
+    one.
 
-    A part tells them as `simulated_s`, or as `cycles` at `clock_hz`; a replay's are its tree's, a learner's its
-    executable's.
+    A part reports them as `simulated_s`, or as `cycles` at `clock_hz`; for a replay its tree does, for a learner
+    its executable.
     """
     for owner in (part, getattr(part, "tree", None), getattr(part, "executable", None)):
         if hasattr(owner, "simulated_s"):

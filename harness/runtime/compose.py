@@ -1,9 +1,8 @@
-"""Builds the parts of a training from a workload and the mapping that says what runs where."""
+"""Creates the parts of a training from a workload and a mapping."""
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from time import perf_counter
 from typing import Any, cast
@@ -14,12 +13,14 @@ import numpy.typing as npt
 from harness import environments
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
-from harness.environments import env_pool
+from harness.environments import env_pool, native_pool
 from harness.environments.env_pool import EnvironmentPool
+from harness.environments.native_pool import NativePool
 from harness.mapping import Mapping, Target
 from harness.runtime import time_provenance
 from harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPlan, ActorPool
+from harness.runtime.options import STRICT, Fusion, Options
 from harness.workloads import custom_task
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task, algorithm_of, columns_of
@@ -27,6 +28,7 @@ from primitives import learner, sum_tree
 from primitives.backend import BackendUnavailableError
 from primitives.learner import Learner, UnsupportedOperationError
 from primitives.learner.fused import FusedSteps
+from primitives.learner.relaxed import RelaxedSteps
 from primitives.quantization.precision import DYNAMIC, FLOAT_32
 from primitives.replay import (
     ConcurrentReplay,
@@ -35,15 +37,25 @@ from primitives.replay import (
     PrioritizedReplay,
     Storage,
     UniformReplay,
+    device,
 )
 from primitives.replay.base import Replay
+from primitives.replay.device import DeviceStorage, RowMemory
 
 DELAY = 1000
-"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not give its own."""
+"""Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
+number.
+"""
+
+
+STORING_DEVICES = tuple(status.name for status in device.backends())
+"""Kinds of devices whose memory can hold the storage; simulated ones have the host's."""
 
 
 class TimedStorage(Storage):
-    """A storage that counts the seconds of its gathers and writes, apart from the sampling and inserting around them.
+    """A storage that counts the seconds of its gathers and writes, separately from sampling and inserting.
+
+    On a device a gather is only begun: the learner's step, or whoever reads the batch, waits for it.
 
     Attributes:
         gather_s, write_s: seconds spent so far.
@@ -69,12 +81,8 @@ class TimedStorage(Storage):
         return written
 
 
-class Fusion(StrEnum):
-    """Which neighbours of a mapping run as one call."""
-
-    NONE = "none"  # replay management, data storage and learner are called one after the other
-    REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
-    STEP = "step"  # the learner too: whole gradient steps in one native call, `FusedSteps`
+class TimedDeviceStorage(TimedStorage, DeviceStorage):
+    """The same on a device."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,13 @@ class Parts:
     """The parts of one training.
 
     Attributes:
-        actors: how to make what steps the environments.
+        actors: plan of the actors that step the environments.
         storage: the data, which `replay` manages.
         replay: priorities and sampling.
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
-        fusion: what is fused.
-        steps: the fused gradient steps, where the whole step is fused.
+        fusion: the parts that are fused.
+        steps: the fused gradient steps, if whole steps are fused.
     """
 
     actors: ActorPlan
@@ -100,15 +108,18 @@ class Parts:
     steps: FusedSteps | None = None
 
 
-def fusions(workload: Task, mapping: Mapping, presampled_batches: int) -> tuple[Fusion, ...]:
-    """What can be fused in a mapping, the most last.
+def fusions(
+    workload: Task, mapping: Mapping, presampled_batches: int, beside: bool = False
+) -> tuple[Fusion, ...]:
+    """Return the fusions that a mapping allows, in ascending order.
 
-    Batches that are sampled ahead have left the replay before their gradient step: such steps cannot fuse.
+    Batches that are sampled ahead in turns have left the replay before their gradient step, so such steps are not
+    fused; with a replay manager in parallel to the learner (`beside`) they are.
     """
     possible = [Fusion.NONE]
     if str(mapping.rmm) == "native" and str(mapping.storage) == "cpu" and workload.replay.prioritized:
         possible.append(Fusion.REPLAY)
-        if str(mapping.learner) == "native" and presampled_batches == 0:
+        if mapping.learner.in_floats == Target("native") and (presampled_batches == 0 or beside):
             possible.append(Fusion.STEP)
     return tuple(possible)
 
@@ -120,31 +131,25 @@ def compose(
     batch_size: int,
     seed: int,
     local_storage: int,
-    presampled_batches: int = 0,
-    fusion: Fusion | None = None,
-    envpool: bool = False,
-    threads: int = 1,
-    delay: int | None = None,
+    options: Options = STRICT,
 ) -> Parts:
-    """Build the parts of a training.
+    """Create the parts of a training.
 
     Args:
-        workload: what to train.
-        mapping: which backend and device runs learner, replay management and storage.
-        batch_size: transitions in a gradient step.
-        seed: every random number comes from it, each part having a stream of its own.
+        workload: the workload to train.
+        mapping: backend and device of learner, replay management and storage.
+        batch_size: transitions per gradient step.
+        seed: seed of all random numbers; each part has its own stream.
         local_storage: vector steps that fit the actor's local storage.
-        presampled_batches: that will wait for their gradient step.
-        fusion: what to fuse; by default the most that the mapping allows.
-        envpool: step the environments with EnvPool.
-        threads, delay: of the learner; see `learner_of`.
+        options: batches sampled ahead, fusion, EnvPool, and threads and delay of the learner are used here.
 
     Raises:
-        UserError: the mapping names a backend or device that is not there or cannot be fused so, or the
-            workload and the batch size do not fit together.
+        UserError: the mapping names a backend or device that does not exist here or cannot be fused as requested,
+            or the workload and the batch size are not compatible.
     """
-    check_batches(workload, batch_size, presampled_batches)
-    fusion = chosen_fusion(workload, mapping, presampled_batches, fusion)
+    ahead = options.ahead(workload)
+    check_batches(workload, batch_size, ahead)
+    fusion = chosen_fusion(workload, mapping, ahead, options)
     algorithm = algorithm_of(workload)
     if "weight" not in algorithm.columns(1):
         allowed = "an algorithm that learns from a replay"
@@ -152,22 +157,40 @@ def compose(
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(workload, mapping)
     replay = replay_of(workload, mapping, storage, fusion)
-    trainee = learner_of(workload, mapping, batch_size, learner_seed, threads, delay)
+    trainee = learner_of(workload, mapping, batch_size, learner_seed, options.threads, options.delay)
     return Parts(
         actors=actors_of(
-            workload, environment_seed, exploration_seed, storage.fields, local_storage, envpool=envpool
+            workload,
+            environment_seed,
+            exploration_seed,
+            storage.fields,
+            local_storage,
+            envpool=options.envpool,
+            native=options.native_environments,
         ),
         storage=storage,
         replay=replay,
         learner=trainee,
         rng=np.random.default_rng(sampling_seed),
         fusion=fusion,
-        steps=FusedSteps(cast(ConcurrentReplay, replay), trainee) if fusion is Fusion.STEP else None,
+        steps=steps_of(replay, trainee, ahead, options.replay_beside) if fusion is Fusion.STEP else None,
     )
 
 
+def steps_of(replay: Replay, trainee: Learner, ahead: int, beside: bool) -> FusedSteps:
+    """Return fused gradient steps of a native learner on a native replay.
+
+    Args:
+        replay, trainee: the replay and the learner.
+        ahead: D, batches sampled ahead; 0 unless `beside`.
+        beside: whether a replay manager samples and updates in parallel with the learner.
+    """
+    source = cast(ConcurrentReplay, replay)
+    return RelaxedSteps(source, trainee, ahead) if beside else FusedSteps(source, trainee)
+
+
 def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> None:
-    """UserError where the storage is too small for a batch, and for those that wait for their gradient step."""
+    """Raise UserError if the storage is too small for a batch and the batches that wait for their gradient step."""
     capacity = workload.replay.capacity
     needed = batch_size * (presampled_batches + 1)
     if presampled_batches < 0 or (presampled_batches and needed > capacity):
@@ -177,23 +200,24 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
         raise UserError(workload.name, "batch_size", batch_size, f"1 to replay.capacity, {capacity}")
 
 
-def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, fusion: Fusion | None) -> Fusion:
-    """What is asked for, or by default the most that the mapping allows; UserError where it cannot be."""
-    possible = fusions(workload, mapping, presampled_batches)
-    chosen = possible[-1] if fusion is None else fusion
+def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:
+    """Return the requested fusion, or by default the most that the mapping allows; UserError if it is not
+    possible.
+    """
+    possible = fusions(workload, mapping, presampled_batches, options.replay_beside)
+    chosen = possible[-1] if options.fusion is None else options.fusion
     if chosen not in possible:
         raise UserError(mapping, "fusion", chosen, ", ".join(possible))
     return chosen
 
 
-def check(
-    workload: Task, mapping: Mapping, threads: int = 1, delay: int | None = None, batch_size: int = 2
-) -> None:
-    """See that a mapping's parts can be made here, by making small ones: before anything starts or is stored.
+def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size: int = 2) -> None:
+    """Check that a mapping's parts can be created here, by creating small ones before anything starts or is
+    stored.
 
     Raises:
-        UserError: the mapping names a backend, a device or a precision that is not there, or its precision does not
-            go with the threads or the delay.
+        UserError: the mapping names a backend, a device or a precision that does not exist here, or its precision
+            is not compatible with the delay.
     """
     _check_storage(mapping)
     _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=workload.replay.fanout)
@@ -203,8 +227,8 @@ def check(
         mapping.learner,
         learner.create,
         algorithm_of(workload),
-        batch_size=min(batch_size, 2),  # a batch of one loses dimensions that fixed point goes by
-        **_precision_of(mapping, threads, delay),
+        batch_size=min(batch_size, 2),  # a batch of one loses dimensions that fixed point needs
+        **_precision_of(mapping, delay),
     )
 
 
@@ -214,10 +238,21 @@ def is_simulated(mapping: Mapping) -> bool:
 
 
 def check_envpool(workload: Task) -> None:
-    """UserError where EnvPool is not installed or does not have the task's environment."""
+    """Raise UserError if EnvPool is not installed or lacks the task's environment."""
     if isinstance(workload, CustomTask):
         raise UserError(workload.name, "envpool", "an environment of your own", "an environment by its id")
     env_pool.check(workload.environment, workload.name)
+
+
+def check_native_environments(workload: Task, envpool: bool) -> None:
+    """Raise UserError if the task's environment is not native, or if EnvPool is requested too."""
+    if isinstance(workload, CustomTask):
+        raise UserError(
+            workload.name, "native_environments", "an environment of your own", "an environment by its id"
+        )
+    if envpool:
+        raise UserError(workload.name, "native_environments", "envpool too", "one of them")
+    native_pool.check(workload.environment, workload.name)
 
 
 def actors_of(
@@ -229,13 +264,14 @@ def actors_of(
     *,
     clip: bool = False,
     envpool: bool = False,
+    native: bool = False,
 ) -> ActorPlan:
-    """The task's environments and what steps them: EnvPool, or one after the other.
+    """Return the plan of the actors: environments stepped by EnvPool or in C++, or one after another.
 
-    See `Actor` for `fields` to `clip`.
+    For `fields` to `clip` see `Actor`.
 
     Raises:
-        UserError: EnvPool is asked for, and is not installed or has no such environment.
+        UserError: EnvPool or native environments are requested, and lack the environment or cannot run.
     """
     if isinstance(workload, CustomTask):
         make: Callable[[int], Any] = partial(partial, custom_task.seeded, workload.make_environment)
@@ -243,59 +279,35 @@ def actors_of(
         make = partial(environments.Seeded, workload.environment)
     if envpool:
         check_envpool(workload)
+    if native:
+        check_native_environments(workload, envpool)
     seeds = environment_seed.generate_state(workload.training.actors)
     return ActorPlan(
-        tuple(make(int(seed >> 1)) for seed in seeds),  # some take 31 bits at most
+        tuple(make(int(seed >> 1)) for seed in seeds),  # some environments take seeds of at most 31 bits
         exploration_seed,
         fields,
         local_storage,
         clip,
-        EnvironmentPool.of if envpool else None,
+        EnvironmentPool.of if envpool else NativePool.of if native else None,
     )
 
 
 def check_processes(workload: Task, processes: int) -> None:
-    """UserError where there are more processes than environments."""
+    """Raise UserError if there are more processes than environments."""
     if not 0 <= processes <= workload.training.actors:
         allowed = f"0 to training.actors, {workload.training.actors}"
         raise UserError(workload.name, "actor processes", processes, allowed)
 
 
-def check_replay_beside(mapping: Mapping, beside: bool, presampled_batches: int) -> None:
-    """UserError where replay management is to work beside the learner and cannot."""
-    if not beside:
-        return
-    if is_simulated(mapping):
-        raise UserError(
-            mapping, "replay_beside", beside, "False in virtual time, where every device works so"
-        )
-    if presampled_batches < 1:
-        allowed = "at least 1 with replay_beside: the strict loop samples when the last update is done"
-        raise UserError(mapping, "presampled_batches", presampled_batches, allowed)
-
-
-def check_acting(learner_target: Target, processes: int, overlap: int) -> None:
-    """UserError where actors elsewhere would infer in float32 for a learner in fixed point.
-
-    Args:
-        learner_target: of the learner.
-        processes: of the actors.
-        overlap: gradient steps that the actors work alongside.
-    """
-    if learner_target.precision != FLOAT_32 and (processes or overlap):
-        name, found = ("actor processes", processes) if processes else ("overlap", overlap)
-        allowed = "0 with a learner in fixed point, whose actors infer in its formats"
-        raise UserError(learner_target, name, found, allowed)
-
-
 def start_actors(plan: ActorPlan, learner: Learner, processes: int, *, beside: bool = False) -> Actors:
-    """The actors of a plan, at work.
+    """Start the actors of a plan.
 
     Args:
-        plan: what they step.
-        learner: whose policy they follow.
-        processes: to step the environments in, side by side; 0: in this process.
-        beside: without processes: in a thread beside the learner, not in turns with it.
+        plan: the plan.
+        learner: the learner whose policy they use.
+        processes: number of parallel processes that step the environments; 0: this process.
+        beside: without processes: whether they run in a thread parallel to the learner, instead of in turns with
+            it.
     """
     if not processes:
         return (ThreadActors if beside else InlineActors)(plan.build(), learner)
@@ -310,16 +322,17 @@ def learner_of(
     threads: int = 1,
     delay: int | None = None,
 ) -> Learner:
-    """The learner of a mapping.
+    """Create the learner of a mapping.
 
     Args:
-        workload, mapping, batch_size: what is learnt, and where.
-        seed: of its first state and its draws.
-        threads: that a native learner computes with; PyTorch's are set for the process, the others have their own.
-        delay: of precision "dynamic", gradient steps; `DELAY` where None.
+        workload, mapping, batch_size: what is learnt, where, and with which batch size.
+        seed: seed of its first state and its draws.
+        threads: threads of a native learner; PyTorch's are set for the process, and other backends have their
+            own.
+        delay: for precision "dynamic", gradient steps before it narrows; `DELAY` if None.
 
     Raises:
-        UserError: its backend, device or precision is not there.
+        UserError: its backend, device or precision does not exist here.
     """
     own: dict[str, Any] = {"threads": threads} if mapping.learner.backend == "native" else {}
     made: Learner = _create(
@@ -331,16 +344,37 @@ def learner_of(
         batch_size=batch_size,
         seed=int(seed.generate_state(1)[0]),
         **own,
-        **_precision_of(mapping, threads, delay),
+        **_precision_of(mapping, delay),
     )
     return made
 
 
-def _precision_of(mapping: Mapping, threads: int, delay: int | None) -> dict[str, Any]:
-    """The options of a mapping's learner that state its precision; none for float32.
+def delay_of(mapping: Mapping, delay: int | None) -> int | None:
+    """Return the gradient steps after which a mapping's learner narrows its activations; None if it never does.
+
+    Args:
+        mapping: the mapping.
+        delay: the requested delay; None means `DELAY`.
+    """
+    if mapping.learner.precision != DYNAMIC:
+        return None
+    return DELAY if delay is None else delay
+
+
+def check_delay(mapping: Mapping, delay: int | None, steps: int) -> None:
+    """Raise UserError if a run of `steps` gradient steps would end before its learner narrows its activations."""
+    found = delay_of(mapping, delay)
+    if found is not None and found >= steps:
+        raise UserError(
+            mapping, "delay", found, f"less than the run's {steps} gradient steps after its warm-up"
+        )
+
+
+def _precision_of(mapping: Mapping, delay: int | None) -> dict[str, Any]:
+    """Return the options of a mapping's learner for its precision; empty for float32.
 
     Raises:
-        UserError: the backend does not have it, or it does not go with the threads or the delay.
+        UserError: the backend lacks the precision, or it is not compatible with the delay.
     """
     target = mapping.learner
     if delay is not None and (target.precision != DYNAMIC or delay < 1):
@@ -352,28 +386,45 @@ def _precision_of(mapping: Mapping, threads: int, delay: int | None) -> dict[str
         able = [replace(target, precision=one) for one in learner.precisions(target.backend)]
         if target not in able:
             raise UserError(mapping, "learner", target, ", ".join(map(str, able)))
-    if target.backend == "native" and threads > 1:
-        raise UserError(mapping, "threads", threads, "1 for a learner in fixed point")
     own = {"precision": target.precision}
-    return own | {"delay": DELAY if delay is None else delay} if target.precision == DYNAMIC else own
+    return own if (found := delay_of(mapping, delay)) is None else own | {"delay": found}
 
 
 def _check_storage(mapping: Mapping) -> None:
     allowed = ["cpu"]
-    if mapping.rmm.backend == "fpga":  # simulated: the data lies here, its time is that of the board's memory
+    # simulated: the data is on the host, its time is that of the board's memory
+    if mapping.rmm.backend == "fpga":
         allowed.append(str(mapping.rmm))
-    if str(mapping.storage) not in allowed:
-        raise UserError(mapping, "storage", mapping.storage, " or ".join(allowed))
+    if str(mapping.storage) in allowed:
+        return
+    usable = (
+        [status.name for status in device.backends() if status.available] if not is_simulated(mapping) else []
+    )
+    if mapping.storage.backend in usable:
+        _memory(mapping)
+        return
+    raise UserError(mapping, "storage", mapping.storage, " or ".join([*allowed, *usable]))
+
+
+def _memory(mapping: Mapping) -> RowMemory:
+    memory: RowMemory = _create(mapping, "storage", mapping.storage, device.memory)
+    return memory
 
 
 def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
-    """The data storage of a mapping, empty; UserError where it cannot be."""
+    """Create the empty data storage of a mapping; UserError if that is not possible."""
     _check_storage(mapping)
-    return TimedStorage(workload.replay.capacity, columns_of(workload))
+    settings = workload.replay.capacity, columns_of(workload)
+    if mapping.storage.backend not in STORING_DEVICES:
+        return TimedStorage(*settings)
+    try:
+        return TimedDeviceStorage(*settings, _memory(mapping))
+    except MemoryError as error:
+        raise UserError(mapping, "storage", mapping.storage, f"a smaller replay.capacity: {error}") from error
 
 
 def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
-    """The replay of a mapping on an empty storage; UserError where its backend or device is not there."""
+    """Create the replay of a mapping on an empty storage; UserError if its backend or device does not exist here."""
     settings = workload.replay
     if not settings.prioritized:
         return UniformReplay(storage)
@@ -394,13 +445,13 @@ def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion
 
 
 def beta_of(workload: Task) -> LinearSchedule:
-    """The exponent of the importance weights, over gradient steps."""
+    """Return the schedule of the importance weights' exponent, over gradient steps."""
     settings = workload.replay
     return LinearSchedule(settings.beta_initial, settings.beta_final, settings.beta_steps)
 
 
 def _create(mapping: Mapping, part: str, target: Target, create: Any, *arguments: Any, **options: Any) -> Any:
-    """`create` on a target, what it refuses being said as an error of the mapping."""
+    """Call `create` for a target; its errors are raised as errors of the mapping."""
     if target.location:
         options["device"] = target.location
     try:

@@ -1,4 +1,4 @@
-"""Training under a mapping, as measurements: throughput in stretches, and episode returns over time."""
+"""Measures training under a mapping: throughput in stretches, and episode returns over time."""
 
 import time
 from collections.abc import Sequence
@@ -10,22 +10,25 @@ import numpy as np
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Interrupted, Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.mapping.metrics import per_watt
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.platforms.energy import EnergyMeter, meter_of
-from harness.runtime.compose import Fusion
+from harness.runtime.compose import delay_of
+from harness.runtime.native_threads import ThreadedTraining
 from harness.runtime.on_policy import start
-from harness.runtime.options import STRICT, Options
+from harness.runtime.options import STRICT, Fusion, Options
 from harness.runtime.training import Progress
 from harness.workloads import Workload
 
-STRETCH_S = 0.5  # long against the clock and one episode's reset, short against the machine's drift
+# long compared with the clock and one episode's reset, short compared with the machine's drift
+STRETCH_S = 0.5
 
 
 class Trains(Protocol):
-    """What is measured of a training, in this process or on a cluster."""
+    """The interface of a measured training, in this process or on a cluster."""
 
     @property
     def fusion(self) -> Fusion: ...
@@ -42,30 +45,39 @@ class Trains(Protocol):
 
 @dataclass(frozen=True)
 class Extent:
-    """How long a run is; its warm-up is not counted.
+    """The length of a run, without its warm-up.
 
     Attributes:
-        seconds: of training.
-        steps: gradient steps, at least, instead of the seconds.
+        seconds: seconds of training.
+        steps: least number of gradient steps, used instead of the seconds if given.
     """
 
     seconds: float = 30.0
     steps: int | None = None
 
     def share(self, begun_s: float, gradient_steps: int) -> float:
-        """How much of it is done, 1 where all is."""
+        """Return the fraction of the run that is done; 1 at the end."""
         if self.steps is not None:
             return gradient_steps / self.steps
         return (time.perf_counter() - begun_s) / self.seconds
 
 
-@dataclass
-class _Run:
-    """A training run under way: what its rows are made of."""
+@dataclass(frozen=True)
+class Setup:
+    """The training of a run, as `train` takes it."""
 
     workload: Workload
     mapping: Mapping
     batch_size: int
+    seed: int
+    options: Options = STRICT
+
+
+@dataclass
+class _Run:
+    """A training in progress, and the data for its rows."""
+
+    setup: Setup
     details: dict[str, object]
     provenance: Provenance = Provenance.MEASURED
     warm_up: Progress | None = None
@@ -74,23 +86,23 @@ class _Run:
     watts: list[float | None] = field(default_factory=list)  # by stretch
 
     def rows(self) -> list[Measurement]:
-        """Throughput, and the returns of the episodes that ended; none before the first stretch has ended."""
+        """Return throughput, and the returns of ended episodes; empty before the first stretch has ended."""
         made = [self._throughput(quantity) for quantity in ("gradient_steps", "environment_steps")]
         return [row for row in (*made, self._per_watt(), self._returns()) if row]
 
     def failure(self, error: BaseException) -> Measurement:
-        """The row that says how the run ended."""
+        """Return the row that reports why the run ended."""
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         return self._row(quantity="failure", status="failed", reason=reason)
 
     def _row(self, **values: Any) -> Measurement:
         return Measurement(
-            suite="run",
-            workload=self.workload.name,
+            suite=Suite.RUN,
+            workload=self.setup.workload.name,
             primitive="training",
             backend="placerl",
-            device=str(self.mapping),
-            batch_size=self.batch_size,
+            device=str(self.setup.mapping),
+            batch_size=self.setup.batch_size,
             provenance=self.provenance,
             **{"details": self.details | self._counts()} | values,
         )
@@ -100,12 +112,22 @@ class _Run:
         return {
             "gradient_steps": sum(stretch.gradient_steps for stretch in self.stretches),
             "environment_steps": sum(stretch.environment_steps for stretch in done),
+            **self._narrowed(),
             "wall_s": sum(stretch.wall_s for stretch in self.stretches),
             "terms_s": _terms_a_gradient_step(self.stretches),
         }
 
+    def _narrowed(self) -> dict[str, object]:
+        """Of a learner of precision "dynamic": whether the run lasted beyond its delay, and narrowed activations."""
+        delay = delay_of(self.setup.mapping, self.setup.options.delay)
+        if delay is None:
+            return {}
+        done = [*([self.warm_up] if self.warm_up else []), *self.stretches]
+        return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in done) > delay}
+
     def _throughput(self, quantity: str) -> Measurement | None:
-        timed = self.stretches[1:] or self.stretches  # the first, of a single step, only sizes the rest
+        # the first stretch, of a single step, only determines the size of the others
+        timed = self.stretches[1:] or self.stretches
         samples = [getattr(stretch, quantity) / stretch.wall_s for stretch in timed]
         if not samples:
             return None
@@ -161,61 +183,48 @@ def train(
     """Train for a time and measure it.
 
     Args:
-        workload: what to train.
-        mapping: which backend and device runs what.
-        batch_size: transitions in a gradient step.
-        seed: of everything random.
-        extent: when to end.
+        workload: the workload to train.
+        mapping: backend and device of each part.
+        batch_size: transitions per gradient step.
+        seed: seed of everything random.
+        extent: length of the run.
         report: called with the progress.
         options: how the mapping is run.
 
     Returns:
-        Rows of suite `run`, of the training's provenance: gradient steps and environment steps per second (a sample a
-        stretch of about half a second, warm-up excluded), gradient steps per second and watt (not run where the
-        energy of a device cannot be read) and the returns of all episodes that ended. Where a unit dies on the
-        way, what was measured until then, and a row that failed with its name and error.
+        Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
+        sample per stretch of about half a second, without warm-up), gradient steps per second and watt ("not run"
+        if the energy of a device cannot be read) and the returns of all episodes that ended. If a unit fails, the
+        rows measured before, and a failed row with its name and error.
 
     Raises:
-        UserError: something does not fit together, or is not installed.
-        Interrupted: by Ctrl-C, with the rows of the stretches that had ended, and a row that says so.
+        UserError: settings are not compatible, or something is not installed.
+        Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
-    training = start(workload, mapping, batch_size=batch_size, seed=seed, options=options)
+    made = ThreadedTraining if options.threads_native else start
+    training: Trains = made(workload, mapping, batch_size=batch_size, seed=seed, options=options)
     meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
-    return measured(training, workload, mapping, batch_size, seed, extent, report, options, meter)
+    return measured(training, Setup(workload, mapping, batch_size, seed, options), extent, report, meter)
 
 
 def measured(
-    training: Trains,
-    workload: Workload,
-    mapping: Mapping,
-    batch_size: int,
-    seed: int,
-    extent: Extent,
-    report: Report,
-    options: Options = STRICT,
-    meter: EnergyMeter | None = None,
+    training: Trains, setup: Setup, extent: Extent, report: Report, meter: EnergyMeter | None = None
 ) -> list[Measurement]:
-    """As `train`, of a training that has been made; closes it. Without a meter there is no row per watt."""
-    run = _Run(
-        workload,
-        mapping,
-        batch_size,
-        {
-            "mapping": str(mapping),
-            "fusion": str(training.fusion),
-            "seed": seed,
-            "threads": options.threads,
-            "options": options.given(),
-            "conditions": conditions(),
-        },
-        training.provenance,
-        meter=meter,
-    )
+    """As `train`, for a training that was already created; closes it. Without a meter there is no row per watt."""
+    details = {
+        "mapping": str(setup.mapping),
+        "fusion": str(training.fusion),
+        "seed": setup.seed,
+        "threads": setup.options.threads,
+        "options": setup.options.given(),
+        "conditions": conditions(),
+    }
+    run = _Run(setup, details, training.provenance, meter=meter)
     try:
         report(0, 1, "filling the replay")
         run.warm_up = training.warm_up()
         _stretches(training, run, extent, report)
-    except Exception as error:  # whatever a unit died of: what was measured before is kept
+    except Exception as error:  # the rows measured before any failure are kept
         return [*run.rows(), run.failure(error)]
     except KeyboardInterrupt as error:
         raise Interrupted([*run.rows(), run.failure(error)] if run.stretches else []) from error
@@ -234,7 +243,7 @@ def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> N
             run.meter.begin()
         begin_s = time.perf_counter()
         stretch = training.advance(size)
-        took_s = time.perf_counter() - begin_s  # in virtual time not `stretch.wall_s`
+        took_s = time.perf_counter() - begin_s  # in virtual time this differs from `stretch.wall_s`
         spent_j = run.meter.spent_j() if run.meter else None
         run.watts.append(None if spent_j is None else spent_j / took_s)
         run.stretches.append(stretch)
@@ -249,6 +258,6 @@ def _terms_a_gradient_step(stretches: list[Progress]) -> dict[str, float]:
 
 
 def _median(samples: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The median and its 95% interval, which fewer than `statistics.FEWEST_SAMPLES` samples do not have."""
+    """Return the median and its 95% interval; there is no interval below `statistics.FEWEST_SAMPLES` samples."""
     interval = statistics.interval(samples) if len(samples) >= statistics.FEWEST_SAMPLES else (None, None)
     return float(np.median(samples)), *interval

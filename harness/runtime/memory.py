@@ -1,4 +1,4 @@
-"""What a run needs of the machine's memory, refused before anything starts where it is not there."""
+"""The memory that a run needs. A run that needs more than is available is refused before anything starts."""
 
 import math
 
@@ -9,8 +9,9 @@ from harness.platforms.available_memory import available_bytes
 from harness.workloads.task import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20
-"""An actor's process with PyTorch and MuJoCo: on Hopper-v5, with two of them, 197 MiB of its own were measured, and
-229 MiB with its share of what they have in common; rounded up."""
+"""Memory of an actor's process with PyTorch and MuJoCo. Two of them on Hopper-v5 had 197 MiB each of their own,
+and 229 MiB with their share of common pages; rounded up.
+"""
 
 
 def item_bytes(task: Task) -> int:
@@ -21,7 +22,9 @@ def item_bytes(task: Task) -> int:
 def needed_bytes(
     task: Task, batch_size: int, presampled_batches: int, processes: int, collected_rows: int = 0
 ) -> int:
-    """Bytes of the data storage, the batches that wait for their gradient step, and the other processes."""
+    """Return the bytes of the data storage, the batches that wait for their gradient step, and the other
+    processes.
+    """
     items = task.replay.capacity + batch_size * (presampled_batches + 1) + collected_rows
     return items * item_bytes(task) + processes * PROCESS_BYTES
 
@@ -34,17 +37,17 @@ def check(
     learners: int = 1,
     collected_rows: int = 0,
 ) -> None:
-    """See that the memory is there.
+    """Check that there is enough memory.
 
     Args:
-        task: what is trained.
-        batch_size, presampled_batches: sizes of the batches, and how many wait.
-        processes: of actors.
-        learners: one of them in this process.
-        collected_rows: transitions that the actors have room for, beside the storage.
+        task: the task that is trained.
+        batch_size, presampled_batches: size of the batches, and number of batches that wait.
+        processes: number of actor processes.
+        learners: number of learner processes, including this one.
+        collected_rows: transitions that the actors store besides the storage.
 
     Raises:
-        UserError: it is not; names what can be made smaller.
+        UserError: there is not; the message names what can be reduced.
     """
     free_bytes = available_bytes()
     stored_bytes = needed_bytes(task, batch_size, presampled_batches, 0)

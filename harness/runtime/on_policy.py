@@ -1,4 +1,4 @@
-"""The training loop of algorithms that learn from their own latest samples alone (PPO 2.1)."""
+"""The training loop of algorithms that learn only from their own latest samples (PPO 2.1)."""
 
 from collections.abc import Callable
 from math import ceil, prod
@@ -13,8 +13,8 @@ from harness.mapping import Mapping
 from harness.mapping.base import Platform
 from harness.mapping.loop import HOST, LEARNER
 from harness.runtime.clock import time_of, weights_bytes
-from harness.runtime.compose import Fusion, actors_of, check_processes, learner_of, start_actors
-from harness.runtime.options import STRICT, Options, is_on_policy
+from harness.runtime.compose import actors_of, check_processes, learner_of, start_actors
+from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
 from harness.runtime.training import Progress, Training, links_of_map
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
@@ -23,31 +23,30 @@ from primitives.replay import FieldSpec
 
 
 class OnPolicyTraining:
-    """Iterations of sample generation and model update: the same seed and processes train the same.
+    """Iterations of sample generation and model update; the same seed and processes give the same training.
 
-    N actors take T steps each with the present policy; K epochs of minibatches of M follow. Where the policy
-    stops early, the other steps of the iteration update the value network alone (PPO 3.3). There is no
-    replay: of the mapping, the learner alone has something to run.
+    N actors take T steps each with the current policy, followed by K epochs of minibatches of M samples. If the
+    policy stops early, the other steps of the iteration update only the value network (PPO 3.3). There is no
+    replay, so of the mapping only the learner's target is used.
 
     Args:
-        workload: what to train.
-        mapping: what runs where.
-        batch_size: M; the workload's by default.
-        seed: of everything random.
-        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
-        processes: to step the environments in, side by side; 0: in this one, one after the other.
-        envpool: step the environments with EnvPool (`harness.environments.env_pool`).
-        delay: of a learner of precision "dynamic", gradient steps; see `compose.learner_of`.
-        platform: tells the speed of links to simulated devices.
+        workload: the workload to train.
+        mapping: the mapping.
+        batch_size: M; by default the workload's.
+        seed: seed of everything random.
+        options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload
+            must have the requested number of actors (`Options.applied`). By default, with several threads there
+            is one actor process per thread, up to the number of environments.
+        platform: gives the bandwidth of links to simulated devices.
 
     Attributes:
-        gradient_steps: taken so far.
-        learner: the learner at work.
-        fusion: nothing is fused here.
-        provenance: of the seconds that it tells; see `Training`.
+        gradient_steps: gradient steps taken so far.
+        learner: the learner.
+        fusion: always "none".
+        provenance: provenance of the seconds that it reports; see `Training`.
 
     Raises:
-        UserError: mapping, batch size and workload do not fit together, or something is not installed.
+        UserError: mapping, batch size and workload are not compatible, or something is not installed.
     """
 
     fusion = Fusion.NONE
@@ -59,16 +58,17 @@ class OnPolicyTraining:
         *,
         batch_size: int | None = None,
         seed: int = 0,
-        threads: int = 1,
-        processes: int = 0,
-        envpool: bool = False,
-        delay: int | None = None,
+        options: Options = STRICT,
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
-        # A small forward pass in `prepare` is all that PyTorch does beside another learner.
+        # With another learner, PyTorch only runs a small forward pass in `prepare`.
+        threads, settings = options.threads, workload.training
         torch.set_num_threads(threads if mapping.learner.backend == "torch" else 1)
+        options.check_applied(workload)
+        processes = options.processes
+        if processes is None:
+            processes = min(threads, settings.actors) if threads > 1 else 0
         check_processes(workload, processes)
-        settings = workload.training
         size = settings.batch_size if batch_size is None else batch_size
         self._length = workload.algorithm.hyperparameters["trajectory_length"]
         self._actors = settings.actors
@@ -77,9 +77,16 @@ class OnPolicyTraining:
             raise UserError(workload.name, "batch_size", size, allowed)
         environment_seed, exploration_seed, dealing_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
         fields = columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
-        self.learner = learner_of(workload, mapping, size, learner_seed, threads, delay)
+        self.learner = learner_of(workload, mapping, size, learner_seed, threads, options.delay)
         plan = actors_of(
-            workload, environment_seed, exploration_seed, fields, self._length, clip=True, envpool=envpool
+            workload,
+            environment_seed,
+            exploration_seed,
+            fields,
+            self._length,
+            clip=True,
+            envpool=options.envpool,
+            native=options.native_environments,
         )
         self._acting = start_actors(plan, self.learner, processes)
         self._algorithm = cast(PPO, self.learner.algorithm)
@@ -95,18 +102,18 @@ class OnPolicyTraining:
 
     @property
     def environment_steps(self) -> int:
-        """Taken so far, over all environments."""
+        """Steps taken so far, over all environments."""
         return self._acting.environment_steps
 
     def warm_up(self) -> Progress:
-        """One iteration: part of training, but not of its throughput."""
+        """Run one iteration, which is part of the training but not of its throughput."""
         return self._advance(1)
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Train on for at least `gradient_steps`: whole iterations.
+        """Continue training for at least `gradient_steps`, in whole iterations.
 
         Raises:
-            ValueError: `gradient_steps` below 1.
+            ValueError: `gradient_steps` is below 1.
         """
         if gradient_steps < 1:
             raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
@@ -117,7 +124,7 @@ class OnPolicyTraining:
         return self._advance(ceil(gradient_steps / steps))
 
     def close(self) -> None:
-        """End the actors' processes, where there are some, and close the environments."""
+        """End the actors' processes, if there are any, and close the environments."""
         self._acting.close()
 
     def _advance(self, iterations: int) -> Progress:
@@ -134,13 +141,18 @@ class OnPolicyTraining:
             losses=self._losses,
         )
 
-    def _iterate(self) -> None:
+    def samples(self) -> dict[str, npt.NDArray]:
+        """Collect the transitions of one iteration, and return the samples that the learner would learn from."""
         self._time.deliver(LEARNER, "publish", self._acting.publish, self._weights_bytes, 0.0)
         transitions = self._acting.collect(self._length)
         shape = (self._length, self._actors)
         by_step = {name: column.reshape(*shape, *column.shape[1:]) for name, column in transitions.items()}
         rollout, parameters = Rollout(**by_step), self.learner.parameters()
-        samples = self._time.call(HOST, "prepare", lambda: self._algorithm.prepare(parameters, rollout)).value
+        prepared = self._time.call(HOST, "prepare", lambda: self._algorithm.prepare(parameters, rollout))
+        return prepared.value
+
+    def _iterate(self) -> None:
+        samples = self.samples()
         self._variant = "full"
         minibatches = self._algorithm.minibatches(samples, self.learner.batch_size, self._rng)
         steps = (
@@ -150,7 +162,7 @@ class OnPolicyTraining:
             made = self._time.call(
                 LEARNER, "learner", lambda: self._step(next(minibatches)), 0.0, {HOST: self._batch_bytes}
             )
-            self._time.wait(made.ready_s)  # whether to stop early hangs on it
+            self._time.wait(made.ready_s)  # the decision to stop early depends on it
             self.gradient_steps += 1
 
     def _step(self, batch: dict[str, npt.NDArray]) -> None:
@@ -177,42 +189,14 @@ def start(
     seed: int = 0,
     options: Options = STRICT,
 ) -> Training | OnPolicyTraining:
-    """The training loop that a workload's algorithm needs, ready to run.
+    """Create the training loop that a workload's algorithm needs.
 
     Args:
         workload, mapping, batch_size, seed: see `Training`.
-        options: how it is run.
+        options: how the mapping is run.
 
     Raises:
-        UserError: something does not fit together, or is not installed.
+        UserError: settings are not compatible, or something is not installed.
     """
-    processes, threads, envpool = options.processes, options.threads, options.envpool
-    if is_on_policy(workload):
-        if processes is None:
-            processes = min(threads, workload.training.actors) if threads > 1 else 0
-        return OnPolicyTraining(
-            workload,
-            mapping,
-            batch_size=batch_size,
-            seed=seed,
-            threads=threads,
-            processes=processes,
-            envpool=envpool,
-            delay=options.delay,
-        )
-    return Training(
-        workload,
-        mapping,
-        batch_size=batch_size,
-        seed=seed,
-        threads=threads,
-        presampled_batches=options.presampled_batches,
-        fusion=options.fusion,
-        overlap=options.overlap,
-        processes=processes or 0,
-        learners=options.learners,
-        reallocate=options.reallocate,
-        replay_beside=options.replay_beside,
-        envpool=envpool,
-        delay=options.delay,
-    )
+    make = OnPolicyTraining if is_on_policy(workload) else Training
+    return make(workload, mapping, batch_size=batch_size, seed=seed, options=options)

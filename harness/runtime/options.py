@@ -1,44 +1,52 @@
-"""How a mapping is run: what is chosen beside it, and what of that a machine and a workload cannot give."""
+"""The options of running a mapping."""
 
-import os
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any
 
-from harness.core.errors import UserError
-from harness.mapping import Mapping
-from harness.runtime import compose, memory
-from harness.runtime.balance import check_learners
-from harness.runtime.compose import Fusion, check_processes
-from harness.runtime.iteration import check_overlap, collected_rows
 from harness.workloads import Workload, override
 from harness.workloads.custom_task import CustomTask
 from harness.workloads.task import Task
 from primitives.algorithms.ppo import PPO
 
 
+class Fusion(StrEnum):
+    """Which neighbours of a mapping run as one call."""
+
+    NONE = "none"  # replay management, data storage and learner are called one after the other
+    REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
+    STEP = "step"  # the learner too: whole gradient steps in one native call, `FusedSteps`
+
+
 @dataclass(frozen=True)
 class Options:
-    """What the runtime can do with a mapping; the defaults are its strict loop in one process.
+    """How the runtime runs a mapping; the defaults are its strict loop in one process.
 
     Attributes:
-        actors: environments stepped in turns; the workload's own number where None.
-        threads: that the learner may compute with: PyTorch's in this process, or the native learner's.
-        processes: to step the environments in, side by side; 0: in this one; None: what suits the algorithm
-            (on-policy, where nothing else has work meanwhile, one a thread).
-        envpool: step the environments with EnvPool, all of a process in one call, where it is installed and has them.
-        presampled_batches: D of MAP V-A; the workload's where None.
-        overlap: gradient steps, at least, that the actors work beside; 0: they take turns with the learner.
-        learners: processes that each differentiate a part of every batch (PAL V-B).
-        reallocate: move actors to training and back (PRL Algorithm 1).
-        replay_beside: have replay management and storage work beside the learner, in a thread; needs D > 0.
-        fusion: which neighbours run as one call; the most that the mapping allows where None.
-        delay: gradient steps after which a learner of precision "dynamic" narrows; `compose.DELAY` where None.
+        actors: number of environments stepped in turns; None: the workload's number.
+        threads: threads of the learner: PyTorch's in this process, or the native learner's.
+        processes: number of parallel processes that step the environments; 0: this process; None: chosen for the
+            algorithm (on-policy, where nothing else runs meanwhile, one per thread).
+        envpool: whether EnvPool steps all environments of a process in one call, if it is installed and has them.
+        native_environments: whether C++ steps all environments of a process in one call, if they are native; the
+            trajectories are Gymnasium's.
+        presampled_batches: D of MAP V-A; None: the workload's.
+        overlap: least number of gradient steps that run in parallel with the actors; 0: actors and learner take
+            turns.
+        learners: number of processes that each differentiate a part of every batch (PAL V-B).
+        reallocate: whether actors are moved to training and back (PRL Algorithm 1).
+        replay_beside: whether replay management and storage run in a thread parallel to the learner; needs D > 0.
+        fusion: the parts that run as one call; None: as many as the mapping allows.
+        threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes` and
+            `learners` are then numbers of threads.
+        delay: gradient steps after which a learner of precision "dynamic" narrows; None: `compose.DELAY`.
     """
 
     actors: int | None = None
     threads: int = 1
     processes: int | None = None
     envpool: bool = False
+    native_environments: bool = False
     presampled_batches: int | None = None
     overlap: int = 0
     learners: int = 1
@@ -46,72 +54,29 @@ class Options:
     replay_beside: bool = False
     fusion: Fusion | None = None
     delay: int | None = None
+    threads_native: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Those that are not the default, by name: what a row says of how it was run."""
+        """Return the options that are not the default, by name, for the details of a row."""
         return {f.name: value for f in fields(self) if (value := asdict(self)[f.name]) != f.default}
 
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in self.given().items())
 
     def applied(self, item: Workload) -> Workload:
-        """The workload with the number of actors asked for; UserError where it is out of range."""
+        """Return the workload with the requested number of actors; UserError if it is out of range."""
         return item if self.actors is None else override(item, "training.actors", self.actors, "--actors")
 
+    def check_applied(self, task: Task) -> None:
+        """Raise ValueError if a task's number of actors differs from the requested one; see `applied`."""
+        found = task.training.actors
+        if self.actors not in (None, found):
+            raise ValueError(f"training.actors: found {found}; allowed: the {self.actors} of the options")
+
     def ahead(self, task: Task) -> int:
-        """D of a task under these options."""
+        """Return D of a task under these options."""
         return (
             task.training.presampled_batches if self.presampled_batches is None else self.presampled_batches
-        )
-
-    def check(self, task: Task, mapping: Mapping, batch_size: int) -> None:
-        """See that the machine and the workload can give all this, before anything starts or is stored.
-
-        Raises:
-            UserError: the first that they cannot.
-        """
-        cores = os.cpu_count() or 1
-        if not 1 <= self.threads <= cores:
-            raise UserError(task.name, "threads", self.threads, f"1 to this machine's cores, {cores}")
-        processes = self.processes or 0
-        check_processes(task, processes)
-        if self.envpool:
-            compose.check_envpool(task)
-        if is_on_policy(task):
-            self._check_on_policy(task)
-        else:
-            compose.check_batches(task, batch_size, self.ahead(task))
-            compose.chosen_fusion(task, mapping, self.ahead(task), self.fusion)
-            compose.check_replay_beside(mapping, self.replay_beside, self.ahead(task))
-        check_learners(mapping, self.learners, processes, self.overlap, self.reallocate)
-        if self.learners > batch_size:
-            raise UserError(task.name, "learners", self.learners, f"at most the batch size, {batch_size}")
-        collected = 0
-        if not is_on_policy(task):
-            check_overlap(task, self.overlap)
-            collected = collected_rows(task, self.overlap, self.reallocate)
-        memory.check(task, batch_size, self.ahead(task), processes, self.learners, collected)
-        compose.check(task, mapping, self.threads, self.delay, batch_size)
-        compose.check_acting(mapping.learner, processes, self.overlap)
-        _check_managed(task, mapping)
-        if processes and compose.is_simulated(mapping):
-            raise UserError(task.name, "actor processes", processes, "0 in virtual time")
-
-    def _check_on_policy(self, task: Task) -> None:
-        """What belongs to a replay, or runs beside it, has no meaning for an algorithm without one."""
-        why = "for PPO, which learns from its own latest samples"
-        nothing = Options()
-        for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside", "fusion"):
-            if (found := getattr(self, name)) != getattr(nothing, name):
-                raise UserError(task.name, name, found, f"{getattr(nothing, name)} {why}")
-
-
-def _check_managed(task: Task, mapping: Mapping) -> None:
-    """UserError where a mapping names replay management for what has none: a row would say that it ran."""
-    managed = not is_on_policy(task) and task.replay.prioritized
-    if not managed and str(mapping.rmm) != "native":
-        raise UserError(
-            mapping, "rmm", mapping.rmm, f"native: {task.name} has no prioritised replay to manage"
         )
 
 
@@ -120,5 +85,5 @@ STRICT = Options()
 
 
 def is_on_policy(task: Task) -> bool:
-    """Whether a task's algorithm learns from its own latest samples alone (PPO 2.1)."""
+    """Whether a task's algorithm learns only from its own latest samples (PPO 2.1)."""
     return not isinstance(task, CustomTask) and task.algorithm.name == PPO.name

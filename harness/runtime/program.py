@@ -1,22 +1,53 @@
-"""A user's program: an algorithm and an environment of one's own, on any mapping, in a few lines.
+"""A user's program: the user's own algorithm and environment, on any mapping, in a few lines.
 
     training = compose("CartPole-v1", weights, step, act, mapping="native-native-cpu")
     progress = training.advance(10_000)
 
-The same lines run on every mapping; README.md has a whole program.
+The same lines run on every mapping. Without `mapping`, PRL's composer chooses it. README.md shows a whole program.
 """
 
+import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import gymnasium
 
 from harness.mapping import Mapping
+from harness.runtime.choice import choose
+from harness.runtime.options import STRICT, Options
 from harness.runtime.training import Training
-from harness.workloads import Replay, custom_task
-from harness.workloads import Training as TrainingTable
+from harness.workloads import ReplayTable, TrainingTable, custom_task
 from harness.workloads.custom_task import CustomTask, MakeEnvironment
 from primitives.algorithms.custom import Act, CustomAlgorithm, Step
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a program's training.
+
+    Attributes:
+        exploration: see `CustomAlgorithm`.
+        batch_size: B, transitions per gradient step.
+        capacity: transitions stored before the oldest is evicted.
+        prioritized: whether the replay is prioritised; if not, it is uniform.
+        actors: number of environments stepped together.
+        update_interval: environment steps of all actors per gradient step.
+        learning_starts: environment steps before the first gradient step.
+        name: name used in errors.
+    """
+
+    exploration: float = 0.1
+    batch_size: int = 32
+    capacity: int = 100_000
+    prioritized: bool = True
+    actors: int = 1
+    update_interval: int = 1
+    learning_starts: int = 1_000
+    name: str = "program"
+
+
+DEFAULTS = Settings()
 
 
 def compose(
@@ -25,61 +56,63 @@ def compose(
     step: Step,
     act: Act,
     *,
-    mapping: str,
-    exploration: float = 0.1,
-    batch_size: int = 32,
-    capacity: int = 100_000,
-    prioritized: bool = True,
-    actors: int = 1,
-    update_interval: int = 1,
-    learning_starts: int = 1_000,
-    name: str = "program",
-    **runtime: Any,
+    mapping: str | None = None,
+    settings: Settings = DEFAULTS,
+    seed: int = 0,
+    options: Options = STRICT,
 ) -> Training:
-    """A training of a user's own algorithm in a user's own environment, ready to `advance`.
+    """Create a training of a user's own algorithm in a user's own environment, ready for `advance`.
 
     Args:
-        environment: a function that makes an environment with Gymnasium's interface, which travels to actors that
-            are processes; or the id of a registered one. Its observations are a Box, or a Dict or Tuple of them,
-            nested or not, which is flattened to one vector; its actions a Discrete that begins at 0, or a Box of one
-            dimension with bounds.
-        state: what the algorithm learns: tensors in a dict, nested or not.
-        step: `step(state, batch)`, one gradient step as a pure function in plain PyTorch, to the new state and
-            {"td_error": (B,), losses by name: ()}. The batch has the columns observation, action, reward,
-            next_observation, terminated (0 or 1) and weight (importance, mean of the losses' weights), (B, ...).
-        act: `act(state, observation)`, the greedy actions for (n, ...) observations: (n,) int64, or (n, A) in
-            [-1, 1], which the actor scales to the environment's bounds.
-        mapping: what runs where: LEARNER-RMM-STORAGE.
-        exploration: see `CustomAlgorithm`.
-        batch_size: B, transitions in a gradient step.
-        capacity: transitions stored before the oldest is evicted.
-        prioritized: prioritised replay, or uniform.
-        actors: environments stepped together.
-        update_interval: environment steps, of all actors, per gradient step.
-        learning_starts: environment steps before the first gradient step.
-        name: in errors.
-        runtime: `seed`, `threads`, `processes`, `overlap`, `presampled_batches`, ... as for `Training`.
+        environment: a function that creates an environment with Gymnasium's interface, and that is sent to actor
+            processes; or the ID of a registered environment. Its observations are a Box, or a Dict or Tuple
+            (possibly nested), which is flattened to one vector; its actions are a Discrete that begins at 0, or a
+            one-dimensional Box with bounds.
+        state: the learnt state: a dict, possibly nested, of tensors.
+        step: `step(state, batch)`, one gradient step as a pure function in plain PyTorch. It returns the new
+            state and {"td_error": (B,), losses by name: ()}. The batch has the columns observation, action,
+            reward, next_observation, terminated (0 or 1) and weight (importance weights for the mean of the
+            losses), (B, ...).
+        act: `act(state, observation)` returns the greedy actions for (n, ...) observations: (n,) int64, or (n, A)
+            in [-1, 1], which the actor scales to the environment's bounds.
+        mapping: the mapping as text: LEARNER-RMM-STORAGE. Without one, PRL's composer chooses it from times of some
+            seconds (`harness.runtime.choice`), and standard error says what it chose and why.
+        settings: settings of the training, such as its batch size.
+        seed: seed of everything random except the first state.
+        options: how the mapping is run: threads, processes, overlap, ...
 
     Raises:
-        UserError: the mapping names what is not there, the sizes do not fit together, or the environment has other
-            spaces.
-        ValueError: an argument out of range, or a `step` or `act` that returns something else.
+        UserError: the mapping names something that does not exist here, the sizes are not compatible, or the
+            environment's spaces are not supported.
+        ValueError: an argument is out of range, or `step` or `act` returns something else.
     """
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    make, spaces = custom_task.prepared(make, name)
-    algorithm = CustomAlgorithm(**spaces, state=state, step=step, policy=act, exploration=exploration)
+    make, spaces = custom_task.prepared(make, settings.name)
+    algorithm = CustomAlgorithm(
+        **spaces, state=state, step=step, policy=act, exploration=settings.exploration
+    )
     algorithm.check()
     task = CustomTask(
-        name,
+        settings.name,
         make,
         algorithm,
-        Replay(capacity=capacity, prioritized=prioritized),
+        ReplayTable(capacity=settings.capacity, prioritized=settings.prioritized),
         TrainingTable(
-            batch_size=batch_size,
-            batch_sizes=(batch_size,),
-            actors=actors,
-            update_interval=update_interval,
-            learning_starts=learning_starts,
+            batch_size=settings.batch_size,
+            batch_sizes=(settings.batch_size,),
+            actors=settings.actors,
+            update_interval=settings.update_interval,
+            learning_starts=settings.learning_starts,
         ),
     )
-    return Training(task, Mapping.parse(mapping), **runtime)
+    return Training(
+        task, _chosen(task) if mapping is None else Mapping.parse(mapping), seed=seed, options=options
+    )
+
+
+def _chosen(task: CustomTask) -> Mapping:
+    """Return the composer's mapping, and print what it is and why."""
+    choice = choose(task)
+    for line in choice.lines():
+        print(f"{task.name}: {line}", file=sys.stderr)
+    return choice.prediction.mapping

@@ -1,12 +1,12 @@
 """Dynamic re-allocation of actor threads to training and back (PRL 3.3.1, Algorithm 1).
 
-The text of Algorithm 1 has lost its first lines and its comparisons; what is here is rebuilt from section 3.3.1's
-sentences. One step of the host's loop looks at which of four times is the longest:
+The text of Algorithm 1 in the available copy lacks its first lines and its comparisons; they are reconstructed
+from the sentences of section 3.3.1. One step of the host's loop checks which of four times is the longest:
 
 | longest | what is done |
 |---|---|
 | the learner, more than twice the actors | half of the actors become trainers, each with some of the batch |
-| the learner, beside trainers | more of the batch goes to the trainers |
+| the learner, with trainers | more of the batch goes to the trainers |
 | the trainers | less of the batch goes to them |
 | waiting for gradients to be put together | one trainer becomes an actor again |
 | the actors | nothing; without this, actors would be freed that are needed |
@@ -14,19 +14,25 @@ sentences. One step of the host's loop looks at which of four times is the longe
 
 from dataclasses import dataclass, replace
 
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime.actors.pool import ActorPool
+from harness.runtime.learners.parallel_updates import ParallelLearner
+from primitives.learner import Learner
+
 IMBALANCE = 2.0
-"""How many times the actors' time the learner's must be before actors are freed (Algorithm 1, line 3)."""
+"""Ratio of the learner's time to the actors' above which actors are freed (Algorithm 1, line 3)."""
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Who does what in the next iteration.
+    """The roles in the next iteration.
 
     Attributes:
-        actors: threads or processes that step environments, at least 1.
-        trainers: that take parts of each batch off the learner.
-        batch_size: samples of a gradient step.
-        trained_beside: of those, the samples that the trainers take together; 0 without trainers.
+        actors: number of threads or processes that step environments, at least 1.
+        trainers: number of trainers, which take parts of each batch from the learner.
+        batch_size: samples per gradient step.
+        trained_beside: samples of these that the trainers take together; 0 without trainers.
     """
 
     actors: int
@@ -36,7 +42,7 @@ class Allocation:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The samples of the learner, then of each trainer that has some: their sum is the batch size."""
+        """Return the samples of the learner, then of each trainer that has some; their sum is the batch size."""
         if not self.trained_beside:
             return (self.batch_size,)
         each, more = divmod(self.trained_beside, self.trainers)
@@ -46,13 +52,13 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of an iteration, each unit's own.
+    """Seconds of an iteration, by unit.
 
     Attributes:
-        learner: on its part of the batches.
-        trainers: the slowest one's, on its parts; 0 without trainers.
-        actors: the slowest one's.
-        synchronisation: the host's, putting the gradients together.
+        learner: the learner's seconds on its part of the batches.
+        trainers: seconds of the slowest trainer on its parts; 0 without trainers.
+        actors: seconds of the slowest actor.
+        synchronisation: the host's seconds for averaging the gradients.
     """
 
     learner: float
@@ -62,9 +68,9 @@ class Times:
 
 
 def reallocate(now: Allocation, times: Times) -> Allocation:
-    """One step of Algorithm 1; see the module's text.
+    """Return the allocation after one step of Algorithm 1; see the module's docstring.
 
-    The batch is moved a sixteenth at a time: the smallest step that shows in the times of a small batch, too.
+    A sixteenth of the batch is moved at a time: the smallest step that changes the times of a small batch, too.
     """
     share = max(1, now.batch_size // 16)
     longest = max(times.learner, times.trainers, times.actors, times.synchronisation)
@@ -84,3 +90,57 @@ def reallocate(now: Allocation, times: Times) -> Allocation:
         beside = now.trained_beside * fewer // now.trainers
         return replace(now, actors=now.actors + 1, trainers=fewer, trained_beside=beside)
     return now
+
+
+def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int, reallocate: bool) -> None:
+    """Check that a mapping's learner can be divided as requested.
+
+    Raises:
+        UserError: it cannot, or there is no actor to free.
+    """
+    if learners < 1:
+        raise UserError(mapping, "learners", learners, "at least 1")
+    if (learners > 1 or reallocate) and str(mapping.learner) != "torch":
+        allowed = "torch: parallel learners and re-allocation split its batches"
+        raise UserError(mapping, "learner", mapping.learner, allowed)
+    if learners > 1 and reallocate:
+        raise UserError(mapping, "learners", learners, "1 with re-allocation, which splits batches itself")
+    if reallocate and (processes < 2 or not overlap):
+        found = f"{processes} actor processes, overlap {overlap}"
+        raise UserError(mapping, "reallocate", found, "at least 2 actor processes, and an overlap")
+
+
+def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
+    """Return a learner equal to `made`, with a trainer for every actor that may be freed."""
+    return ParallelLearner(made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed)
+
+
+class Reallocator:
+    """Re-allocates actors and trainers after every iteration.
+
+    Args:
+        learner: the learner whose batches are divided.
+        pool: the actors that are freed and taken back.
+
+    Attributes:
+        allocation: allocation of the next iteration.
+    """
+
+    def __init__(self, learner: ParallelLearner, pool: ActorPool) -> None:
+        self._learner, self._pool = learner, pool
+        self.allocation = Allocation(pool.active, 0, learner.batch_size)
+        self._before = self._spent()
+
+    def _spent(self) -> tuple[float, ...]:
+        updates, pool = self._learner.updates, self._pool
+        acting_s = pool.environment_s + pool.inference_s
+        return updates.learner_s, updates.trainers_s, acting_s, updates.synchronisation_s
+
+    def step(self) -> None:
+        """Evaluate the iteration that has just ended, and apply the allocation of the next one."""
+        spent = self._spent()
+        times = Times(*(now - before for now, before in zip(spent, self._before, strict=True)))
+        self._before = spent
+        self.allocation = reallocate(self.allocation, times)
+        self._learner.updates.parts = self.allocation.parts
+        self._pool.active = self.allocation.actors

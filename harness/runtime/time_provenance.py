@@ -1,8 +1,8 @@
-"""The provenance of the seconds that a mapping's parts tell: one answer for every row that is made of them.
+"""The provenance of the seconds of a mapping's parts, determined in one place for all rows that use them.
 
-A simulated backend counts clock cycles. Where its own controllers count them they are simulated; where a counter is
-handed its result by a formula, as the stream and reduction units of the FPGA's learner are, they are modelled. Each
-backend's module says which (`primitives.backend`).
+A simulated backend counts clock cycles. If its own controllers count them, they are simulated. If a formula gives
+some of the counts, as for the stream and reduction units of the FPGA's learner, they are modelled. Each backend's
+module states which (`primitives.backend`).
 """
 
 from collections.abc import Sequence

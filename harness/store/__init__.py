@@ -1,1 +1,1 @@
-"""Rows kept in SQLite: nothing that was measured is lost, and stores of earlier versions open."""
+"""Rows stored in SQLite: every measurement is kept, and stores of earlier versions can be opened."""

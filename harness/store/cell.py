@@ -1,6 +1,6 @@
-"""A cell: a piece of work that a run holds once it is done.
+"""A cell: a piece of work whose rows a run holds once it is done.
 
-It is the unit of resumption: what finished is never repeated, whatever happens to the process.
+A run is resumed cell by cell: a finished cell is never repeated, whatever happens to the process.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,14 +19,16 @@ class Cell:
     """One piece of the plan.
 
     Attributes:
-        key: what identifies it within a run, such as `profile/hopper-ddpg/256`.
-        estimate_s: expected duration in seconds, for the plan and the bar.
+        key: identifies the cell within a run, such as `profile/hopper-ddpg/256`.
+        estimate_s: expected duration in seconds, for the plan and the progress bar.
         measure: does the work and returns its rows.
-        chain: cells of the same chain need one another's rows, and are measured on one machine; its own when empty.
-        baselines: whose environments it needs.
-        stale: whether what the run holds of it no longer follows from what it was made of: it is due again then.
-        provenance: of what it would have told, for the row of its failure.
-        needs: keys of the cells whose rows it cannot do without, which stand before it in a plan.
+        chain: cells of one chain need each other's rows and are measured on one machine; by default the cell's
+            own.
+        baselines: baselines whose environments it needs.
+        stale: returns whether the stored rows no longer match what they were computed from; the cell is then due
+            again.
+        provenance: provenance of its rows, for the row that reports a failure.
+        needs: keys of cells whose rows it needs; they precede it in a plan.
     """
 
     key: str
@@ -39,11 +41,11 @@ class Cell:
     needs: tuple[str, ...] = ()
 
     def finished(self, run: Run) -> bool:
-        """Return whether the run holds the cell; one that raised nothing but errors is due again."""
+        """Return whether the run holds the cell; a cell whose rows are all failures is due again."""
         return any(row.status != "failed" for row in self.rows(run))
 
     def rows(self, run: Run) -> list[Measurement]:
-        """Return the rows of the cell's last attempt; none where there was none."""
+        """Return the rows of the cell's last attempt; empty if there was none."""
         made = list(takewhile(run.finished, self._attempts()))
         return run.measurements(cell=made[-1]) if made else []
 
@@ -57,7 +59,9 @@ class Cell:
             yield f"{self.key}#{number}"
 
     def failure(self, error: Exception) -> Measurement:
-        """Return the row of the cell, which raised: "failed", or "not run" where the memory for it is not there."""
+        """Return the row of a cell that raised an exception: "failed", or "not_run" if there was not enough
+        memory.
+        """
         suite, _, rest = self.key.partition("/")
         return Measurement(
             suite=suite,

@@ -6,27 +6,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAX_CRASHES = 4
-"""A cell in which the process crashed this many times in a row is recorded as failed; the others get their turn.
+"""A cell in which the process crashed this many times in a row is recorded as failed, so that the others are
+measured.
 
-High enough that a user who kills a run a few times does not make a cell fail that can be measured."""
+The number is high enough that a user may kill a run several times without making a measurable cell fail.
+"""
 
-_LONGEST = 100_000  # characters; more is not ours
+_LONGEST = 100_000  # characters; a longer file was not written here
 
 
 @contextmanager
 def crash_marker(store: Path, cell: str) -> Iterator[int]:
-    """Mark a cell as being measured until the block ends; the mark outlives a crash of the process, not an exception.
+    """Mark a cell as being measured during the block; the mark remains after a crash of the process, not after an
+    exception.
 
     Args:
         store: the store's file.
         cell: the cell's key.
 
     Yields:
-        How often in a row the process has crashed in this cell before.
+        How many times in a row the process has crashed in this cell before.
     """
     path = store.with_name(f"{store.name}-in-hand")
     deaths = _deaths(path, cell)
-    with suppress(OSError):  # on a full disk the cell itself will say so
+    with suppress(OSError):  # on a full disk the cell itself reports the error
         path.write_text(json.dumps({"cell": cell, "deaths": deaths + 1}))
     try:
         yield deaths
@@ -40,6 +43,6 @@ def _deaths(path: Path, cell: str) -> int:
         with path.open() as file:
             noted = json.loads(file.read(_LONGEST))
         return int(noted["deaths"]) if noted["cell"] == cell else 0
-    # None, or not ours (infinity, any depth of brackets): nothing is known.
+    # None or unexpected content (infinity, deep brackets): no crashes are known.
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return 0

@@ -1,19 +1,21 @@
-"""What changed between two runs: better, worse, or no verdict.
+"""Compares two runs: each quantity got better, got worse, or has no verdict.
 
-The runs were made at different times, so a machine that drifts has changed between them: by 10% within minutes,
-whatever the intervals inside each run say. A difference counts only beyond that drift. (What must be told apart
-more finely is measured side by side: `harness.measure.protocol.compare_cases`.)
+The runs were made at different times, and the machine may have changed its speed between them: by 10% within
+minutes, whatever the intervals inside each run are. Only a difference beyond that drift counts.
+(`harness.measure.protocol.compare_cases` measures finer differences, in the same rounds.)
 
-What gets a verdict, and by what:
+Which rows get a verdict, and how:
 
-- cycles, what follows from them at a stated clock, and what follows from published numbers alone: by the values. They
-  have no noise, and no machine's pace is in them, so that any difference counts.
-- what in every row of both runs has 5 samples or more, or a stored interval (a ratio of throughputs, a prediction:
-  between its times' ends): by the interval of the ratio, beyond the drift (of several rows, such as those of seeds, by
-  what their intervals span); of what is not positive throughout (returns of Pendulum), by that of the difference,
-  beyond the same part of the larger of the two medians; of a loss (a regret), by that of the difference, beyond the
-  drift of what it is a part of.
-- nothing else: what is calculated from measured times without an interval (a portability, a simulated cluster) varies
+- Counted cycles, times computed from them at a stated clock, and numbers computed from published numbers alone
+  are compared by value. They have no noise and do not depend on the machine's speed, so every difference counts.
+- Rows that in both runs have at least 5 samples or a stored interval are compared by the interval of the ratio,
+  which must exceed the drift. (Ratios of throughputs and predictions have stored intervals. The interval of
+  several rows, such as those of seeds, spans all of theirs.) If some values are not positive (returns of
+  Pendulum), the interval of the difference is used, beyond the same fraction of the larger median. For a loss (a
+  regret) the difference must exceed the drift of the quantity that it is a part of.
+- Nothing else gets a verdict. Numbers computed from measured times without an interval (a portability, a
+  simulated cluster) vary as these times do, by an unknown amount. A prediction is not better because it promises
+  more.
   as they do, and does not say by how much. Nor does a prediction: it is not better for promising more.
 """
 
@@ -27,10 +29,11 @@ import numpy as np
 from harness.core.provenance import Provenance, weakest
 from harness.core.quantities import better, declared
 from harness.core.row import Measurement
+from harness.core.suites import PREDICTING
 from harness.measure import statistics
 
 DRIFT = 0.1
-"""Part by which a machine may be faster or slower in another run without any change to what it runs."""
+"""Fraction by which a machine may be faster or slower in another run although it runs the same code."""
 DISTINGUISHING = (
     "experiment",
     "null",
@@ -61,19 +64,18 @@ DISTINGUISHING = (
     "shards",
     "broadcast",
 )
-"""Details that tell rows apart, beside all that stand under `_NESTED`. Seeds do not: they are repetitions."""
+"""Details that distinguish rows, as well as everything below `_NESTED`. Seeds do not: they are repetitions."""
 _NESTED = ("parameters", "options", "iteration")
-"""Details that hold such details by name: `options` those of a training that are not the default, none of a strict one.
+"""Details that hold such details by name; `options` holds a training's non-default options, none for a strict
+one.
 """
-_PREDICTING = frozenset({"prediction", "simulated_prediction", "precision_prediction"})
-"""Suites of predictions, which are not better for promising more; beside a validation they are `predicted_...`."""
 
 
 class Key(NamedTuple):
-    """What makes two measurements the same one in different runs.
+    """Identifies one measurement across runs.
 
-    `parameters` reads "name=value, ..." over what `DISTINGUISHING` and `_NESTED` name; the other fields are a
-    measurement's own.
+    `parameters` is "name=value, ..." with the names in `DISTINGUISHING` and `_NESTED`; the other fields are those
+    of `Measurement`.
     """
 
     suite: str
@@ -92,15 +94,15 @@ class Difference:
     """One quantity in two runs.
 
     Attributes:
-        key: which quantity.
-        before, after: medians, in the key's unit; None where a run has none.
-        ratio: after over before; None without both, or where before is not above 0 or after is below.
-        low, high: interval of the ratio: 95% from the samples of a row in each run, or the widest that the intervals of
-            several rows or stored ones allow; None where there is neither, or the verdict is by the values or by their
-            difference.
-        verdict: "better" or "worse" in the sense of the unit; "no verdict".
-        reason: why there is none; empty otherwise.
-        provenance: the weaker one of the two.
+        key: the quantity's key.
+        before, after: medians, in the key's unit; None if a run has none.
+        ratio: after over before; None if one is missing, if before is not positive, or if after is negative.
+        low, high: interval of the ratio: 95% from the samples of one row per run, or the widest range that the
+            intervals of several rows or stored intervals allow; None if there is neither, or if the verdict uses
+            values or differences.
+        verdict: "better" or "worse", as the quantity or its unit defines it; else "no verdict".
+        reason: why there is no verdict; empty otherwise.
+        provenance: the weaker provenance of the two.
     """
 
     key: Key
@@ -117,16 +119,16 @@ class Difference:
 def diff(
     before: Iterable[Measurement], after: Iterable[Measurement], *, incomparable: str = ""
 ) -> list[Difference]:
-    """Compares two runs, quantity by quantity.
+    """Compare two runs, quantity by quantity.
 
     Args:
         before: the measurements of the older run.
-        after: those of the newer.
-        incomparable: why no difference is a verdict, such as another machine; empty where they can be compared.
+        after: the measurements of the newer run.
+        incomparable: why no difference gets a verdict, such as another machine; empty if they can be compared.
 
     Returns:
-        A difference for each quantity that either run has, in the order of the first run. Several rows of one
-        quantity (seeds, repeated cells) are taken together.
+        A difference for each quantity in either run, in the order of the first run. Several rows of one quantity
+        (seeds, repeated cells) are combined.
     """
     olds, news = _by_key(before), _by_key(after)
     found = [_difference(key, olds.get(key, []), news.get(key, [])) for key in {**olds, **news}]
@@ -187,7 +189,9 @@ def _median(rows: list[Measurement]) -> float | None:
 
 
 def _has_no_noise(row: Measurement) -> bool:
-    """Whether its value follows from counted cycles, a stated clock or published numbers: from no measured time."""
+    """Whether its value follows from counted cycles, a stated clock or published numbers, and not from measured
+    times.
+    """
     if row.provenance is Provenance.MEASURED or row.samples or row.low is not None:
         return False
     return row.unit == "cycles" or "clock_mhz" in row.details or _of_a_formula(row.quantity)
@@ -199,13 +203,13 @@ def _by_values(found: Difference, olds: list[Measurement], news: list[Measuremen
             found, reason="one of the runs has several values of it, with nothing to tell them apart"
         )
     before, after = olds[0].value or 0.0, news[0].value or 0.0
-    if math.isclose(before, after):  # but for rounding
+    if math.isclose(before, after):  # equal up to rounding
         return replace(found, reason="the same in both runs")
     return _judged(found, rose=after > before)
 
 
 def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[float, float] | None:
-    """Of new over old; None without intervals, or where they are not above 0."""
+    """Return the interval of new over old; None without intervals, or if they are not positive."""
     samples = [row.samples for row in (*olds, *news)]
     if len(samples) == 2 and all(len(s) >= statistics.FEWEST_SAMPLES and min(s) > 0 for s in samples):
         return statistics.ratio_interval(samples[1], samples[0])
@@ -216,9 +220,9 @@ def _ratio_interval(olds: list[Measurement], news: list[Measurement]) -> tuple[f
 
 
 def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
-    """All that the intervals of several rows, such as those of seeds, span; None where one has none.
+    """Return the range that the intervals of several rows span; None if one row has no interval.
 
-    The samples of several are not put together: of trainings the one with the most episodes would weigh most.
+    The samples are not pooled: the training with the most episodes would have the most weight.
     """
     found = [_own_interval(row) for row in rows]
     if None in found:
@@ -228,7 +232,7 @@ def _interval(rows: list[Measurement]) -> tuple[float, float] | None:
 
 
 def _own_interval(row: Measurement) -> tuple[float, ...] | None:
-    """From its samples, or the stored one, and its value, which may lie outside; None without either."""
+    """Return the row's interval from its samples or as stored, widened to contain its value; None without either."""
     if len(row.samples) >= statistics.FEWEST_SAMPLES:
         ends: tuple[float | None, ...] = (*statistics.interval(row.samples), row.value)
     else:
@@ -266,7 +270,7 @@ def _why_no_interval(rows: list[Measurement]) -> str:
 
 def _judged(found: Difference, *, rose: bool) -> Difference:
     quantity, unit = found.key.quantity, found.key.unit
-    if found.key.suite in _PREDICTING or quantity.startswith("predicted_"):
+    if found.key.suite in PREDICTING or quantity.startswith("predicted_"):
         return replace(found, reason="a prediction, which is not better for promising more")
     direction = better(quantity, unit)
     if direction in ("more", "less"):

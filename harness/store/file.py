@@ -1,4 +1,4 @@
-"""The file under a store: how it is made, recognised, opened, and how its errors read."""
+"""The file of a store: creating, recognising and opening it, and its errors."""
 
 import os
 import sqlite3
@@ -13,10 +13,10 @@ from harness.core.errors import UserError
 
 APPLICATION_ID = 0x504C524C  # "PLRL"
 SCHEMA_VERSION = 1
-_LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses a hostile file's giant values
-LARGEST_STORE_BYTES = 4 * 1024**3  # some 900 quick runs, of 4.6 MB: all of it is read into memory
+_LONGEST_CELL_BYTES = 64 * 1024 * 1024  # refuses huge values in a hostile file
+LARGEST_STORE_BYTES = 4 * 1024**3  # about 900 quick runs of 4.6 MB; the whole file is read into memory
 _BESIDE = ("-journal", "-wal", "-shm", "-writer", "-in-hand")
-"""What SQLite, the writer's lock and the cell in hand add to the store's name."""
+"""Suffixes that SQLite, the writer's lock and the crash marker add to the store's name."""
 _SCHEMA = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,
@@ -60,13 +60,13 @@ CREATE INDEX measurement_by_cell ON measurement (cell_id);
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Turns what can go wrong with the file into a `UserError`."""
+    """Turn errors of the file into a `UserError`."""
     try:
         yield
-    except sqlite3.ProgrammingError:  # a closed store, another thread: a mistake in the code, not in the file
+    except sqlite3.ProgrammingError:  # a closed store or another thread: an error of the code
         raise
     except sqlite3.OperationalError as error:
-        # Errors that Python's module raises by itself, such as text that is no UTF-8, have no code.
+        # Errors that Python's module raises itself, such as text that is not UTF-8, have no code.
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:
             raise UserError(path, "store", str(error), "an undamaged PlaceRL store") from error
@@ -83,8 +83,8 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
-    """A connection to the file; `mode` is SQLite's "ro" or "rw"."""
-    # Without a transaction of Python's own making: `Store.writing` says where each begins and ends.
+    """Return a connection to the file; `mode` is SQLite's "ro" or "rw"."""
+    # Python must not begin transactions: `Store.writing` sets where each begins and ends.
     uri = f"{path.resolve().as_uri()}?mode={mode}"
     database = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL_BYTES)
@@ -94,7 +94,7 @@ def connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
 
 
 def check_files(path: Path) -> None:
-    """Refuses a store that is too large, and one beside which something lies that would lead writing elsewhere."""
+    """Refuse a store that is too large, or one with a file next to it that would redirect writes."""
     size_bytes = path.stat().st_size
     if size_bytes > LARGEST_STORE_BYTES:
         raise UserError(path, "store", f"{size_bytes} bytes", f"at most {LARGEST_STORE_BYTES} bytes")
@@ -107,16 +107,16 @@ def check_files(path: Path) -> None:
 
 
 def check_header(path: Path) -> None:
-    """Refuses a file of another kind or version, without a change to it or a file beside it.
+    """Refuse a file of another kind or version, without changing it or any file next to it.
 
-    The header is read through SQLite: closing a descriptor of our own would drop the POSIX locks that another
-    connection of this process holds on the file.
+    The header is read through SQLite: closing a file descriptor opened here would drop the POSIX locks that
+    another connection of this process holds on the file.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     database = sqlite3.connect(uri, uri=True)
     try:
-        # A kill in the middle of a checkpoint leaves a header that counts pages which only the journal has yet.
-        # This reading sees no journal: it must not take that for damage.
+        # A kill during a checkpoint leaves a header that counts pages which are still in the journal. This read
+        # does not see the journal, so it must not report damage.
         database.execute("PRAGMA writable_schema = ON")
         (application_id,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -149,13 +149,13 @@ def _schema() -> list[tuple[str, str | None]]:
 
 
 def check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Refuses a file whose tables are not exactly this version's (a trigger could do anything)."""
+    """Refuse a file whose tables differ from this version's (a trigger could do anything)."""
     if _schema_of(database) != _schema():
         raise UserError(path, "store", "other tables than a PlaceRL store has", "an unaltered PlaceRL store")
 
 
 def create_if_missing(path: Path) -> None:
-    """Makes an empty store in one atomic step, so that no reader and no kill ever sees half of one."""
+    """Create an empty store in one atomic step, so that no reader and no kill ever leaves half of one."""
     if os.path.lexists(path):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def create_if_missing(path: Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another process was faster: its store is as good
+        with suppress(FileExistsError):  # another process was faster; its store is equally good
             os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

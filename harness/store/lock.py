@@ -1,4 +1,4 @@
-"""One writer at a time: a lock beside a file, which the kernel takes back when its holder dies."""
+"""One writer at a time: a lock file next to a file; the kernel releases the lock when its holder dies."""
 
 import fcntl
 import os
@@ -10,26 +10,26 @@ from harness.core.errors import UserError
 
 
 def _release(path: Path, descriptor: int, owner: int) -> None:
-    if os.getpid() != owner:  # a forked child holds no lock, and must not remove its parent's file
+    if os.getpid() != owner:  # a forked child holds no lock and must not remove its parent's file
         return
-    # Unlinked while still locked, so that nobody can take a lock on a file that is about to vanish.
+    # Unlinked while still locked, so that nobody can lock a file that is about to vanish.
     with suppress(OSError):
         path.unlink()
     os.close(descriptor)
 
 
 class WriterLock:
-    """Holds the lock of a file from its making until `release`, or the end of the process.
+    """Holds the lock of a file from construction until `release` or the end of the process.
 
-    A POSIX record lock on `<file>-writer`: it goes when the process dies, however it does, and forked children
-    do not keep it. It is not there to keep threads of one process apart.
+    It is a POSIX record lock on `<file>-writer`. It ends when the process dies, for any reason, and forked
+    children do not inherit it. It does not separate threads of one process.
 
     Args:
-        path: the file that is to be written.
+        path: the file to be written.
 
     Raises:
         UserError: another process holds the lock.
-        OSError: the lock file cannot be made.
+        OSError: the lock file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class WriterLock:
 
 
 def _try(path: Path, beside: Path) -> int | None:
-    """The locked file's descriptor; None when the last holder removed the file before it was locked here."""
+    """Return the locked file's descriptor; None if the last holder removed the file before it was locked here."""
     descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

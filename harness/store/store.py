@@ -1,12 +1,12 @@
 """The store: one SQLite file that keeps every measurement from the moment it is made.
 
-A run is a tier of the main job, made by one revision of the code on one machine; beginning the same run again
-resumes it. A run is made of cells, the units of work that are never repeated once finished: a cell and
-all its measurements are committed in one transaction, so that a run killed at any moment loses at most the
-cell in hand.
+A run belongs to a tier of the main job, one revision of the code and one machine. Beginning the same run again
+resumes it. A run consists of cells, the units of work that are not repeated once they are finished. A cell and
+all its measurements are committed in one transaction, so a run killed at any moment loses at most the current
+cell.
 
-One process writes at a time (it holds a lock on `<store>-writer` beside the file); any number read meanwhile.
-Nothing in the file is ever executed: text columns hold plain text, numbers and JSON.
+Only one process writes at a time (it holds a lock on `<store>-writer` next to the file), while any number may
+read. Nothing in the file is ever executed: text columns hold plain text, numbers and JSON.
 """
 
 import json
@@ -49,7 +49,7 @@ _INSERT = f"INSERT INTO measurement (cell_id, {', '.join(_COLUMNS)}) VALUES (?{'
 
 
 def _now() -> str:
-    """The time of day, for people to read; nothing is ordered or decided by it, since clocks jump."""
+    """Return the time of day, for people to read; nothing is ordered or decided by it, since clocks jump."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -63,12 +63,12 @@ def _to_row(measurement: Measurement) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run as the store knows it.
+    """One run as stored.
 
     Attributes:
-        id: number within this store, rising in the order the runs began.
-        key: identifies the run in every store that holds it, after a merge too.
-        tier: "quick", "standard", "full" or another name for what was run.
+        id: number within this store, increasing in the order in which runs began.
+        key: identifies the run in every store that holds it, also after a merge.
+        tier: "quick", "standard", "full" or another name of what was run.
         revision: the code's revision.
         fingerprint: the machine's fingerprint.
         started_at: UTC, ISO 8601.
@@ -85,7 +85,7 @@ class RunRecord:
 
 
 class Run:
-    """A run being made; `Store.begin_run` returns one."""
+    """A run that can be extended; `Store.begin_run` returns one."""
 
     def __init__(self, store: "Store", record: RunRecord) -> None:
         self.record = record
@@ -93,29 +93,29 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The store's file."""
+        """Path of the store's file."""
         return self._store.path
 
     def finished(self, cell: str) -> bool:
-        """Whether `cell` has been finished in this run, now or before an interruption."""
+        """Return whether `cell` has been finished in this run, now or before an interruption."""
         with self._store.reading() as database:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
 
     def measurements(self, **chosen: Any) -> list[Measurement]:
-        """This run's measurements; `chosen` as `Store.measurements` takes it."""
+        """Return this run's measurements; `chosen` as `Store.measurements` takes it."""
         return self._store.measurements(run=self.record.id, **chosen)
 
     def finish(self, cell: str, measurements: Sequence[Measurement]) -> None:
-        """Commits a cell with all its measurements: all of it is durable when this returns, or none of it.
+        """Commit a cell with all its measurements: either all of it is durable when this returns, or nothing is.
 
         Args:
             cell: the cell's name, unique within the run.
-            measurements: at least one; what failed or could not run is a measurement too, with its reason.
+            measurements: at least one; what failed or could not run is also a measurement, with its reason.
 
         Raises:
-            ValueError: the cell is finished already, or there is no measurement.
-            UserError: the store cannot be written (a full disk, a lock); the cell stays unfinished.
+            ValueError: the cell is already finished, or there is no measurement.
+            UserError: the store cannot be written (a full disk, a lock); the cell remains unfinished.
         """
         if not cell or not measurements:
             raise ValueError(
@@ -134,7 +134,7 @@ class Run:
 
 
 class Store:
-    """An open store; a context manager that closes it. Made by `Store.open`."""
+    """An open store; a context manager that closes it. Created by `Store.open`."""
 
     def __init__(self, path: Path, database: sqlite3.Connection, *, read_only: bool) -> None:
         self.path = path
@@ -144,16 +144,16 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, timeout_s: float = 10.0) -> Self:
-        """Opens the store at `path`, making it (and its folder) when there is none.
+        """Open the store at `path`; creates it (and its folder) if it does not exist.
 
         Args:
             path: the file.
-            read_only: refuse to make or change anything; the file must exist.
-            timeout_s: how long to wait for another process that holds the file locked, 0 or more.
+            read_only: create and change nothing; the file must exist.
+            timeout_s: how long to wait for another process that holds the file locked, at least 0.
 
         Raises:
-            UserError: the folder cannot be written, the file is no PlaceRL store or one of another schema
-                version (it is left untouched), or another process keeps it locked.
+            UserError: the folder cannot be written, the file is not a PlaceRL store or has another schema version
+                (it is not changed), or another process keeps it locked.
         """
         path = Path(path)
         with clear_errors(path):
@@ -177,7 +177,7 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Closes the store and lets another process write; the end of the process does the same."""
+        """Close the store so that another process can write; the end of the process does the same."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -188,13 +188,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The database, with SQLite's errors turned into one clear line."""
+        """Provide the database, with SQLite's errors turned into one clear line."""
         with clear_errors(self.path):
             yield self._database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The database in one transaction: committed at the end, or rolled back whole on any error."""
+        """Provide the database in one transaction: committed at the end, or rolled back on any error."""
         with clear_errors(self.path):
             if not self._locks:
                 self._locks.append(WriterLock(self.path))
@@ -203,7 +203,7 @@ class Store:
                 yield self._database
                 self._database.execute("COMMIT")
             except BaseException:
-                # SQLite may have rolled back by itself already, for instance on a full disk.
+                # SQLite may already have rolled back by itself, for instance on a full disk.
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
@@ -211,13 +211,13 @@ class Store:
     def begin_run(
         self, tier: str, revision: str, machine: "Mapping[str, Any] | Machine", *, fresh: bool = False
     ) -> Run:
-        """Begins a run, or resumes the last one of the same tier, revision and machine.
+        """Begin a run, or resume the last one of the same tier, revision and machine.
 
         Args:
             tier: what is run: "quick", "standard", "full", ...
             revision: from `harness.core.revision.revision()`.
             machine: from `harness.platforms.this_machine.describe()`, or as JSON; its "fingerprint" identifies it.
-            fresh: begin anew even when there is one to resume.
+            fresh: begin a new run even if there is one to resume.
 
         Raises:
             ValueError: `machine` has no fingerprint.
@@ -244,7 +244,7 @@ class Store:
         return Run(self, record)
 
     def runs(self) -> list[RunRecord]:
-        """Every run, in the order they began."""
+        """Return every run, in the order in which they began."""
         query = "SELECT id, key, tier, revision, fingerprint, started_at, machine FROM run ORDER BY id"
         with self.reading() as database:
             rows = database.execute(query).fetchall()
@@ -252,7 +252,7 @@ class Store:
             return [RunRecord(*(*head, _load_json(machine, dict))) for *head, machine in rows]
 
     def cells(self, run: int) -> list[str]:
-        """The finished cells of the run of that `RunRecord.id`, in the order they finished."""
+        """Return the finished cells of the run with that `RunRecord.id`, in the order in which they finished."""
         with self.reading() as database:
             rows = database.execute("SELECT name FROM cell WHERE run_id = ? ORDER BY id", (run,)).fetchall()
         return [name for (name,) in rows]
@@ -267,14 +267,14 @@ class Store:
         primitive: str | None = None,
         batch_size: int | None = None,
     ) -> list[Measurement]:
-        """The measurements that match all that is given, in the order they were made.
+        """Return the measurements that match all given arguments, in the order in which they were made.
 
         Args:
             run: a `RunRecord.id`; None for all runs.
             cell, suite, workload, primitive, batch_size: exact values; None for any.
 
         Raises:
-            UserError: the file holds something that is no measurement.
+            UserError: the file holds something that is not a measurement.
         """
         chosen = {
             "cell.run_id": run,
@@ -288,7 +288,7 @@ class Store:
         return [measurement for _, measurement in self._select(chosen)]
 
     def frame(self, *, run: int | None = None) -> "pd.DataFrame":
-        """The measurements as a table.
+        """Return the measurements as a table.
 
         Its columns: those of the run (`run`, `run_key`, `tier`, `revision`, `fingerprint`, `started_at`), of
         the cell (`cell`, `finished_at`), and one for each field of `Measurement`.
@@ -297,10 +297,10 @@ class Store:
             run: a `RunRecord.id`; None for all runs.
 
         Returns:
-            One row a measurement; `provenance` and `status` as words, `samples` as tuples of float, `details`
-            as dicts, `batch_size` as nullable integers; `value`, `low` and `high` NaN where there is none.
+            One row per measurement; `provenance` and `status` as text, `samples` as tuples of float, `details` as
+            dicts, `batch_size` as nullable integers; `value`, `low` and `high` are NaN if there is none.
         """
-        import pandas as pd  # half a second that writing a measurement need not wait for
+        import pandas as pd  # takes half a second, which writing a measurement need not wait for
 
         runs = {r.id: r for r in self.runs()}
         rows = []
@@ -323,16 +323,16 @@ class Store:
         return frame.astype({"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"})
 
     def copy_from(self, other: "Store") -> int:
-        """Adds the runs of another store, cell by cell: all of them or none; what this store has is left as it is.
+        """Add the runs of another store, cell by cell: either all or none. Runs already here are unchanged.
 
         Args:
             other: an open store.
 
         Returns:
-            How many cells were added.
+            Number of cells added.
 
         Raises:
-            UserError: this store cannot be written, or the other holds something that is no measurement.
+            UserError: this store cannot be written, or the other holds something that is not a measurement.
         """
         with self.writing() as database:
             return sum(self._copy_run(database, other, record) for record in other.runs())
@@ -355,7 +355,7 @@ class Store:
         return copied
 
     def _select(self, chosen: Mapping[str, Any]) -> list[tuple[tuple[int, str, str], Measurement]]:
-        """(run, cell, finished_at) and measurement of each row whose columns equal what is chosen."""
+        """Yield (run, cell, finished_at) and measurement of each row whose columns equal the chosen values."""
         where = " AND ".join(f"{column} = ?" for column in chosen) or "1"
         query = (
             f"SELECT cell.run_id, cell.name, cell.finished_at, {', '.join(_COLUMNS)} FROM measurement "
@@ -377,8 +377,8 @@ def _close(database: sqlite3.Connection, read_only: bool, locks: list[WriterLock
     if os.getpid() != owner:  # a forked child must not touch its parent's connection
         return
     if not read_only:
-        # At rest it is one plain file, which can be read from a folder that cannot be written.
-        with suppress(sqlite3.Error):  # while somebody reads it has to stay as it is
+        # At rest the store is one plain file, which can be read from a folder that cannot be written.
+        with suppress(sqlite3.Error):  # not possible while another process reads it
             database.execute("PRAGMA busy_timeout = 0")
             database.execute("PRAGMA journal_mode = DELETE")
     database.close()
@@ -396,7 +396,7 @@ def _load_json(text: str, kind: type) -> Any:
 
 @contextmanager
 def _valid_content(path: Path) -> Iterator[None]:
-    """Turns content that no store of ours would hold into a `UserError`."""
+    """Turn content that a valid store would not hold into a `UserError`."""
     try:
         yield
     except (ValueError, TypeError, RecursionError) as error:

@@ -1,19 +1,19 @@
-"""Validation: every mapping is run beside the pieces that predict it, in the same interleaved rounds.
+"""Validation: every mapping is run in the same interleaved rounds as the pieces that predict it.
 
 A cell is one workload at one batch size. Its rows, all of suite `validation`:
 
 | quantity | backend | what it is |
 |---|---|---|
-| `time_per_call` | a backend | a primitive, or a piece of the loop: what the predictions are made from |
-| `gradient_steps_per_s` | placerl | what a mapping achieved under a `loop`; `terms_s` in the details |
+| `time_per_call` | a backend | a primitive, or a piece of the loop: the input of the predictions |
+| `gradient_steps_per_s` | placerl | throughput of a mapping under a `loop`; `terms_s` in the details |
 | `predicted_gradient_steps_per_s` | a strategy | its prediction, with `error` and `term_errors` in the details |
 | `regret` | a strategy | 1 - throughput(chosen) / throughput(best), with its verdict |
-| `runtime_overhead` | placerl | time beyond that of the slowest unit alone, actors beside the rest |
-| `portability` | placerl or a baseline | PRL's, over device assignments |
+| `runtime_overhead` | placerl | time beyond that of the slowest unit alone, with actors in processes |
+| `portability` | placerl or a baseline | PRL's performance portability over device assignments |
 
-Errors are signed: predicted / achieved - 1 of a throughput, and of a term's time likewise. The FPGA is simulated: the
-mappings that it is part of run in virtual time, their rows are `simulated`, or `modelled` where the learner is on it
-(`harness.runtime.time_provenance`), and a strategy chooses once without and once with it.
+Errors are signed: predicted / achieved - 1, for a throughput and likewise for the time of a term. The FPGA is
+simulated. Mappings that use it run in virtual time, and their rows are `simulated`, or `modelled` if the
+learner is on it (`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import VALIDATED, Loop, Platform, Problem, Target, predict
 from harness.mapping import Mapping as Placement
 from harness.mapping.base import REFERENCE, WORD_BYTES
@@ -35,9 +36,10 @@ from harness.platforms import of_this_machine
 from harness.profile import simulated
 from harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
 from harness.profile.cases.learners import learner_targets
+from harness.profile.cases.rounds import at_storage
 from harness.profile.cases.shared_parts import SharedParts, managers
-from harness.profile.cases.storage import fitted
-from harness.profile.cases.training import Run, case_name, training_case
+from harness.profile.cases.storage import fitted, storing_devices
+from harness.profile.cases.training import TimedTraining, case_name, training_case
 from harness.profile.cases.validation_rounds import (
     FPGA,
     fpga_unavailable_reason,
@@ -45,19 +47,22 @@ from harness.profile.cases.validation_rounds import (
     validation_cases,
 )
 from harness.runtime import compose
-from harness.runtime.compose import Fusion, fusions
+from harness.runtime.compose import fusions
+from harness.runtime.options import Fusion
 from harness.store.cell import Cell
 from harness.store.store import Run as StoredRun
 from harness.validate import rows as made
 from harness.validate.regret import regrets
 from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Profile
 from harness.workloads import Workload
-from primitives.quantization.precision import FLOAT_32
+from primitives.quantization.precision import FLOAT_32, IN_FLOATS
 
-PRECISION_SUITE = "precision_validation"
+PRECISION_SUITE = Suite.PRECISION_VALIDATION
 CPU, NATIVE = Target("cpu"), Target("native")
 BOARD = "fpga:u200"
-"""The FPGA that is simulated, as `harness.profile.simulated` knows it; mappings say `fpga`, there being one."""
+"""The simulated FPGA, by its name in `harness.profile.simulated`; mappings name it `fpga`, because there is only
+one.
+"""
 BATCH_SIZES = (32, 256, 2048, 16384)
 GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {"cartpole-ddpg": (32, 256, 2048), "cartpole-dqn": (32, 256), "hopper-ddpg": (32, 256)},
@@ -68,29 +73,30 @@ GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     )
     | {"pong-dqn": (32, 64, 256), "hopper-ppo": (64, 512)},
 }
-"""By tier: the batch sizes of each workload."""
+"""Batch sizes of each workload, by tier."""
 BUDGETS_S = {
     "quick": {"cartpole-ddpg": 45.0, "cartpole-dqn": 45.0, "hopper-ddpg": 85.0},
     "standard": dict.fromkeys(GRIDS["standard"], 300.0),
     "full": dict.fromkeys(GRIDS["full"], 600.0),
 }
-"""By tier and workload: of one cell, checks and warm-up included. The quick grid takes at most 8 minutes; a round of
-Hopper takes several times as long as one of the cart-pole."""
+"""Seconds per cell, checks and warm-up included, by tier and workload. The quick grid takes at most 8 minutes; a
+round of Hopper takes several times as long as one of the cart-pole.
+"""
 BESIDE = ("binary", REFERENCE)
-"""Backends that are there to be compared with, not to be mapped to."""
+"""Backends that exist for comparison only and take no part in mappings."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 ROUNDS = 30
 LONG_BLOCK_S = 60e-3
-"""Of longer blocks, as of a large batch in PyTorch or of a simulation, there are fewer."""
+"""Cases with longer blocks, such as a large batch in PyTorch or a simulation, have fewer blocks."""
 
 
 def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
-    """The cells of a tier.
+    """Return the cells of a tier.
 
     Args:
         tier: a key of `GRIDS`.
-        budget_s: of a cell, seconds; that of `BUDGETS_S` where 0.
-        precisions: of the learners, as well as float32.
+        budget_s: seconds per cell; the value in `BUDGETS_S` if 0.
+        precisions: precisions of the learners besides float32.
 
     Raises:
         UserError: there is no such tier.
@@ -110,11 +116,11 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
 
 
 def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[str] = ()) -> Cell:
-    """One workload at one batch size; with more precisions its rows are of suite `PRECISION_SUITE`."""
+    """Return the cell of one workload and batch size; with more precisions its rows have suite `PRECISION_SUITE`."""
 
     def measured(run: StoredRun, report: Report) -> list[Measurement]:
         compared = run.measurements(
-            suite="compare", workload=item.name, primitive="training", batch_size=batch_size
+            suite=Suite.COMPARE, workload=item.name, primitive="training", batch_size=batch_size
         )
         baselines = {
             row.backend: row.value
@@ -134,13 +140,13 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
 
 
 def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Every mapping that this machine can run, the simulated FPGA's after them.
+    """Return every mapping that this machine can run, those of the simulated FPGA last.
 
-    On-policy, the replay management has nothing to run.
+    An on-policy algorithm has no replay management to place.
 
     Args:
-        item: what is trained.
-        precisions: of the learners, as well as float32.
+        item: the task that is trained.
+        precisions: precisions of the learners besides float32.
     """
     found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
     if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
@@ -153,16 +159,28 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     return found + boards
 
 
-def unsupported(item: Workload) -> list[Placement]:
-    """The mappings of this machine's learners and replay managers that the workload cannot run under."""
-    return [mapping for mapping in _of_this_machine(item) if not _can_run(item, mapping)]
+def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
+    """Return mappings of this machine's learners and replay managers under which the workload cannot run.
+
+    Args:
+        item: the task that is trained.
+        precisions: precisions of the learners besides float32.
+    """
+    return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
 
 
 def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     on_policy = item.algorithm.name == "ppo"
     rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in BESIDE]
-    return [
-        Placement(learner, rmm, CPU) for learner in learner_targets((FLOAT_32, *precisions)) for rmm in rmms
+    learners = learner_targets((FLOAT_32, *precisions))
+    found = [Placement(learner, rmm, CPU) for learner in learners for rmm in rmms]
+    if on_policy:
+        return found
+    return found + [
+        Placement(learner, rmm, storage)
+        for storage in storing_devices()
+        for learner in at_storage(learners, storage)
+        for rmm in (NATIVE, *at_storage(rmms, storage))
     ]
 
 
@@ -175,11 +193,13 @@ def _can_run(item: Workload, mapping: Placement) -> bool:
 
 
 def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
-    """Under which loops a mapping is run: each that differs from the fused one.
+    """Return the loops under which a mapping is run: the fused loop and each that differs from it.
 
-    Actors beside the learner, which take a process each, are run where the replay management is native; of the
-    simulated FPGA's mappings, where it does everything, and the strict loop under none of them: what fusing saves
-    on the host shows in the others, and a simulated step takes as long as many real ones.
+    Actors in a process of their own are run where the replay management is native; among the simulated FPGA's
+    mappings, only where the FPGA does everything. The strict loop is not run for FPGA mappings: the other
+    mappings show what fusing saves on the host, and a simulated step takes as long as many real ones. The relaxed
+    loop, which MAP's strategy describes, is run for every mapping with a prioritised replay to manage and its storage
+    on the host or the simulated FPGA.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
@@ -187,11 +207,18 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     fuses = fusions(item, mapping, 0)[-1] is not Fusion.NONE
     apart = (Loop.STRICT,) if fuses and FPGA not in devices else ()
     beside = (
-        (Loop.OVERLAPPED,) if (mapping.rmm == NATIVE and FPGA not in devices) or devices == {FPGA} else ()
+        (Loop.OVERLAPPED,)
+        if (mapping.rmm == NATIVE and mapping.storage == CPU and mapping.learner != FPGA) or devices == {FPGA}
+        else ()
     )
-    if mapping.learner.precision != FLOAT_32:  # actors in a process infer in float32
+    if mapping.learner.precision not in IN_FLOATS:  # their actors' part of an iteration is not profiled
         beside = ()
-    return (Loop.FUSED, *apart, *beside)
+    managed = item.replay.prioritized and mapping.learner.precision in IN_FLOATS
+    managed &= mapping.storage in (
+        CPU,
+        FPGA,
+    )  # gathering from a real device's memory is not tried in a thread
+    return (Loop.FUSED, *apart, *beside, *((Loop.RELAXED,) if managed else ()))
 
 
 def validate(
@@ -203,15 +230,15 @@ def validate(
     baselines: Mapping[str, float] | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
-    """Measure the pieces and every mapping, correctness first, and set predictions beside what was achieved.
+    """Measure the pieces and every mapping, after checking correctness, and compare predictions with results.
 
     Args:
         item, batch_size: the cell.
-        budget_s: begin no further round after this time, seconds.
+        budget_s: no further round begins after this time, seconds.
         report: called with the progress.
-        platform: the machine at hand, as the strategies see it.
-        baselines: gradient steps a second of the baselines that were run on this cell's workload and batch size.
-        precisions: of the learners, as well as float32.
+        platform: this machine, as the strategies see it.
+        baselines: gradient steps per second of the baselines run on this cell's workload and batch size.
+        precisions: precisions of the learners besides float32.
     """
     every = (FLOAT_32, *precisions)
     problem, small = problem_of(item, batch_size), fitted(item)
@@ -224,7 +251,7 @@ def validate(
     if not problem.on_policy and item.replay.prioritized:
         pieces += validation_cases(small, problem, parts, every)
     pieces = [one for one in pieces if one.target.backend not in BESIDE]
-    runs: dict[str, Run] = {}
+    runs: dict[str, TimedTraining] = {}
     trainings = {
         (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
         for mapping in chosen
@@ -271,7 +298,9 @@ def validate(
         *predicted,
         *regrets(predicted, ran),
         *made.overheads(predicted, ran, overlapped, table, problem, platform),
-        *made.portabilities(fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item)),
+        *made.portabilities(
+            fields, in_turn, baselines or {}, item.algorithm.name, unsupported(item, precisions)
+        ),
     ]
 
 
@@ -291,8 +320,8 @@ def _piece(
 
 
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Measurement]:
-    """The papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth."""
-    for row in simulated.profile(item, batch_size, BOARD, lambda *_: None):
+    """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth."""
+    for row in simulated.as_mapped(simulated.profile(item, batch_size, BOARD, lambda *_: None)):
         yield replace(
             row, suite=SUITE, device=FPGA.device, details={**row.details, "target": str(FPGA), "board": BOARD}
         )
@@ -321,7 +350,7 @@ def _predictions(
     platform: Platform,
     ran: Mapping[tuple[str, Loop], Achieved],
 ) -> list[Measurement]:
-    """Every strategy's rows: choosing among what is here, and among that and the simulated FPGA."""
+    """Return every strategy's rows: once choosing among real devices, once also with the simulated FPGA."""
     size = problem.batch_size
     here = [row for row in profile if row.backend != FPGA.backend]
     rows = predict.measurements(item, size, here, platform, VALIDATED)

@@ -1,4 +1,4 @@
-"""PRL's performance portability over platforms (6.4): from a store that holds validations of several machines."""
+"""PRL's performance portability over platforms (6.4), from a store with validations of several machines."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,21 +6,22 @@ from typing import Any
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.core.suites import Suite
 from harness.papers.evidence import detail, last_attempts, noisy, records
 from harness.papers.number import Number
-from harness.papers.prl.portability import experiences, harmonic_mean
+from harness.papers.portability import experiences, harmonic_mean
 
 
 @dataclass(frozen=True)
 class PlatformPortability:
-    """One workload at one batch size.
+    """The portability of one workload at one batch size.
 
     Attributes:
-        workload, batch_size: of the cell.
-        mean: harmonic mean of each machine's best mapping, experiences a second; 0 where one machine ran none.
-        best: by machine (its fingerprint), the mapping; what a machine says where each of them failed.
-        unsupported: how many machines ran none.
-        noisy: whether a rate in it is too noisy for a verdict.
+        workload, batch_size: the validated configuration.
+        mean: harmonic mean of each machine's best mapping, experiences per second; 0 if one machine ran none.
+        best: the best mapping by machine fingerprint; for a machine without one, the reason.
+        unsupported: number of machines that ran no mapping.
+        noisy: whether one of the rates is too noisy for a verdict.
     """
 
     workload: str
@@ -32,16 +33,16 @@ class PlatformPortability:
 
 
 def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
-    """This project's portability over the machines of a store, for what two or more of them have validated.
+    """Return this project's portability for what two or more machines of a store have validated.
 
-    A machine counts with the best of the mappings that were there, and as one that is not supported where all of them
-    failed; simulated devices are left out.
+    A machine counts with its best mapping, and as unsupported if all its mappings failed. Simulated devices are
+    left out.
 
     Args:
-        frame: of a whole store (`Store.frame()`), such as `placerl merge` makes.
+        frame: the frame of a whole store (`Store.frame()`), such as one made by `placerl merge`.
     """
     rows = last_attempts(frame)
-    rows = rows[(rows["suite"] == "validation") & (rows["quantity"] == "gradient_steps_per_s")]
+    rows = rows[(rows["suite"] == Suite.VALIDATION) & (rows["quantity"] == "gradient_steps_per_s")]
     # An untrusted store may hold rates below 0.
     rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]
     found = []
@@ -52,7 +53,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
         if len(best) < 2:
             continue
         eps = [None if pd.isna(row.value) else experiences(row) for row in best]
-        labels = tuple(sorted(int(row.Index) for row in best))  # also of what failed
+        labels = tuple(sorted(int(row.Index) for row in best))  # also of failed rows
         found.append(
             PlatformPortability(
                 best[0].workload,

@@ -1,4 +1,4 @@
-"""What each strategy's choice loses to the best mapping of a validation."""
+"""The regret of each strategy's choice: its loss against the best mapping of a validation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,11 +13,13 @@ from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, under
 
 
 def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
-    """Of every strategy: once among what this machine has, once with the simulated device beside it where it is there.
+    """Return two regrets per strategy: choosing among this machine's devices, and also with the simulated device
+    if it is there.
 
-    A choice is judged by what every mapping reached under the strategy's loop. The interval is that of the ratio round
-    by round; where it holds 0 though another mapping's median was better, the difference is within the noise, and the
-    verdict is "no verdict". A strategy that chose nothing, or whose choice has not run under its loop, is "not_run".
+    A choice is compared with every mapping's throughput under the strategy's loop. The interval is that of the
+    ratio by rounds. If it contains 0 although another mapping's median was better, the difference is within the
+    noise, and the verdict is "no verdict". A strategy that chose nothing, or whose choice has not run under its
+    loop, is "not_run".
     """
     found = []
     for devices in (HERE, WITH_SIMULATED):

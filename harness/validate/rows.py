@@ -1,7 +1,7 @@
-"""The rows of a validation: what mappings achieved, predictions beside it, and portability.
+"""The rows of a validation: throughput of the mappings, their predictions, and portability.
 
-Every sample belongs to a round, and what is compared is compared round by round: on a machine that changes its pace,
-the pieces of a prediction and the run that it predicts have then met the same pace. An error is the median over the
+Every sample belongs to a round, and comparisons are made round by round. If the machine changes its speed, the
+pieces of a prediction and the run that it predicts still had the same speed. An error is the median over the
 rounds, with its interval.
 """
 
@@ -15,21 +15,22 @@ import numpy as np
 from harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from harness.core.provenance import Provenance, weakest
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Platform, Problem, Strategy, Target
 from harness.mapping.assignments import Assignment, baseline_supports
 from harness.mapping.metrics import experiences_per_s, portability
 from harness.measure import statistics
 from harness.measure.protocol import Timing
-from harness.profile.cases.training import Run, case_name
+from harness.profile.cases.training import TimedTraining, case_name
 from harness.runtime import time_provenance
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion
 
-SUITE = "validation"
+SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"
-"""What a portability is over: a choice is a device for the learner and one for the replay management."""
+"""What a portability covers: an assignment chooses a device for the learner and one for the replay management."""
 
 HERE, WITH_SIMULATED = "here", "here and simulated"
-"""Among which devices a strategy chose."""
+"""The devices among which a strategy chose."""
 
 Rounds = MappingABC[int, float]
 """A number by round."""
@@ -37,12 +38,12 @@ Rounds = MappingABC[int, float]
 
 @dataclass(frozen=True)
 class Achieved:
-    """What a mapping reached under a loop.
+    """The throughput of a mapping under a loop.
 
     Attributes:
-        mapping, loop: what ran, and how.
-        row: gradient steps a second.
-        rounds: the same by round.
+        mapping, loop: what ran, and under which loop.
+        row: gradient steps per second.
+        rounds: gradient steps per second by round.
     """
 
     mapping: Mapping
@@ -52,7 +53,7 @@ class Achieved:
 
     @property
     def measured(self) -> bool:
-        """Whether all of it was there."""
+        """Whether all of its devices are real."""
         return self.row.provenance is Provenance.MEASURED
 
 
@@ -61,17 +62,17 @@ def achieved(
     mapping: Mapping,
     loop: Loop,
     timings: MappingABC[str, Timing],
-    run: Run | None,
+    run: TimedTraining | None,
     details: MappingABC[str, Any],
 ) -> Achieved:
-    """What a mapping reached, from the times of its calls and of their parts.
+    """Return the throughput of a mapping from the times of its calls and of their parts.
 
     Args:
-        fields: of the row: workload, batch_size.
-        mapping, loop: what ran, and how.
-        timings: of the cell.
-        run: None where it could not be made.
-        details: added to the row's.
+        fields: fields of the row: workload, batch_size.
+        mapping, loop: what ran, and under which loop.
+        timings: timings of the cell.
+        run: the run; None if it could not be made.
+        details: added to the row's details.
     """
     steps = run.gradient_steps if run else 1
     whole = case_name(mapping, loop)
@@ -111,12 +112,12 @@ def achieved(
 
 
 class Profile:
-    """The performance table as a whole, and by round.
+    """The performance table as a whole and by round.
 
     Args:
         rows: of suite `validation`, quantity `time_per_call`.
-        rounds: of each row, seconds by round; empty for what is the same in every round.
-        batch_size: theirs.
+        rounds: seconds by round for each row; empty if the value is the same in every round.
+        batch_size: batch size of the rows.
     """
 
     def __init__(self, rows: Sequence[Measurement], rounds: Sequence[Rounds], batch_size: int) -> None:
@@ -125,7 +126,9 @@ class Profile:
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
-        """The table of one round: of a piece that took no part in it, the last sample before, or else the first."""
+        """Return the table of one round; for a piece without a sample in it, the previous sample, or else the
+        first.
+        """
         if number not in self._by_round:
             entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
             self._by_round[number] = PerformanceTable(entries)
@@ -151,12 +154,12 @@ def beside(
     problem: Problem,
     platform: Platform,
 ) -> Measurement:
-    """A prediction as a row of this suite, with its errors where its mapping ran under the loop that it is of.
+    """Return a prediction as a row of this suite, with its errors if its mapping ran under the predicted loop.
 
     Args:
         predicted: a row of `predict.measurements`.
-        strategy: whose it is.
-        ran: by mapping and loop.
+        strategy: the strategy that made it.
+        ran: throughput by mapping and loop.
         profile: the pieces by round.
         problem, platform: as the strategy takes them.
     """
@@ -184,21 +187,23 @@ def beside(
 
 
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
-    """What a mapping reached under a loop; where nothing can be fused, the strict loop is the fused one."""
+    """Return the throughput of a mapping under a loop; if nothing can be fused, that of the fused loop replaces
+    the strict one's.
+    """
     found = ran.get((mapping, loop))
     if found is None and loop is Loop.STRICT:
         found = ran.get((mapping, Loop.FUSED))
         if found is not None and found.row.details.get("fusion", Fusion.NONE) not in ("", Fusion.NONE):
-            return None  # not run unfused
+            return None  # it has not run unfused
     return found
 
 
 def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
-    """Signed error of each term of a prediction that the runtime counts too, predicted / achieved - 1.
+    """Return the signed error of each term that prediction and runtime both have, predicted / achieved - 1.
 
     Args:
-        predicted_s: seconds a gradient step by the model's terms.
-        achieved_s: seconds a gradient step by the runtime's terms (`Progress.terms_s`), and `loop`.
+        predicted_s: seconds per gradient step by the model's terms.
+        achieved_s: seconds per gradient step by the runtime's terms (`Progress.terms_s`), and `loop`.
     """
     counted = dict(achieved_s)
     for joint, parts in {
@@ -220,9 +225,10 @@ def overheads(
     problem: Problem,
     platform: Platform,
 ) -> list[Measurement]:
-    """What a run takes beyond the slowest of its units alone, with actors in a process beside the rest.
+    """Return the overhead of runs with actors in a process of their own: the time beyond the slowest unit alone.
 
-    The units are the actors, and what the host does for gradient steps; time over the slower one's - 1, by rounds.
+    The units are the actors and the host's work for gradient steps. The overhead is time / slower unit's time -
+    1, by rounds.
     """
     rows = []
     for row in predicted:
@@ -242,7 +248,7 @@ def overheads(
             replace(
                 found.row,
                 quantity="runtime_overhead",
-                unit="",  # the quantity's own
+                unit="",  # the quantity's own unit
                 value=float(np.median(over)),
                 low=low,
                 high=high,
@@ -264,17 +270,21 @@ def portabilities(
     algorithm: str,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
-    """PRL's portability over device assignments, in experiences a second: this project's and the baselines'.
+    """Return PRL's portability over device assignments, in experiences per second, of this project and the
+    baselines.
 
-    A system counts under an assignment with the best of its mappings there; backends of one device are no choices.
+    A system counts with its best mapping under each assignment; several backends of one device are one
+    assignment.
 
     Args:
-        fields: of the rows: workload, batch_size.
-        ran: of one loop.
-        baselines: gradient steps a second of those that were run on this workload and batch size. One that lacks an
-            assignment has a portability of 0, whatever it reaches on the others; one that was not run has none.
-        algorithm: which the workload trains; baselines that do not have it are left out.
-        unsupported: mappings of this machine that this project cannot run: an assignment that has no others is lacking.
+        fields: fields of the rows: workload, batch_size.
+        ran: throughput under one loop.
+        baselines: gradient steps per second of the baselines that ran on this workload and batch size. A baseline
+            that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did not
+            run has none.
+        algorithm: the workload's algorithm; baselines that do not have it are left out.
+        unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
+            is lacking.
     """
     rows, batch_size = [], fields["batch_size"]
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
@@ -315,7 +325,7 @@ def portabilities(
 def _best_of_each(
     ran: Sequence[Achieved], unsupported: Sequence[Mapping]
 ) -> dict[Assignment, Achieved | None]:
-    """The fastest of what ran under each assignment; None where nothing of it ran."""
+    """Return the fastest mapping that ran under each assignment; None if none of them ran."""
     best: dict[Assignment, Achieved | None] = {}
     for one in ran:
         choice = Assignment.of(one.mapping)

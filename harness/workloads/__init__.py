@@ -1,12 +1,12 @@
-"""Workloads: an environment, an algorithm and its training, described in a TOML file each."""
+"""Workloads: an environment, an algorithm and its training, each described in a TOML file."""
 
 from harness.workloads.schema import (
     AlgorithmTable,
     Environment,
-    Network,
-    Replay,
+    NetworkTable,
+    ReplayTable,
     StandsFor,
-    Training,
+    TrainingTable,
     Workload,
     check_environment,
     from_tables,
@@ -19,10 +19,10 @@ from harness.workloads.schema import (
 __all__ = [
     "AlgorithmTable",
     "Environment",
-    "Network",
-    "Replay",
+    "NetworkTable",
+    "ReplayTable",
     "StandsFor",
-    "Training",
+    "TrainingTable",
     "Workload",
     "check_environment",
     "from_tables",

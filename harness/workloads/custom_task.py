@@ -1,4 +1,4 @@
-"""A task that no workload file describes: a user's environment and algorithm, as Python objects."""
+"""A task without a workload file: a user's environment and algorithm, given as Python objects."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.wrappers import FlattenObservation
 
 from harness.core.errors import UserError
-from harness.workloads.schema import Replay, Training
+from harness.workloads.schema import ReplayTable, TrainingTable
 from primitives.algorithms.custom import CustomAlgorithm
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
@@ -23,11 +23,11 @@ MakeEnvironment = Callable[[], gymnasium.Env[Any, Any]]
 
 @dataclass(frozen=True)
 class CustomTask:
-    """What the runtime needs of a workload.
+    """The attributes of a workload that the runtime needs.
 
     Attributes:
-        name: in errors.
-        make_environment: makes one environment.
+        name: used in errors.
+        make_environment: creates one environment.
         custom_algorithm: the algorithm.
         replay, training: as in a workload's file.
     """
@@ -35,11 +35,11 @@ class CustomTask:
     name: str
     make_environment: MakeEnvironment
     custom_algorithm: CustomAlgorithm
-    replay: Replay
-    training: Training
+    replay: ReplayTable
+    training: TrainingTable
 
     def columns(self) -> dict[str, FieldSpec]:
-        """The columns of a transition."""
+        """Return the columns of a transition."""
         algorithm = self.custom_algorithm
         pixels = len(algorithm.observation_shape) > 1
         action = (
@@ -51,22 +51,23 @@ class CustomTask:
 
 
 def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:
-    """See what an environment shows and takes, and flatten observations that are made of several arrays.
+    """Inspect an environment's spaces, and flatten observations that consist of several arrays.
 
-    Supported observations are a `Box`, and a `Dict` or `Tuple` of them, nested or not: these are flattened to one
-    vector (`gymnasium.wrappers.FlattenObservation`, in the order of the space), and a line on standard error says so.
-    Supported actions are a `Discrete` that begins at 0, and a bounded `Box` of one dimension.
+    Supported observations are a `Box`, and a `Dict` or `Tuple` of supported ones. A `Dict` or `Tuple` is
+    flattened to one vector (`gymnasium.wrappers.FlattenObservation`, in the order of the space), and a line on
+    standard error reports it. Supported actions are a `Discrete` that begins at 0, and a bounded `Box` of one
+    dimension.
 
     Args:
-        make: makes an environment.
-        name: in the line and in errors.
+        make: creates an environment.
+        name: used in this line and in errors.
 
     Returns:
-        What makes the environments that the runtime steps, and their observation shape and kind and size of actions,
-        as `CustomAlgorithm` takes them.
+        A function that creates the environments for the runtime, and the observation shape and the kind and size
+        of the actions, as `CustomAlgorithm` takes them.
 
     Raises:
-        UserError: another space.
+        UserError: the environment has a space that is not supported.
     """
     environment = make()
     try:
@@ -88,12 +89,12 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
 
 def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
-    """Make an environment whose observations are one vector."""
+    """Create an environment whose observations are one vector."""
     return FlattenObservation(make())
 
 
 def _parts(space: Any) -> Iterator[tuple[str, Any]]:
-    """The spaces inside a Dict or a Tuple, each with its place there; none of another."""
+    """Yield the spaces inside a Dict or a Tuple with their paths; nothing for other spaces."""
     if isinstance(space, gymnasium.spaces.Dict):
         yield from ((f"[{key!r}]", part) for key, part in space.items())
     elif isinstance(space, gymnasium.spaces.Tuple):
@@ -101,7 +102,7 @@ def _parts(space: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _leaves(space: Any, place: str = "") -> Iterator[str]:
-    """Place and shape of each array inside a space."""
+    """Yield the path and shape of each array inside a space."""
     parts = list(_parts(space))
     if not parts and place:
         yield f"{place} {space.shape}"
@@ -118,7 +119,7 @@ def _check_observation(space: Any, name: str, field: str) -> None:
 
 
 def _actions(space: Any, name: str) -> dict[str, Any]:
-    """Kind and size of the actions, as `CustomAlgorithm` takes them."""
+    """Return kind and size of the actions, as `CustomAlgorithm` takes them."""
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return {"action_kind": "discrete", "action_size": int(space.n)}
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.is_bounded():
@@ -127,7 +128,7 @@ def _actions(space: Any, name: str) -> dict[str, Any]:
 
 
 def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
-    """An environment that has been reset with its seed."""
+    """Create an environment that has been reset with its seed."""
     environment = make()
     environment.reset(seed=seed)
     return environment

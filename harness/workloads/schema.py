@@ -1,4 +1,5 @@
-"""Workloads: what is trained on what, in one TOML file each, and the paper rows that it stands for.
+"""Workloads: one TOML file each with environment, algorithm and training, and the places in the papers it
+reproduces.
 
 name = "hopper-ddpg"
 description = "..."
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from harness.core.errors import UserError
-from harness.core.toml_models import Table, check, read_toml, refusal
+from harness.core.toml_models import TomlTable, check, read_toml, refusal
 from harness.environments.schema import Environment, Size, check_environment
 from primitives.sum_tree.base import FANOUT_MAX, FANOUT_MIN
 
@@ -30,8 +31,8 @@ BatchSize = Annotated[int, Field(ge=1, le=2**20)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
-class AlgorithmTable(Table):
-    """The algorithm's name; its hyper-parameters beside it, complete: those left out get defaults."""
+class AlgorithmTable(TomlTable):
+    """The algorithm's name and all of its hyper-parameters; those left out get their defaults."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -39,7 +40,7 @@ class AlgorithmTable(Table):
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """By name, as `primitives.algorithms.create` takes them."""
+        """Return the hyper-parameters by name, as `primitives.algorithms.create` takes them."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="before")
@@ -47,7 +48,7 @@ class AlgorithmTable(Table):
     def _complete(cls, values: Any) -> Any:
         if not isinstance(values, dict) or not isinstance(values.get("name"), str):
             return values
-        # Imported here because PyTorch takes seconds to load and most of the harness does without.
+        # Imported here because PyTorch takes seconds to load and most of the harness does not need it.
         from primitives import algorithms
 
         given = {name: value for name, value in values.items() if name != "name"}
@@ -55,8 +56,8 @@ class AlgorithmTable(Table):
         return {"name": values["name"], **vars(type(defaults).of(given))}
 
 
-class Network(Table):
-    """The networks of the agent (actor and critic alike)."""
+class NetworkTable(TomlTable):
+    """The networks of the agent; actor and critic have the same sizes."""
 
     kind: str = Field(default="mlp", description="'mlp' or another kind of primitives.algorithms.networks")
     hidden: tuple[Size, ...] = Field(
@@ -72,7 +73,7 @@ class Network(Table):
         return self
 
 
-class Replay(Table):
+class ReplayTable(TomlTable):
     """Data storage and prioritised replay."""
 
     capacity: int = Field(ge=2, le=2**31, description="transitions stored before the oldest is evicted")
@@ -89,8 +90,8 @@ class Replay(Table):
     epsilon: float = Field(default=1e-6, gt=0, le=1, description="added to |TD error| before the exponent")
 
 
-class Training(Table):
-    """How the loop runs."""
+class TrainingTable(TomlTable):
+    """Parameters of the training loop."""
 
     batch_size: BatchSize = Field(description="transitions in a gradient step")
     batch_sizes: tuple[BatchSize, ...] = Field(
@@ -109,7 +110,7 @@ class Training(Table):
     seeds: tuple[Seed, ...] = Field(default=(0,), min_length=1, max_length=1000, description="one run each")
 
 
-class StandsFor(Table):
+class StandsFor(TomlTable):
     """A place in a paper."""
 
     paper: Literal["MAP", "PAL", "PRL", "PPO", "FIX"] = Field(description="the paper's key")
@@ -119,26 +120,26 @@ class StandsFor(Table):
     note: str = Field(default="", max_length=500, description="in what this workload differs from the paper")
 
 
-class Workload(Table):
-    """One workload. Equal workloads compare equal; `tables()` gives back what a file would hold."""
+class Workload(TomlTable):
+    """One workload. Workloads with equal fields are equal; `tables()` returns the contents of a file."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="lower case, digits and hyphens")
     description: str = Field(default="", max_length=2000)
     environment: Environment
     algorithm: AlgorithmTable
-    network: Network = Field(default_factory=Network)
-    replay: Replay
-    training: Training
+    network: NetworkTable = Field(default_factory=NetworkTable)
+    replay: ReplayTable
+    training: TrainingTable
     stands_for: tuple[StandsFor, ...] = Field(default=(), max_length=100)
 
     @property
     def item_words(self) -> int:
-        """32-bit words of a stored transition: both observations, action, reward, terminated."""
+        """Number of 32-bit words of a stored transition: both observations, action, reward, terminated."""
         action = self.environment.action_size if self.environment.action_kind == "continuous" else 1
         return 2 * math.prod(self.environment.observation_shape) + action + 2
 
     def tables(self) -> dict[str, Any]:
-        """Every field, defaults included, as JSON and TOML can hold it."""
+        """Return every field, including defaults, as JSON and TOML can hold it."""
         return self.model_dump(mode="json")
 
     @model_validator(mode="after")
@@ -173,7 +174,7 @@ class Workload(Table):
                 network=self.network.model_dump(),
                 hyperparameters=self.algorithm.hyperparameters,
             )
-        except ValueError as error:  # the tables are right by themselves, but do not fit together
+        except ValueError as error:  # each table is valid, but they contradict each other
             together = "environment.observation_shape, network.kind, algorithm.name"
             values = (list(self.environment.observation_shape), self.network.kind, self.algorithm.name)
             raise refusal(together, values, str(error)) from error
@@ -185,19 +186,19 @@ class Workload(Table):
 
 
 def names() -> tuple[str, ...]:
-    """The shipped workloads."""
+    """Return the names of the shipped workloads."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 def load(name_or_path: str | Path) -> Workload:
-    """A shipped workload by its name, or one from a TOML file.
+    """Return a shipped workload by its name, or one from a TOML file.
 
     Args:
         name_or_path: one of `names()`, or a path that ends in `.toml`.
 
     Raises:
-        UserError: unknown, unreadable, malformed, out of range, or its environment is not installed or has
-            other sizes than the file says.
+        UserError: unknown, unreadable, malformed or out of range; or its environment is not installed or has
+            other sizes than the file states.
     """
     text = str(name_or_path)
     if text in names():
@@ -212,29 +213,29 @@ def load(name_or_path: str | Path) -> Workload:
 
 
 def from_tables(tables: Mapping[str, Any], source: object) -> Workload:
-    """A workload from nested dicts, as a file or a job holds them.
+    """Create a workload from nested dicts, as a file or a job holds them.
 
     Args:
-        tables: as `Workload.tables()` gives them.
+        tables: as `Workload.tables()` returns them.
         source: the file or option to name in an error.
 
     Raises:
-        UserError: the first field that is wrong.
+        UserError: names the first wrong field.
     """
     return check(Workload, tables, source)
 
 
 def override(workload: Workload, field: str, value: object, source: object) -> Workload:
-    """The workload with one field changed, checked as if the file had said so.
+    """Return the workload with one field changed, validated as if it came from the file.
 
     Args:
         workload: the workload.
         field: path of an existing field, `training.batch_size`.
         value: its new value.
-        source: the option that asked for it (`--batch-size`).
+        source: the option that set it (`--batch-size`).
 
     Raises:
-        UserError: the value is not allowed there.
+        UserError: the value is not allowed.
     """
     tables = workload.tables()
     *parents, last = field.split(".")
@@ -248,12 +249,12 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
 
 
 def with_batch_size(workload: Workload, batch_size: int, source: object) -> Workload:
-    """The workload with another batch size, and learning that starts no earlier than a batch is there.
+    """Return the workload with another batch size; learning starts no earlier than a full batch is stored.
 
     Args:
         workload: the workload.
-        batch_size: transitions in a gradient step.
-        source: the option that asked for it.
+        batch_size: transitions per gradient step.
+        source: the option that set it.
 
     Raises:
         UserError: the batch size is out of range, or more than the replay can hold.

@@ -1,4 +1,4 @@
-"""What can be trained, and what the other rooms ask of it: its algorithm and the columns of its transitions."""
+"""The algorithm of a task and the columns of its transitions, as the other rooms use them."""
 
 import numpy as np
 import torch
@@ -11,11 +11,11 @@ from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
 
 Task = Workload | CustomTask
-"""What can be trained: out of a workload's file, or a user's own."""
+"""A task that can be trained: a workload from a file, or a user's own task."""
 
 
 def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorithm:
-    """The task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
+    """Return the task's algorithm for its environment's shapes; `dtype` is that of parameters and batch."""
     if isinstance(workload, CustomTask):
         return workload.custom_algorithm
     return algorithms.create(
@@ -30,7 +30,7 @@ def algorithm_of(workload: Task, dtype: torch.dtype = torch.float32) -> Algorith
 
 
 def columns_of(workload: Task) -> dict[str, FieldSpec]:
-    """The columns of the task's transitions, as the data storage takes them; frames stay uint8."""
+    """Return the columns of the task's transitions, as the data storage takes them; frames stay uint8."""
     if isinstance(workload, CustomTask):
         return workload.columns()
     environment = workload.environment

@@ -1,7 +1,7 @@
-"""Reinforcement learning algorithms, written once in PyTorch: one file each, read top to bottom.
+"""Reinforcement learning algorithms, each written once, in PyTorch, in one file.
 
-`create` makes one for an environment's shapes. Its gradient step is a pure function of (state, batch, draws);
-`primitives.learner` runs it, on PyTorch or as a traced graph on other backends.
+`create` returns an algorithm for an environment's shapes. Its gradient step is a pure function of (state, batch,
+draws). `primitives.learner` runs the step in PyTorch, or as a traced graph on other backends.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters
 from primitives.algorithms.networks import NetworkDescription
 
 _ALGORITHMS: dict[str, tuple[type[Algorithm], type[Hyperparameters]]] = {
-    "dqn": (dqn.DQN, dqn.Hyperparameters),
-    "ddpg": (ddpg.DDPG, ddpg.Hyperparameters),
-    "td3": (td3.TD3, td3.Hyperparameters),
-    "sac": (sac.SAC, sac.Hyperparameters),
-    "ppo": (ppo.PPO, ppo.Hyperparameters),
+    "dqn": (dqn.DQN, dqn.DqnHyperparameters),
+    "ddpg": (ddpg.DDPG, ddpg.DdpgHyperparameters),
+    "td3": (td3.TD3, td3.Td3Hyperparameters),
+    "sac": (sac.SAC, sac.SacHyperparameters),
+    "ppo": (ppo.PPO, ppo.PpoHyperparameters),
 }
 
 __all__ = ["Algorithm", "Batch", "Column", "StepResult", "create", "names"]
 
 
 def names() -> tuple[str, ...]:
-    """The algorithms that `create` knows."""
+    """Return the names of the algorithms that `create` knows."""
     return tuple(_ALGORITHMS)
 
 
@@ -40,7 +40,7 @@ def create(
     dtype: torch.dtype = torch.float32,
     n_step: bool = False,
 ) -> Algorithm:
-    """An algorithm for an environment's shapes.
+    """Create an algorithm for an environment's shapes.
 
     Args:
         name: one of `names()`.
@@ -48,12 +48,12 @@ def create(
         action_size: components of a continuous action, or the number of discrete ones; at least 1.
         network: kind and sizes, as a workload's `[network]` table; two hidden layers of 256 by default.
         hyperparameters: by name; those left out keep the algorithm's defaults.
-        action_kind: "continuous" or "discrete"; by default the (first) one that the algorithm is for.
+        action_kind: "continuous" or "discrete"; by default the first kind that the algorithm supports.
         dtype: float32 or float64.
         n_step: whether batches hold n-step transitions, with their column `discount`; not for PPO.
 
     Raises:
-        ValueError: an unknown name or a value out of range; it names the argument and what is allowed.
+        ValueError: an unknown name or a value out of range; the message names the argument and what is allowed.
     """
     checks.one_of("name", name, _ALGORITHMS)
     for size in observation_shape:
@@ -75,5 +75,5 @@ def create(
         action_kind=action_kind,
         n_step=n_step,
     )
-    _ = made.networks  # an observation that the network cannot take is an error here, not at the first step
+    _ = made.networks  # an observation that the network cannot take must raise here, not at the first step
     return made

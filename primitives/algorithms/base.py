@@ -1,4 +1,4 @@
-"""What every algorithm offers: its state, its batch, its gradient step, its action."""
+"""The interface of every algorithm: its state, batch, gradient step and action."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Hyperparameters:
 
     @classmethod
     def of(cls, values: Self | Mapping[str, Any] | None) -> Self:
-        """From a mapping such as a workload's `[algorithm]` table.
+        """Create hyper-parameters from a mapping such as a workload's `[algorithm]` table.
 
         Raises:
             ValueError: a name that the algorithm does not have, or a value out of range.
@@ -62,12 +62,13 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
-    """An algorithm for one environment's shapes: a frozen description; all that changes is in its state.
+    """An algorithm for one environment's shapes: an immutable description. Everything that changes is in its
+    state.
 
-    `gradient_step` is a pure function with static shapes and no control flow that depends on data, in
-    float32 or float64, so that it can be traced into a graph. Where steps differ (a target network copied
-    every thousandth step, a policy updated every second one) each kind of step is a *variant*, which traces
-    to a graph of its own; `variant(n)` names the one that step n takes.
+    `gradient_step` is a pure function with static shapes and no control flow that depends on data, in float32 or
+    float64, so that it can be traced into a graph. Some algorithms have several kinds of step (a target network
+    copied every thousandth step, a policy updated every second step). Each kind is a *variant* and is traced to
+    its own graph; `variant(n)` names the variant of step n.
 
     Attributes:
         observation_shape: (S,) for vectors, (channels, height, width) for pixels.
@@ -75,11 +76,11 @@ class Algorithm(ABC):
         network: kind and size of the networks.
         hyperparameters: the algorithm's own.
         dtype: float32 or float64, of parameters and batch.
-        updates: how gradients, Adam and Polyak averaging are done.
+        updates: functions for gradients, Adam and Polyak averaging.
         action_kind: "continuous" or "discrete", one of the class's `action_kinds`.
-        noises: of the class: names of the random numbers that a step takes; see `draw`.
-        n_step: batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column `discount` stands in
-            the place of gamma.
+        noises: class attribute: names of the random numbers that a step takes; see `draw`.
+        n_step: whether batches hold n-step transitions (`primitives.replay.NStepReturns`), whose column
+            `discount` replaces gamma.
     """
 
     name: ClassVar[str]
@@ -97,7 +98,7 @@ class Algorithm(ABC):
 
     @property
     def discrete(self) -> bool:
-        """Whether actions are numbers of discrete ones."""
+        """Whether actions are indices of discrete actions."""
         return self.action_kind == "discrete"
 
     @property
@@ -106,7 +107,7 @@ class Algorithm(ABC):
         return ("full",)
 
     def variant(self, step: int) -> str:
-        """The kind of gradient step number `step`, from 0."""
+        """Return the kind of gradient step number `step`, counted from 0."""
         return "full"
 
     @property
@@ -116,21 +117,21 @@ class Algorithm(ABC):
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> Any:
-        """The state before training, from a CPU generator."""
+        """Return the state before training; `generator` is a CPU generator."""
 
     @abstractmethod
     def columns(self, batch_size: int) -> dict[str, Column]:
-        """What a batch must hold. Boolean columns (`terminated`) come as 0 or 1 in `dtype`."""
+        """Return the columns of a batch. Boolean columns (`terminated`) hold 0 or 1 in `dtype`."""
 
     def draw(
         self, batch_size: int, generator: torch.Generator, out: dict[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """The random numbers of one gradient step: (B, A) standard normal for each of `noises`.
+        """Draw the random numbers of one gradient step: (B, A) standard normal for each of `noises`.
 
         Args:
             batch_size: B.
-            generator: where they come from; they are on its device.
-            out: what an earlier draw gave, or tensors like it, to be written to; new ones where None.
+            generator: source of the random numbers, which are on its device.
+            out: tensors to write to, such as an earlier draw's; new tensors if None.
         """
         if out is None:
             shape = (batch_size, self.action_size)
@@ -143,19 +144,19 @@ class Algorithm(ABC):
 
     @abstractmethod
     def gradient_step(self, state: Any, batch: Batch, draws: Batch, variant: str = "full") -> StepResult:
-        """One gradient step: pure, of the batch in `columns` and the draws of `draw`."""
+        """Return the result of one gradient step. Pure: `batch` is as `columns`, `draws` as `draw` describes."""
 
     @abstractmethod
     def acting_parameters(self, state: Any) -> Parameters:
-        """The part of the state that `act` and `explore` need: what a learner sends to its actors."""
+        """Return the part of the state that `act` and `explore` need: what a learner sends to its actors."""
 
     @abstractmethod
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """The greedy action.
+        """Return the greedy action.
 
         Args:
             parameters: from `acting_parameters`, as tensors or NumPy arrays.
-            observation: (n, *observation_shape), of the same kind.
+            observation: (n, *observation_shape), tensor or NumPy array like the parameters.
 
         Returns:
             (n,) int64 for discrete actions, else (n, action_size) in [-1, 1].
@@ -164,12 +165,13 @@ class Algorithm(ABC):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """The random numbers of exploring actions, (number, ...) each: by default standard normal "noise" (number, A).
+        """Draw the random numbers of exploring actions, (number, ...) each: by default standard normal "noise"
+        (number, A).
 
         Args:
-            number: of actions.
-            environment_step: how many environment steps were taken so far, for schedules.
-            rng: where randomness comes from.
+            number: number of actions.
+            environment_step: number of environment steps so far, for schedules.
+            rng: source of the random numbers.
         """
         return {"noise": rng.standard_normal((number, self.action_size), NUMPY_DTYPES[self.dtype])}
 
@@ -177,15 +179,15 @@ class Algorithm(ABC):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """The action that an actor takes while it gathers experience; pure, as `act`.
+        """Return the action that an actor takes while it gathers experience; pure, as `act`.
 
         Args:
             parameters, observation: see `act`.
-            draws: from `draw_exploration`, as tensors or arrays too.
+            draws: from `draw_exploration`, as tensors or NumPy arrays like the parameters.
 
         Returns:
-            As `act`; PPO's continuous actions may lie outside [-1, 1]: clip them where they are applied, and
-            store them as they are.
+            As `act`. PPO's continuous actions may be outside [-1, 1]: clip them when they are applied, and store
+            them unclipped.
         """
 
     def explore(
@@ -195,7 +197,7 @@ class Algorithm(ABC):
         environment_step: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """`explored` with numbers drawn for it; see there and `draw_exploration`."""
+        """Draw random numbers with `draw_exploration` and return the result of `explored`."""
         draws = self.draw_exploration(len(observation), environment_step, rng)
         return self.explored(parameters, observation, draws)
 
@@ -220,5 +222,7 @@ class Algorithm(ABC):
 
 
 def lesser(first: Tensor, second: Tensor) -> Tensor:
-    """The element-wise minimum, as a choice: the derivative of `torch.minimum` works in place when traced."""
+    """Return the element-wise minimum, computed by selection: the derivative of `torch.minimum` works in place
+    when traced.
+    """
     return torch.where(first < second, first, second)

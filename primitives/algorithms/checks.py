@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 
 def in_range(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
-    """`value` is a finite number in [low, high], or in (low, high] with `open_low`."""
+    """Check that `value` is a finite number in [low, high], or in (low, high] with `open_low`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not low <= value <= high or (open_low and value == low):
         opening = "(" if open_low or low == -math.inf else "["
@@ -14,24 +14,24 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
 
 
 def positive(name: str, value: float) -> None:
-    """`value` is a finite number above 0."""
+    """Check that `value` is a finite number above 0."""
     in_range(name, value, 0.0, open_low=True)
 
 
 def whole(name: str, value: int, low: int, high: float = math.inf) -> None:
-    """`value` is an integer of at least `low`, and at most `high`."""
+    """Check that `value` is an integer of at least `low` and at most `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name}: found {value!r}; allowed: an integer {allowed}")
 
 
 def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """`value` is one of `allowed`."""
+    """Check that `value` is one of `allowed`."""
     if value not in allowed:
         raise ValueError(f"{name}: found {value!r}; allowed: {', '.join(sorted(allowed))}")
 
 
 def truth(name: str, value: bool) -> None:
-    """`value` is True or False."""
+    """Check that `value` is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name}: found {value!r}; allowed: true or false")

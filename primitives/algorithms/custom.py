@@ -1,7 +1,7 @@
-"""A user's algorithm: a gradient step and a policy in plain PyTorch, as every learner here runs them.
+"""A user's algorithm: a gradient step and a policy in plain PyTorch, which every learner can run.
 
-The step is a pure function with static shapes: `step(state, batch)` returns the new state and what else it
-tells, "td_error" (B,) among it and each loss (). The state is a dict, nested or not, of tensors.
+The step is a pure function with static shapes. `step(state, batch)` returns the new state and a dict with
+"td_error" (B,) and one () tensor per loss. The state is a dict, possibly nested, of tensors.
 """
 
 import math
@@ -27,15 +27,15 @@ def _missing(*_: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class CustomAlgorithm(base.Algorithm):
-    """An algorithm out of its parts. See the module's text for the step.
+    """An algorithm made of functions given by the user. The module's docstring describes the step.
 
     Attributes:
         state: the state before training.
         step: one gradient step.
-        policy: from state and observations (n, *observation_shape) to greedy actions, as `Algorithm.act`
-            gives them.
-        exploration: what actors add: the probability of a random action, [0, 1], where actions are discrete,
-            else the standard deviation of Gaussian noise, at least 0.
+        policy: maps the state and observations (n, *observation_shape) to greedy actions, as `Algorithm.act`
+            returns them.
+        exploration: for discrete actions the probability of a random action, [0, 1]; for continuous actions the
+            standard deviation of Gaussian noise, at least 0.
     """
 
     name: ClassVar[str] = "own"
@@ -46,19 +46,19 @@ class CustomAlgorithm(base.Algorithm):
     policy: Act = _missing
     exploration: float = 0.1
 
-    # Functions and tensors have no equality of their own: each algorithm is equal to itself alone, as caches need it.
+    # Functions and tensors cannot be compared for equality: each algorithm equals only itself, as caches need.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an exploration out of range."""
+        """Raise ValueError for an exploration out of range."""
         checks.in_range("exploration", self.exploration, 0, 1 if self.discrete else math.inf)
 
     def check(self) -> None:
-        """See that step and policy fit the state and the environment, on a batch of zeros.
+        """Check on a batch of zeros that step and policy fit the state and the environment.
 
         Raises:
-            ValueError: outputs of other names or shapes than the module's text says.
+            ValueError: the outputs' names or shapes differ from the module's docstring.
         """
         shapes = {name: tuple(leaf.shape) for name, leaf in tree.flatten(self.state).items()}
         size = 3
@@ -81,21 +81,21 @@ class CustomAlgorithm(base.Algorithm):
 
     @property
     def networks(self) -> dict[str, Network]:
-        """None that this project knows the layers of."""
+        """Empty: the networks' layers are not known."""
         return {}
 
     def initialise(self, generator: torch.Generator) -> Any:
-        """A copy of the state before training: the same whatever the seed."""
+        """Return a copy of the state before training, which does not depend on the seed."""
         return tree.map_tensors(lambda leaf: leaf.detach().clone(), self.state)
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Transitions with importance weights."""
+        """Return the columns of transitions with importance weights."""
         return self._transition_columns(batch_size)
 
     def gradient_step(
         self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
     ) -> base.StepResult:
-        """The user's step; in place where the learner wants it so."""
+        """Run the user's step; update in place if the learner requests it."""
         new, told = self.step(state, dict(batch))
         rest = dict(told)
         td_error = rest.pop("td_error")
@@ -106,11 +106,11 @@ class CustomAlgorithm(base.Algorithm):
         return base.StepResult(new, rest, td_error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """The whole state: what the policy reads of it is not known."""
+        """Return the whole state: it is not known which part the policy reads."""
         return tree.flatten(state)
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """The user's policy."""
+        """Return the action of the user's policy."""
         if isinstance(observation, np.ndarray):
             tensors = {name: torch.from_numpy(np.asarray(value)) for name, value in parameters.items()}
             with torch.no_grad():
@@ -120,7 +120,7 @@ class CustomAlgorithm(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Noise, or whether each action is random and a random one."""
+        """Draw noise, or for discrete actions whether each action is random and a random action."""
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         random = rng.random(number) < self.exploration
@@ -129,7 +129,7 @@ class CustomAlgorithm(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """The policy's action, sometimes replaced by a random one, or with noise."""
+        """Return the policy's action with noise, or for discrete actions sometimes replaced by a random action."""
         action = self.act(parameters, observation)
         if self.discrete:
             return networks.choose(draws["random"], draws["action"], action)

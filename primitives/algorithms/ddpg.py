@@ -1,6 +1,6 @@
 """Deep deterministic policy gradient (Lillicrap et al. 2015, arXiv:1509.02971, Algorithm 1).
 
-MAP's and PRL's learner for continuous actions (MAP Table III), and FIX's (FIX V-B). One gradient step:
+The learner of MAP and PRL for continuous actions (MAP Table III), and of FIX (FIX V-B). One gradient step:
 
     y_i = r_i + gamma (1 - terminated_i) Q'(s'_i, mu'(s'_i))          equation 5
     td_i = y_i - Q(s_i, a_i)                                          |td_i| is the new priority
@@ -8,8 +8,8 @@ MAP's and PRL's learner for continuous actions (MAP Table III), and FIX's (FIX V
     actor:  maximise 1/B sum_i Q(s_i, mu(s_i))                        equation 6, with the critic just updated
     Q' <- (1 - tau) Q' + tau Q,  mu' <- (1 - tau) mu' + tau mu
 
-both with Adam. The critic takes observation and action together in its first layer (FIX V-B), the actor ends
-in tanh. Only `terminated` ends the bootstrap: a truncated episode would have gone on.
+both with Adam. The critic takes observation and action together in its first layer (FIX V-B); the actor ends with
+a tanh. Only `terminated` ends the bootstrap: a truncated episode would have gone on.
 
 Batch of B transitions:
 
@@ -36,7 +36,7 @@ from primitives.algorithms.updates import AdamState, copy, initial_adam
 
 
 @dataclass(frozen=True)
-class Hyperparameters(base.Hyperparameters):
+class DdpgHyperparameters(base.Hyperparameters):
     """DDPG's hyper-parameters."""
 
     actor_learning_rate: float = 1e-4
@@ -51,7 +51,7 @@ class Hyperparameters(base.Hyperparameters):
     """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         checks.positive("actor_learning_rate", self.actor_learning_rate)
         checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)
@@ -59,8 +59,8 @@ class Hyperparameters(base.Hyperparameters):
         checks.in_range("exploration_noise", self.exploration_noise, 0)
 
 
-class State(NamedTuple):
-    """All that a gradient step changes."""
+class DdpgState(NamedTuple):
+    """Everything that a gradient step changes."""
 
     actor: Parameters
     critic: Parameters
@@ -72,11 +72,11 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DDPG(base.Algorithm):
-    """DDPG for continuous actions. See the module's text for the update."""
+    """DDPG for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "ddpg"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
-    hyperparameters: Hyperparameters = Hyperparameters()
+    hyperparameters: DdpgHyperparameters = DdpgHyperparameters()
 
     @property
     def actor(self) -> Network:
@@ -93,11 +93,11 @@ class DDPG(base.Algorithm):
         """The trained networks."""
         return {"actor": self.actor, "critic": self.critic}
 
-    def initialise(self, generator: torch.Generator) -> State:
-        """The state before training; targets start equal."""
+    def initialise(self, generator: torch.Generator) -> DdpgState:
+        """Return the state before training; each target equals its network."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critic = networks.initialise(self.critic, generator, self.dtype)
-        return State(
+        return DdpgState(
             actor=actor,
             critic=critic,
             target_actor=copy(actor),
@@ -107,13 +107,13 @@ class DDPG(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """A batch of transitions."""
+        """Return the columns of a batch of transitions."""
         return self._transition_columns(batch_size)
 
     def gradient_step(
-        self, state: State, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
+        self, state: DdpgState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """One step of critic, actor and targets; losses: "critic" and "actor"."""
+        """Run one step of critic, actor and targets; losses: "critic" and "actor"."""
         settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
 
         def critic_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
@@ -141,7 +141,7 @@ class DDPG(base.Algorithm):
             state.actor, gradients, state.actor_adam, settings.actor_learning_rate
         )
 
-        new_state = State(
+        new_state = DdpgState(
             actor=new_actor,
             critic=new_critic,
             target_actor=updates.polyak(state.target_actor, new_actor, settings.tau),
@@ -151,17 +151,17 @@ class DDPG(base.Algorithm):
         )
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
 
-    def acting_parameters(self, state: State) -> Parameters:
-        """The actor."""
+    def acting_parameters(self, state: DdpgState) -> Parameters:
+        """Return the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """(n, A) in [-1, 1]."""
+        """Return greedy actions, (n, A) in [-1, 1]."""
         return self.actor(parameters, observation)
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """The greedy action with Gaussian noise, clipped to [-1, 1]."""
+        """Return the greedy action plus Gaussian noise, clipped to [-1, 1]."""
         noise = self.hyperparameters.exploration_noise * draws["noise"]
         return networks.clip(self.act(parameters, observation) + noise, -1, 1)

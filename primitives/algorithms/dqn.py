@@ -38,7 +38,7 @@ _BONUS = 1e30
 
 
 @dataclass(frozen=True)
-class Hyperparameters(base.Hyperparameters):
+class DqnHyperparameters(base.Hyperparameters):
     """DQN's hyper-parameters."""
 
     learning_rate: float = 1e-4
@@ -52,18 +52,18 @@ class Hyperparameters(base.Hyperparameters):
     tau: float = 1.0
     """How far the target moves at each update, (0, 1]; 1 copies."""
     loss: str = "huber"
-    """Of the TD error: "huber" (squared below 1, linear above) or "squared"."""
+    """Loss of the TD error: "huber" (squared below 1, linear above) or "squared"."""
     maximum_gradient_norm: float | None = None
     """Joint norm that gradients are clipped to, > 0; None: no clipping."""
     epsilon_initial: float = 1.0
     """Probability of a random action at the first environment step, [0, 1]."""
     epsilon_final: float = 0.05
-    """The same from `exploration_steps` on, [0, 1]."""
+    """Probability of a random action from `exploration_steps` on, [0, 1]."""
     exploration_steps: int = 10_000
-    """Environment steps over which it falls linearly, at least 1."""
+    """Environment steps over which the probability decreases linearly, at least 1."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         checks.positive("learning_rate", self.learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)
         checks.whole("target_interval", self.target_interval, 1)
@@ -76,8 +76,8 @@ class Hyperparameters(base.Hyperparameters):
         checks.whole("exploration_steps", self.exploration_steps, 1)
 
 
-class State(NamedTuple):
-    """All that a gradient step changes."""
+class DqnState(NamedTuple):
+    """Everything that a gradient step changes."""
 
     q: Parameters
     target_q: Parameters
@@ -86,24 +86,24 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DQN(base.Algorithm):
-    """Deep Q-learning for discrete actions. See the module's text for the update."""
+    """Deep Q-learning for discrete actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "dqn"
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete",)
-    hyperparameters: Hyperparameters = Hyperparameters()
+    hyperparameters: DqnHyperparameters = DqnHyperparameters()
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """ "online" leaves the target network as it is."""
+        """Return "full", and "online" for steps that leave the target network unchanged."""
         return ("full", "online")
 
     def variant(self, step: int) -> str:
-        """ "full" on every `target_interval`-th step, which updates the target network too."""
+        """Return "full" on every `target_interval`-th step, which updates the target network too, else "online"."""
         return "full" if (step + 1) % self.hyperparameters.target_interval == 0 else "online"
 
     @property
     def q(self) -> Network:
-        """Observation to one value an action."""
+        """The Q network: observation to one value per action."""
         return self.network.build(self.observation_shape, self.action_size)
 
     @property
@@ -111,19 +111,19 @@ class DQN(base.Algorithm):
         """The trained network."""
         return {"q": self.q}
 
-    def initialise(self, generator: torch.Generator) -> State:
-        """The state before training; the target starts equal."""
+    def initialise(self, generator: torch.Generator) -> DqnState:
+        """Return the state before training; the target equals the online network."""
         q = networks.initialise(self.q, generator, self.dtype)
-        return State(q, copy(q), initial_adam(q))
+        return DqnState(q, copy(q), initial_adam(q))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """A batch of transitions."""
+        """Return the columns of a batch of transitions."""
         return self._transition_columns(batch_size)
 
     def gradient_step(
-        self, state: State, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
+        self, state: DqnState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """One step on the weighted TD error; losses: "q", and "mean_q", the mean value of the actions."""
+        """Run one step on the weighted TD error; losses: "q", and "mean_q", the mean value of the actions."""
         settings, updates, q = self.hyperparameters, self.updates, self.q
 
         def loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -146,7 +146,7 @@ class DQN(base.Algorithm):
         target_q = (
             state.target_q if variant == "online" else updates.polyak(state.target_q, new_q, settings.tau)
         )
-        return base.StepResult(State(new_q, target_q, adam), {"q": q_loss, "mean_q": mean_q}, td_error)
+        return base.StepResult(DqnState(new_q, target_q, adam), {"q": q_loss, "mean_q": mean_q}, td_error)
 
     def _cost(self, td_error: Tensor) -> Tensor:
         if self.hyperparameters.loss == "squared":
@@ -156,16 +156,16 @@ class DQN(base.Algorithm):
         inner = magnitude.clamp(max=1.0)
         return inner * (magnitude - 0.5 * inner)
 
-    def acting_parameters(self, state: State) -> Parameters:
-        """The online network."""
+    def acting_parameters(self, state: DqnState) -> Parameters:
+        """Return the online network's parameters."""
         return state.q
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """(n,) int64: the action of the largest value."""
+        """Return the actions of the largest value, (n,) int64."""
         return self.q(parameters, observation).argmax(-1)
 
     def epsilon(self, environment_step: int) -> float:
-        """The probability of a random action at an environment step."""
+        """Return the probability of a random action at an environment step."""
         settings = self.hyperparameters
         progress = min(environment_step / settings.exploration_steps, 1.0)
         return settings.epsilon_initial + progress * (settings.epsilon_final - settings.epsilon_initial)
@@ -173,10 +173,12 @@ class DQN(base.Algorithm):
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """A bonus (number, A): so large for an action that is to be random that no value outdoes it, else 0."""
+        """Return a bonus (number, A) that makes random actions win: larger than any value for the random action,
+        else 0.
+        """
         epsilon = self.epsilon(environment_step)
         bonus = np.zeros((number, self.action_size), base.NUMPY_DTYPES[self.dtype])
-        if number == 1:  # without the calls that arrays need
+        if number == 1:  # avoids the cost of array calls
             if rng.random() < epsilon:
                 bonus[0, rng.integers(self.action_size)] = _BONUS
             return {"bonus": bonus}
@@ -187,7 +189,9 @@ class DQN(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """Epsilon-greedy: (n,) int64. Of arrays by way of `act`, which a learner may compute otherwise."""
+        """Return epsilon-greedy actions, (n,) int64. Arrays go through `act`, which a learner may compute in
+        another way.
+        """
         bonus = draws["bonus"]
         if not isinstance(bonus, np.ndarray):
             return (self.q(parameters, observation) + bonus).argmax(-1)

@@ -1,8 +1,8 @@
 """Networks as functions of their parameters, with exact counts of multiply-accumulates and parameters.
 
-A network is a frozen description; its parameters are a plain dict of tensors that is passed in.
-`network(parameters, x)` is pure, and works on tensors as on NumPy arrays: an actor that asks for one action
-at a time is several times faster in NumPy, whose calls cost less.
+A network is an immutable description; its parameters are a plain dict of tensors that is passed in.
+`network(parameters, x)` is pure and works on tensors and on NumPy arrays: an actor that requests one action at a
+time is several times faster in NumPy, whose calls cost less.
 
 | network | input | output | used by |
 |---|---|---|---|
@@ -48,7 +48,8 @@ class Layer:
     Attributes:
         kind: "linear" or "convolution".
         weight_shape: (out, in), or (out channels, in channels, height, width).
-        positions: how often the weights are applied to one sample: 1, or the output's pixels.
+        positions: how often the weights are applied to one sample: 1 for "linear", the output's pixels for
+            "convolution".
     """
 
     kind: str
@@ -72,7 +73,7 @@ class Layer:
 
 
 class Network(Protocol):
-    """What an algorithm needs of a network."""
+    """The interface of a network that the algorithms use."""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -95,7 +96,7 @@ def forward_macs(network: Network) -> int:
 
 
 def parameter_count(network: Network) -> int:
-    """All weights and biases."""
+    """Return the number of all weights and biases."""
     return sum(layer.parameters for layer in network.layers)
 
 
@@ -105,14 +106,14 @@ def initialise(
     dtype: torch.dtype = torch.float32,
     gains: tuple[float, ...] | None = None,
 ) -> Parameters:
-    """Random parameters.
+    """Create random parameters.
 
     Args:
-        network: what to make parameters for.
-        generator: of the CPU; a seed gives the same parameters in every `dtype`, up to rounding.
+        network: the network that the parameters are for.
+        generator: CPU generator; a seed gives the same parameters in every `dtype`, up to rounding.
         dtype: float32 or float64.
-        gains: one a layer: orthogonal weights of that gain and biases 0 (usual for PPO). Without it weights
-            and biases are uniform in ±1/sqrt(fan-in) (Lillicrap et al. 2015, section 7; PyTorch's default).
+        gains: one per layer: orthogonal weights of that gain and biases 0 (usual for PPO). If None, weights and
+            biases are uniform in ±1/sqrt(fan-in) (Lillicrap et al. 2015, section 7; PyTorch's default).
 
     Returns:
         The parameters, on the CPU.
@@ -134,12 +135,12 @@ def initialise(
 
 
 def join(**parts: Mapping[str, Array]) -> dict[str, Array]:
-    """The parameters of several networks as one: `first.0.weight`, `second.0.weight`, ..."""
+    """Join the parameters of several networks in one dict: `first.0.weight`, `second.0.weight`, ..."""
     return {f"{prefix}.{name}": value for prefix, part in parts.items() for name, value in part.items()}
 
 
 def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """One network's parameters out of joined ones."""
+    """Return one network's parameters from joined parameters."""
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
 
@@ -155,12 +156,12 @@ def clip(x: Array, low: float, high: float) -> Array:
 
 
 def exp(x: Array) -> Array:
-    """The exponential of a tensor or array."""
+    """Return the exponential of a tensor or array."""
     return np.exp(x) if isinstance(x, np.ndarray) else torch.exp(x)
 
 
 def choose(condition: Array, first: Array, second: Array) -> Array:
-    """Elements of the first tensor or array where the condition holds, else of the second."""
+    """Select elements of the first tensor or array where the condition holds, else of the second."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, first, second)
     return torch.where(condition, first, second)
@@ -171,9 +172,9 @@ class MLP:
     """Linear layers with an activation between them.
 
     Attributes:
-        sizes: input, hidden layers, output: (11, 256, 256, 3).
-        activation: after each hidden layer.
-        output_activation: after the last.
+        sizes: sizes of input, hidden layers and output, such as (11, 256, 256, 3).
+        activation: applied after each hidden layer.
+        output_activation: applied after the last layer.
     """
 
     sizes: tuple[int, ...]
@@ -181,7 +182,7 @@ class MLP:
     output_activation: str = "none"
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a size below 1 or an unknown activation."""
+        """Raise ValueError for a size below 1 or an unknown activation."""
         for size in self.sizes:
             checks.whole("sizes", size, 1)
         checks.whole("number of sizes", len(self.sizes), 2)
@@ -213,11 +214,11 @@ class MLP:
 class NatureCNN:
     """Three convolutions and a linear layer, then optionally an output layer (Mnih et al. 2015, Methods).
 
-    Pixels are divided by 255 inside, so that observations can stay uint8 in the replay.
+    Pixels are divided by 255 inside the network, so that observations can stay uint8 in the replay.
 
     Attributes:
         input_shape: (channels, height, width), by default four stacked 84x84 frames.
-        head: units of the output layer; None gives the 512 features themselves, as a trunk that heads share.
+        head: units of the output layer; None returns the 512 features, as a trunk that several heads share.
         convolutions: (channels, kernel, stride) each.
         hidden: units of the linear layer after the convolutions.
     """
@@ -229,7 +230,7 @@ class NatureCNN:
     _layers: tuple[Layer, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises ValueError when the image is smaller than the kernels need."""
+        """Raise ValueError if the image is smaller than the kernels need."""
         channels, height, width = self.input_shape
         layers = []
         for out, kernel, stride in self.convolutions:
@@ -287,7 +288,7 @@ class NetworkDescription:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an unknown kind or activation or a size below 1."""
+        """Raise ValueError for an unknown kind or activation or a size below 1."""
         checks.one_of("kind", self.kind, ("mlp", "nature_cnn"))
         checks.one_of("activation", self.activation, ACTIVATIONS)
         for size in self.hidden:
@@ -295,7 +296,7 @@ class NetworkDescription:
 
     @classmethod
     def of(cls, values: "NetworkDescription | Mapping[str, Any]") -> "NetworkDescription":
-        """From a mapping such as a workload's table; raises ValueError for a key it does not know."""
+        """Create a description from a mapping such as a workload's table; raises ValueError for an unknown key."""
         if isinstance(values, NetworkDescription):
             return values
         known: dict[str, Any] = dict(values)
@@ -306,7 +307,7 @@ class NetworkDescription:
         return cls(**known)
 
     def build(self, input_shape: tuple[int, ...], outputs: int, output_activation: str = "none") -> Network:
-        """The network from an observation (or observation and action, flat) to `outputs` values."""
+        """Return the network from an observation (or observation and action, flat) to `outputs` values."""
         if self.kind == "nature_cnn":
             checks.whole(
                 "dimensions of observation_shape for nature_cnn (channels, height, width)",

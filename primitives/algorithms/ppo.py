@@ -1,21 +1,21 @@
 """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347) with generalised advantages.
 
-Each of N actors takes T steps with the present policy; `prepare` turns them into N T samples:
+Each of N actors takes T steps with the current policy; `prepare` turns them into N T samples:
 
     delta_t = r_t + gamma (1 - terminated_t) V(s_{t+1}) - V(s_t)              Schulman et al. 2016 (GAE), eq. 10
     A_t = delta_t + gamma lambda (1 - over_t) A_{t+1},  R_t = A_t + V(s_t)    eq. 16, cut where an episode is over
 
-and `minibatches` deals them out for K epochs of minibatches of M. One gradient step on a minibatch, with
+and `minibatches` splits them into minibatches of M samples for K epochs. One gradient step on a minibatch, with
 ratio_i = pi(a_i|s_i) / pi_old(a_i|s_i) and A normalised over the minibatch:
 
     L_clip = 1/M sum_i min(ratio_i A_i, clip(ratio_i, 1 - epsilon, 1 + epsilon) A_i)     PPO equation 1
     policy: maximise L_clip + c_e H(pi);  value: minimise 1/M sum_i (V(s_i) - R_i)^2     PPO 2.1
 
-An MLP is two networks with an Adam each. Once KL(pi_old, pi), estimated by the mean of ratio - 1 - log ratio,
-exceeds 1.5 `target_kl`, `early_stop` says so, and the rest of the iteration takes "value" steps, which leave
-the policy alone (PPO 3.3, 5.3.4). Pixels go through one network with two heads, which minimises
--L_clip + c_v (V - R)^2 - c_e H (PPO 5.1). An episode that is truncated is over, but its last state has a
-value; a terminated one's has none.
+An MLP policy and value are two networks, each with its own Adam. Once KL(pi_old, pi), estimated by the mean of
+ratio - 1 - log ratio, exceeds 1.5 `target_kl`, `early_stop` returns True, and the rest of the iteration takes
+"value" steps, which do not change the policy (PPO 3.3, 5.3.4). Pixels go through one network with two heads,
+which minimises -L_clip + c_v (V - R)^2 - c_e H (PPO 5.1). A truncated episode is over, but its last state has a
+value; the last state of a terminated episode has none.
 
 Minibatch of M samples:
 
@@ -45,13 +45,13 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
-class Hyperparameters(base.Hyperparameters):
+class PpoHyperparameters(base.Hyperparameters):
     """PPO's hyper-parameters. N is the number of actors and M the batch size."""
 
     policy_learning_rate: float = 3e-4
     """Adam's step size for the policy (for everything when policy and value share a network), > 0."""
     value_learning_rate: float = 1e-3
-    """Adam's step size for the value network, > 0; unused when they share one."""
+    """Adam's step size for the value network, > 0; unused when policy and value share a network."""
     gamma: float = 0.99
     """Discount per step, [0, 1]."""
     gae_lambda: float = 0.95
@@ -61,7 +61,7 @@ class Hyperparameters(base.Hyperparameters):
     epochs: int = 10
     """K, passes over the samples of an iteration, at least 1."""
     clip: float = 0.2
-    """epsilon, how far from 1 the ratio is rewarded, (0, 1]."""
+    """epsilon, the largest distance of the ratio from 1 that the objective rewards, (0, 1]."""
     target_kl: float | None = None
     """Policy steps stop when the KL divergence exceeds 1.5 times this, nats, > 0; None: never."""
     entropy_coefficient: float = 0.0
@@ -73,10 +73,10 @@ class Hyperparameters(base.Hyperparameters):
     maximum_gradient_norm: float | None = 0.5
     """Joint norm that a network's gradients are clipped to, > 0; None: no clipping."""
     initial_log_std: float = 0.0
-    """Log standard deviation of continuous actions at first."""
+    """Initial log standard deviation of continuous actions."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         checks.positive("policy_learning_rate", self.policy_learning_rate)
         checks.positive("value_learning_rate", self.value_learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)
@@ -111,13 +111,13 @@ class SharedState(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """What N actors saw in T steps.
+    """What N actors observed in T steps.
 
     Attributes:
         observation: (T, N, *observation_shape).
         action: (T, N, A) float as drawn, or (T, N) int64.
         reward: (T, N) float.
-        next_observation: (T, N, *observation_shape); of an episode that is over, its last observation.
+        next_observation: (T, N, *observation_shape); at an episode's end, the episode's last observation.
         terminated: (T, N) bool.
         truncated: (T, N) bool.
     """
@@ -140,7 +140,7 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> np.ndarray:
-    """Generalised advantage estimates; see the module's text. All arrays are (T, N)."""
+    """Return generalised advantage estimates, as in the module's docstring. All arrays are (T, N)."""
     delta = reward + gamma * np.where(terminated, 0, next_value) - value
     decay = gamma * gae_lambda * ~(terminated | truncated)
     result = np.empty_like(delta)
@@ -153,11 +153,11 @@ def advantages(
 
 @dataclass(frozen=True)
 class PPO(base.Algorithm):
-    """PPO for continuous or discrete actions. See the module's text for the update."""
+    """PPO for continuous or discrete actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "ppo"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous", "discrete")
-    hyperparameters: Hyperparameters = Hyperparameters()
+    hyperparameters: PpoHyperparameters = PpoHyperparameters()
 
     @property
     def shared(self) -> bool:
@@ -166,7 +166,9 @@ class PPO(base.Algorithm):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """ "value" leaves the policy as it is; a shared network has no such step."""
+        """Return "full", and "value" for steps that leave the policy unchanged; a shared network has no "value"
+        step.
+        """
         return ("full",) if self.shared else ("full", "value")
 
     @property
@@ -183,7 +185,7 @@ class PPO(base.Algorithm):
         return {"trunk": trunk, **heads}
 
     def initialise(self, generator: torch.Generator) -> SeparateState | SharedState:
-        """The state before training: orthogonal weights, the policy's last layer small."""
+        """Return the state before training: orthogonal weights, small ones in the policy's last layer."""
         parts = {}
         for name, network in self.networks.items():
             last = {"policy": 0.01, "value": 1.0, "trunk": math.sqrt(2)}[name]
@@ -199,7 +201,7 @@ class PPO(base.Algorithm):
         return SeparateState(policy, value, initial_adam(policy), initial_adam(value))
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """A minibatch of samples."""
+        """Return the columns of a minibatch of samples."""
         transition = self._transition_columns(batch_size)
         scalar = base.Column((batch_size,), self.dtype)
         samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}
@@ -211,7 +213,9 @@ class PPO(base.Algorithm):
         return self.networks["trunk"](networks.part(parameters, "trunk"), observation)
 
     def distribution(self, policy: Parameters, output: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of `action` and entropies, each (M,) in nats, from the policy network's output."""
+        """Return log-probabilities of `action` and entropies, each (M,) in nats, from the policy network's
+        output.
+        """
         if self.discrete:
             log_probabilities = torch.log_softmax(output, 1)
             chosen = log_probabilities.gather(1, action.unsqueeze(1)).squeeze(1)
@@ -238,7 +242,7 @@ class PPO(base.Algorithm):
         log_probability, entropy = self.distribution(policy, output, batch["action"])
         log_ratio = log_probability - batch["log_probability"]
         ratio = log_ratio.exp()
-        # One bound at a time: differentiating through both at once works in place, which no graph can hold.
+        # Clip one bound at a time: the derivative of both bounds at once works in place, which no graph can hold.
         clipped = ratio.clamp(min=1 - settings.clip).clamp(max=1 + settings.clip)
         gain = base.lesser(ratio * advantage, clipped * advantage).mean()
         mean_entropy = entropy.mean()
@@ -248,7 +252,9 @@ class PPO(base.Algorithm):
     def gradient_step(
         self, state: Any, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """One step; losses: "value", and unless the variant is "value", "policy", "kl" and "entropy" in nats."""
+        """Run one step; losses: "value", and unless the variant is "value" also "policy", "kl" and "entropy", in
+        nats.
+        """
         return self._shared_step(state, batch) if self.shared else self._separate_step(state, batch, variant)
 
     def _separate_step(self, state: SeparateState, batch: base.Batch, variant: str) -> base.StepResult:
@@ -303,7 +309,7 @@ class PPO(base.Algorithm):
         return base.StepResult(SharedState(network, adam), losses, error)
 
     def acting_parameters(self, state: Any) -> Parameters:
-        """Everything that acts or judges, joined: "policy" and "value", and "trunk" where shared."""
+        """Return the joined networks: "policy" and "value", and "trunk" if they share one."""
         if isinstance(state, SharedState):
             return state.network
         return networks.join(policy=state.policy, value=state.value)
@@ -313,14 +319,14 @@ class PPO(base.Algorithm):
         return self.networks["policy"](networks.part(parameters, "policy"), features)
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """The most likely action: (n, A), not clipped, or (n,) int64."""
+        """Return the most likely action: (n, A), not clipped, or (n,) int64."""
         output = self._policy_output(parameters, observation)
         return output.argmax(-1) if self.discrete else output
 
     def draw_exploration(
         self, number: int, environment_step: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """Noise of the policy's distribution."""
+        """Draw the noise of the policy's distribution."""
         if not self.discrete:
             return super().draw_exploration(number, environment_step, rng)
         gumbel = rng.gumbel(size=(number, self.action_size))
@@ -329,21 +335,21 @@ class PPO(base.Algorithm):
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """An action drawn from the policy."""
-        if self.discrete:  # the largest of logits with Gumbel noise is a draw from their softmax
+        """Return an action drawn from the policy."""
+        if self.discrete:  # the argmax of logits plus Gumbel noise is a draw from their softmax
             return (self._policy_output(parameters, observation) + draws["gumbel"]).argmax(-1)
         mean = self.act(parameters, observation)
         return mean + networks.exp(parameters["policy.log_std"]) * draws["noise"]
 
     def prepare(self, parameters: Mapping[str, np.ndarray], rollout: Rollout) -> dict[str, np.ndarray]:
-        """The samples of an iteration.
+        """Return the samples of an iteration.
 
         Args:
-            parameters: the acting parameters that the rollout was drawn with.
-            rollout: what the actors saw.
+            parameters: the acting parameters that the rollout was collected with.
+            rollout: what the actors observed.
 
         Returns:
-            Each column of `columns(N * T)`, ready to be dealt out by `minibatches`.
+            Each column of `columns(N * T)`, as `minibatches` takes them.
         """
         settings, parts = self.hyperparameters, self.networks
         length, actors = rollout.reward.shape
@@ -353,7 +359,8 @@ class PPO(base.Algorithm):
         value_parameters = networks.part(parameters, "value")
         value = parts["value"](value_parameters, features).reshape(length, actors)
 
-        # Inside an episode the next value is that of the next row; only where it breaks off is one more needed.
+        # Within an episode the next value is that of the next row; an extra value is needed only where an episode
+        # breaks off.
         next_value = np.concatenate([value[1:], np.zeros_like(value[:1])])
         open_end = rollout.truncated & ~rollout.terminated
         open_end[-1] = ~rollout.terminated[-1]
@@ -387,7 +394,9 @@ class PPO(base.Algorithm):
     def minibatches(
         self, samples: Mapping[str, np.ndarray], batch_size: int, rng: np.random.Generator
     ) -> Iterator[dict[str, np.ndarray]]:
-        """K epochs of shuffled minibatches of M; the samples of an epoch that fill none are left out."""
+        """Yield K epochs of shuffled minibatches of M samples; an epoch's last samples that do not fill one are
+        left out.
+        """
         count = len(samples["advantage"])
         for _ in range(self.hyperparameters.epochs):
             order = rng.permutation(count)
@@ -396,6 +405,6 @@ class PPO(base.Algorithm):
                 yield {name: column[chosen] for name, column in samples.items()}
 
     def early_stop(self, losses: Mapping[str, float]) -> bool:
-        """Whether the policy has moved so far that the iteration's other steps must leave it alone."""
+        """Whether the policy has changed so much that the iteration's other steps must not change it further."""
         target = self.hyperparameters.target_kl
         return not self.shared and target is not None and losses.get("kl", 0.0) > 1.5 * target

@@ -47,7 +47,7 @@ LOG_STD_RANGE = (-20.0, 2.0)
 
 
 @dataclass(frozen=True)
-class Hyperparameters(base.Hyperparameters):
+class SacHyperparameters(base.Hyperparameters):
     """SAC's hyper-parameters."""
 
     actor_learning_rate: float = 3e-4
@@ -61,14 +61,14 @@ class Hyperparameters(base.Hyperparameters):
     tau: float = 0.005
     """How far the targets move at each step, (0, 1]."""
     initial_temperature: float = 1.0
-    """alpha at first, > 0, in units of reward per nat."""
+    """Initial alpha, > 0, in units of reward per nat."""
     tune_temperature: bool = True
     """Tune alpha so that the policy's entropy approaches `target_entropy`."""
     target_entropy: float | None = None
     """In nats; None: minus the number of action components (appendix D)."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         checks.positive("actor_learning_rate", self.actor_learning_rate)
         checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.positive("temperature_learning_rate", self.temperature_learning_rate)
@@ -80,8 +80,10 @@ class Hyperparameters(base.Hyperparameters):
             checks.in_range("target_entropy", self.target_entropy, -math.inf)
 
 
-class State(NamedTuple):
-    """All that a gradient step changes; `critics` joins "first" and "second"; `temperature` holds "log_alpha"."""
+class SacState(NamedTuple):
+    """Everything that a gradient step changes; `critics` joins "first" and "second"; `temperature` holds
+    "log_alpha".
+    """
 
     actor: Parameters
     critics: Parameters
@@ -94,12 +96,12 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class SAC(base.Algorithm):
-    """SAC for continuous actions. See the module's text for the update."""
+    """SAC for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "sac"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
     noises: ClassVar[tuple[str, ...]] = ("noise", "next_noise")
-    hyperparameters: Hyperparameters = Hyperparameters()
+    hyperparameters: SacHyperparameters = SacHyperparameters()
 
     @property
     def actor(self) -> Network:
@@ -118,12 +120,12 @@ class SAC(base.Algorithm):
 
     @property
     def target_entropy(self) -> float:
-        """In nats."""
+        """Target entropy of the policy, in nats."""
         given = self.hyperparameters.target_entropy
         return -float(self.action_size) if given is None else given
 
-    def initialise(self, generator: torch.Generator) -> State:
-        """The state before training; targets start equal."""
+    def initialise(self, generator: torch.Generator) -> SacState:
+        """Return the state before training; each target equals its network."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critics = networks.join(
             first=networks.initialise(self.critic, generator, self.dtype),
@@ -131,7 +133,7 @@ class SAC(base.Algorithm):
         )
         log_alpha = math.log(self.hyperparameters.initial_temperature)
         temperature = {"log_alpha": torch.full((), log_alpha, dtype=self.dtype)}
-        return State(
+        return SacState(
             actor=actor,
             critics=critics,
             target_critics=copy(critics),
@@ -142,14 +144,16 @@ class SAC(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """A batch of transitions."""
+        """Return the columns of a batch of transitions."""
         return self._transition_columns(batch_size)
 
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (B, A) in (-1, 1) and their log-probabilities (B,), in nats, from standard normal noise."""
+        """Return actions (B, A) in (-1, 1) and their log-probabilities (B,) in nats, computed from standard
+        normal noise.
+        """
         output = self.actor(actor, observation)
         mean, log_std = output[:, : self.action_size], output[:, self.action_size :]
-        # One bound at a time: differentiating through both at once works in place, which no graph can hold.
+        # Clip one bound at a time: the derivative of both bounds at once works in place, which no graph can hold.
         log_std = log_std.clamp(min=LOG_STD_RANGE[0]).clamp(max=LOG_STD_RANGE[1])
         u = mean + log_std.exp() * noise
         gaussian = -0.5 * noise * noise - log_std - 0.5 * math.log(2 * math.pi)
@@ -162,9 +166,11 @@ class SAC(base.Algorithm):
         return first, self.critic(networks.part(critics, "second"), pairs).squeeze(1)
 
     def gradient_step(
-        self, state: State, batch: base.Batch, draws: base.Batch, variant: str = "full"
+        self, state: SacState, batch: base.Batch, draws: base.Batch, variant: str = "full"
     ) -> base.StepResult:
-        """One step of everything; losses: "critic", "actor", "temperature" (alpha) and "entropy" in nats."""
+        """Run one step of critics, actor, temperature and targets; losses: "critic", "actor", "temperature"
+        (alpha), "entropy" (nats).
+        """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         alpha = state.temperature["log_alpha"].exp()
 
@@ -201,7 +207,7 @@ class SAC(base.Algorithm):
                 temperature, slope, temperature_adam, settings.temperature_learning_rate
             )
 
-        new_state = State(
+        new_state = SacState(
             actor=actor,
             critics=critics,
             target_critics=updates.polyak(state.target_critics, critics, settings.tau),
@@ -218,18 +224,18 @@ class SAC(base.Algorithm):
         }
         return base.StepResult(new_state, losses, td_error)
 
-    def acting_parameters(self, state: State) -> Parameters:
-        """The actor."""
+    def acting_parameters(self, state: SacState) -> Parameters:
+        """Return the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """(n, A) in [-1, 1]: tanh of the mean."""
+        """Return greedy actions, (n, A) in [-1, 1]: tanh of the mean."""
         return networks.activate("tanh", self.actor(parameters, observation)[:, : self.action_size])
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """An action drawn from the policy."""
+        """Return an action drawn from the policy."""
         output = self.actor(parameters, observation)
         mean, log_std = output[:, : self.action_size], output[:, self.action_size :]
         std = networks.exp(networks.clip(log_std, *LOG_STD_RANGE))

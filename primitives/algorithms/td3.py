@@ -39,7 +39,7 @@ from primitives.algorithms.updates import AdamState, copy, initial_adam
 
 
 @dataclass(frozen=True)
-class Hyperparameters(base.Hyperparameters):
+class Td3Hyperparameters(base.Hyperparameters):
     """TD3's hyper-parameters."""
 
     actor_learning_rate: float = 1e-3
@@ -55,12 +55,12 @@ class Hyperparameters(base.Hyperparameters):
     target_noise: float = 0.2
     """Standard deviation of the noise on the target action, at least 0."""
     target_noise_clip: float = 0.5
-    """Largest magnitude of that noise, at least 0."""
+    """Largest magnitude of the noise on the target action, at least 0."""
     exploration_noise: float = 0.1
     """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of range."""
+        """Raise ValueError for a value out of range."""
         checks.positive("actor_learning_rate", self.actor_learning_rate)
         checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.in_range("gamma", self.gamma, 0, 1)
@@ -71,8 +71,8 @@ class Hyperparameters(base.Hyperparameters):
         checks.in_range("exploration_noise", self.exploration_noise, 0)
 
 
-class State(NamedTuple):
-    """All that a gradient step changes; `critics` joins the parameters of "first" and "second"."""
+class Td3State(NamedTuple):
+    """Everything that a gradient step changes; `critics` joins the parameters of "first" and "second"."""
 
     actor: Parameters
     critics: Parameters
@@ -84,20 +84,20 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class TD3(base.Algorithm):
-    """TD3 for continuous actions. See the module's text for the update."""
+    """TD3 for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "td3"
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
     noises: ClassVar[tuple[str, ...]] = ("target_noise",)
-    hyperparameters: Hyperparameters = Hyperparameters()
+    hyperparameters: Td3Hyperparameters = Td3Hyperparameters()
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """ "critic" leaves actor and targets as they are."""
+        """Return "full", and "critic" for steps that leave actor and targets unchanged."""
         return ("full", "critic")
 
     def variant(self, step: int) -> str:
-        """ "full" on every `policy_delay`-th step."""
+        """Return "full" on every `policy_delay`-th step, else "critic"."""
         return "full" if (step + 1) % self.hyperparameters.policy_delay == 0 else "critic"
 
     @property
@@ -115,14 +115,14 @@ class TD3(base.Algorithm):
         """The trained networks."""
         return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
 
-    def initialise(self, generator: torch.Generator) -> State:
-        """The state before training; targets start equal."""
+    def initialise(self, generator: torch.Generator) -> Td3State:
+        """Return the state before training; each target equals its network."""
         actor = networks.initialise(self.actor, generator, self.dtype)
         critics = networks.join(
             first=networks.initialise(self.critic, generator, self.dtype),
             second=networks.initialise(self.critic, generator, self.dtype),
         )
-        return State(
+        return Td3State(
             actor=actor,
             critics=critics,
             target_actor=copy(actor),
@@ -132,7 +132,7 @@ class TD3(base.Algorithm):
         )
 
     def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """A batch of transitions."""
+        """Return the columns of a batch of transitions."""
         return self._transition_columns(batch_size)
 
     def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,9 +141,11 @@ class TD3(base.Algorithm):
         return first, self.critic(networks.part(critics, "second"), pairs).squeeze(1)
 
     def gradient_step(
-        self, state: State, batch: base.Batch, draws: base.Batch, variant: str = "full"
+        self, state: Td3State, batch: base.Batch, draws: base.Batch, variant: str = "full"
     ) -> base.StepResult:
-        """One step of the critics, and in "full" of actor and targets; losses: "critic" and, there, "actor"."""
+        """Run one step of the critics, and in "full" of actor and targets; losses: "critic", and in "full" also
+        "actor".
+        """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         clip = settings.target_noise_clip
 
@@ -177,7 +179,7 @@ class TD3(base.Algorithm):
         actor, actor_adam = updates.adam(
             state.actor, gradients, state.actor_adam, settings.actor_learning_rate
         )
-        new_state = State(
+        new_state = Td3State(
             actor=actor,
             critics=critics,
             target_actor=updates.polyak(state.target_actor, actor, settings.tau),
@@ -187,17 +189,17 @@ class TD3(base.Algorithm):
         )
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
 
-    def acting_parameters(self, state: State) -> Parameters:
-        """The actor."""
+    def acting_parameters(self, state: Td3State) -> Parameters:
+        """Return the actor's parameters."""
         return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """(n, A) in [-1, 1]."""
+        """Return greedy actions, (n, A) in [-1, 1]."""
         return self.actor(parameters, observation)
 
     def explored(
         self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
     ) -> Array:
-        """The greedy action with Gaussian noise, clipped to [-1, 1]."""
+        """Return the greedy action plus Gaussian noise, clipped to [-1, 1]."""
         noise = self.hyperparameters.exploration_noise * draws["noise"]
         return networks.clip(self.act(parameters, observation) + noise, -1, 1)

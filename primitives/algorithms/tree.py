@@ -1,7 +1,8 @@
-"""Trees of tensors: nested dicts and NamedTuples whose leaves are tensors, as algorithms keep their state.
+"""Trees of tensors: nested dicts and NamedTuples whose leaves are tensors. Algorithms keep their state as such a
+tree.
 
-A leaf's name joins the keys on its way with "/": `critic_adam/mean/0.weight`. Names come in a fixed order,
-so a tree can be flattened, sent elsewhere and put together again.
+A leaf's name joins the keys on its path with "/": `critic_adam/mean/0.weight`. The order of names is fixed, so a
+tree can be flattened, sent elsewhere and rebuilt.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ def _rebuild(tree: Any, children: dict[str, Any]) -> Any:
 
 
 def flatten(tree: Any) -> dict[str, Tensor]:
-    """Every leaf by its name, in the tree's order."""
+    """Return every leaf by its name, in the tree's order."""
     if isinstance(tree, Tensor):
         return {"": tree}
     return {
@@ -34,7 +35,7 @@ def flatten(tree: Any) -> dict[str, Tensor]:
 
 
 def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
-    """A tree of the same structure as `example` with the named `leaves`."""
+    """Return a tree of the same structure as `example` with the named `leaves`."""
     if isinstance(example, Tensor):
         return leaves[prefix]
     children = {
@@ -45,7 +46,7 @@ def unflatten(example: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """The same tree with `function` applied to each leaf."""
+    """Return the same tree with `function` applied to each leaf."""
     if isinstance(tree, Tensor):
         return function(tree)
     return _rebuild(tree, {key: map_tensors(function, child) for key, child in _children(tree)})

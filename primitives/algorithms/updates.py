@@ -1,7 +1,7 @@
-"""The three things every gradient step does: gradients, Adam, Polyak averaging. Pure functions of tensors.
+"""The three parts of every gradient step: gradients, Adam, Polyak averaging. Pure functions of tensors.
 
-They are methods of one object so that a learner can exchange them for fused ones that give the same numbers
-(`primitives.learner.torch.torch_backend`) while the algorithm stays as it is written.
+They are methods of one object so that a learner can replace them by fused versions that give the same numbers
+(`primitives.learner.torch.torch_backend`), without a change to the algorithm.
 """
 
 import math
@@ -19,7 +19,7 @@ Loss = Callable[[Parameters, Batch], tuple[Tensor, Auxiliary]]
 
 
 class AdamState(NamedTuple):
-    """What Adam remembers of one set of parameters.
+    """Adam's moments for one set of parameters.
 
     Attributes:
         step: () float, the number of updates so far; exact in float32 up to 2^24.
@@ -33,19 +33,19 @@ class AdamState(NamedTuple):
 
 
 def copy(parameters: Parameters) -> Parameters:
-    """New tensors of equal values."""
+    """Return new tensors of equal values."""
     return {name: value.clone() for name, value in parameters.items()}
 
 
 def initial_adam(parameters: Parameters) -> AdamState:
-    """The state before the first update: all zeros."""
+    """Return the state before the first update: all zeros."""
     example = next(iter(parameters.values()))
     zeros = [{name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2)]
     return AdamState(example.new_zeros(()), *zeros)
 
 
 class Updates:
-    """Pure, traceable updates: everything comes in as an argument, everything new is returned."""
+    """Pure, traceable updates: all inputs are arguments, all results are returned."""
 
     beta1 = 0.9
     beta2 = 0.999
@@ -57,28 +57,28 @@ class Updates:
         """Differentiate a loss that is a mean over a batch.
 
         Args:
-            loss: from parameters and batch to (scalar loss, what else is wanted of the forward pass: a tensor or
-                tuple of tensors, each one number a sample or a mean over the batch). Everything that it computes
-                of a sample comes out of `batch`, so that it can be evaluated on parts of it.
-            parameters: where to differentiate.
+            loss: maps parameters and batch to (scalar loss, auxiliary results of the forward pass: a tensor or
+                tuple of tensors, each with one number per sample or a mean over the batch). Everything that it
+                computes about a sample must come from `batch`, so that it can be evaluated on parts of the batch.
+            parameters: point at which to differentiate.
             batch: tensors whose first dimension is the batch.
 
         Returns:
-            The gradients (named as the parameters), the loss (), and the rest, all without history.
+            The gradients (named as the parameters), the loss (), and the auxiliary results, all detached.
         """
         gradients, (value, rest) = torch.func.grad_and_value(loss, has_aux=True)(parameters, batch)
         return gradients, value, rest
 
     def together(self, batch: Batch) -> Batch:
-        """The batch, once all of it is there: for what an algorithm computes of it outside a loss."""
+        """Return the complete batch, for what an algorithm computes from it outside a loss."""
         return batch
 
     def adam(
         self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
     ) -> tuple[Parameters, AdamState]:
-        """One Adam update (Kingma and Ba 2015, Algorithm 1; epsilon outside the root, as PyTorch has it).
+        """Run one Adam update (Kingma and Ba 2015, Algorithm 1; epsilon outside the root, as in PyTorch).
 
-        The bias corrections 1 - beta^t are written -expm1(t ln beta): the difference itself would lose four
+        The bias corrections 1 - beta^t are computed as -expm1(t ln beta): the direct difference would lose four
         of float32's seven digits at t = 1.
         """
         step = state.step + 1
@@ -93,7 +93,7 @@ class Updates:
         return new, AdamState(step, mean, square)
 
     def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
-        """target <- (1 - tau) target + tau online (Lillicrap et al. 2015, Algorithm 1); tau = 1 copies."""
+        """Return (1 - tau) target + tau online (Lillicrap et al. 2015, Algorithm 1); tau = 1 copies."""
         if tau == 1:
             return copy(online)
         return {name: value + tau * (online[name] - value) for name, value in target.items()}

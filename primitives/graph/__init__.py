@@ -1,1 +1,1 @@
-"""The step graph: traced from PyTorch, simplified, lowered, and run by every backend but PyTorch."""
+"""The step graph: traced from PyTorch, simplified, lowered, and run by every backend except PyTorch."""

@@ -1,7 +1,7 @@
-"""What a graph backend offers: step graphs made ready to run on one state."""
+"""The interface of a graph backend: step graphs prepared to run on one state."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 class Executable(ABC):
-    """The step graphs of a learner's variants, sharing one state.
+    """The step graphs of a learner's variants, which share one state.
 
     Attributes:
         graphs: each variant's graph; their `state` buffers agree in name, shape and dtype.
@@ -45,7 +45,7 @@ class Executable(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
-        """Each state leaf by its buffer's name; valid until the next step, not for writing."""
+        """Return each state leaf by its buffer's name; valid until the next step and read-only."""
 
     @abstractmethod
     def write_state(self, name: str, value: Array) -> None:
@@ -53,11 +53,12 @@ class Executable(ABC):
 
     @abstractmethod
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One gradient step.
+        """Run one gradient step.
 
         Args:
             variant: a key of `graphs`.
-            inputs: each input buffer by its name (`batch/reward`), of its shape and dtype; others are ignored.
+            inputs: each input buffer by its name (`batch/reward`), with its shape and dtype; other keys are
+                ignored.
 
         Returns:
             Each output by its name, as a copy.
@@ -66,14 +67,36 @@ class Executable(ABC):
             ValueError: an input is missing or of another shape or dtype; the state is unchanged.
         """
 
-    def checked_inputs(self, variant: str, inputs: Mapping[str, Array]) -> list[tuple[int, Array]]:
-        """The inputs that the variant's graph has, by the positions of their buffers.
+    @property
+    def place(self) -> Hashable:
+        """The device memory whose batches `step_on` reads; None if it reads only the host's."""
+        return None
+
+    def step_on(self, variant: str, inputs: Mapping[str, Array], batch: Any) -> dict[str, Array]:
+        """Run one gradient step on a batch in this executable's `place`.
+
+        Args:
+            variant: a key of `graphs`.
+            inputs: the other inputs, as `step` takes them.
+            batch: the columns of the inputs `batch/NAME` (`primitives.replay.device.DeviceBatch`).
+
+        Returns:
+            As `step`.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: it has no place")
+
+    def checked_inputs(
+        self, variant: str, inputs: Mapping[str, Array], elsewhere: Container[str] = ()
+    ) -> list[tuple[int, Array]]:
+        """Return the inputs of the variant's graph, by the positions of their buffers, without those `elsewhere`.
 
         Raises:
             ValueError: as `step`.
         """
         checked = []
         for position, buffer in self.graphs[variant].of_kind("input"):
+            if buffer.name in elsewhere:
+                continue
             array = inputs.get(buffer.name)
             if array is None:
                 raise ValueError(f"{buffer.name}: missing; allowed: {buffer.shape} {buffer.dtype}")
@@ -89,10 +112,10 @@ class Executable(ABC):
 def require_supported(
     graph: Graph, backend: str, *, kinds: Sequence[str], operations: Sequence[str], dtypes: Sequence[str]
 ) -> None:
-    """Check that a backend has all that the graph uses.
+    """Check that a backend supports everything that the graph uses.
 
     Raises:
-        UnsupportedOperationError: names the operation, the user's line and the backend.
+        UnsupportedOperationError: the message names the operation, the user's line and the backend.
     """
     for node in graph.nodes:
         where = f"at {node.source or 'unknown line'}: backend {backend!r} has no"
@@ -108,13 +131,13 @@ def require_supported(
 
 
 def copy_node(source: View, target: View, dtype: str) -> Node:
-    """A node that copies one view to another."""
+    """Return a node that copies one view to another."""
     program = (Instruction("copy", (0,), dtype),)
     return Node("elementwise", (source.squeezed(),), (target.squeezed(),), program, (1,))
 
 
 def with_dense_outputs(graph: Graph) -> Graph:
-    """The graph with every output dense in a buffer of its own, so that it can be copied as bytes."""
+    """Return the graph with every output contiguous in its own buffer, so that it can be copied as bytes."""
     buffers, nodes, outputs = list(graph.buffers), list(graph.nodes), {}
     for name, view in graph.outputs.items():
         buffer = buffers[view.buffer]

@@ -2,7 +2,7 @@
 
 A `Graph` is a list of buffers and an ordered list of nodes. Everything is static: shapes, dtypes, the order of
 execution, and (through `plan`) the place of every buffer in one arena, so that a backend allocates nothing while
-it runs. Executing a graph is walking `graph.nodes` in order; there is no control flow.
+it runs. A backend executes `graph.nodes` in order; there is no control flow.
 
 Buffers (`Buffer.kind`):
 
@@ -82,7 +82,7 @@ class UnsupportedOperationError(NotImplementedError):
 
 @dataclass(frozen=True)
 class Buffer:
-    """One tensor's storage.
+    """The storage of one tensor.
 
     Attributes:
         name: unique; for state and inputs the path in the caller's pytree, as `state/actor/0.weight`.
@@ -110,7 +110,7 @@ class Buffer:
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides of `shape`, in elements."""
+    """Return row-major strides of `shape`, in elements."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -122,7 +122,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def merged_dimensions(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """The index space with neighbouring dimensions merged where every view allows it; strides of each view."""
+    """Merge neighbouring dimensions of the index space if every view allows it; also return each view's strides."""
     sizes: list[int] = []
     results: list[list[int]] = [[] for _ in strides]
     for i, size in enumerate(shape):
@@ -141,7 +141,7 @@ def merged_dimensions(
 
 @dataclass(frozen=True)
 class View:
-    """A strided window on a buffer; all figures in elements of the buffer's dtype."""
+    """A strided window on a buffer; all sizes are in elements of the buffer's dtype."""
 
     buffer: int
     shape: tuple[int, ...]
@@ -155,7 +155,7 @@ class View:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie row-major without gaps (dimensions of size 1 may have any stride)."""
+        """Whether the elements are row-major without gaps (dimensions of size 1 may have any stride)."""
         expected = contiguous_strides(self.shape)
         return all(
             size == 1 or stride == want
@@ -163,17 +163,17 @@ class View:
         )
 
     def permute(self, order: Sequence[int]) -> "View":
-        """The view with its dimensions in another order."""
+        """Return the view with its dimensions in another order."""
         shape, strides = tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order)
         return replace(self, shape=shape, strides=strides)
 
     def squeezed(self) -> "View":
-        """The view without its dimensions of size 1."""
+        """Return the view without its dimensions of size 1."""
         kept = [i for i, size in enumerate(self.shape) if size != 1]
         return self.permute(kept)
 
     def broadcast(self, shape: Sequence[int]) -> "View":
-        """The view expanded to `shape` by NumPy's rule: repeated dimensions get stride 0.
+        """Expand the view to `shape` by NumPy's rule: repeated dimensions get stride 0.
 
         Raises:
             ValueError: the shapes do not broadcast.
@@ -190,16 +190,16 @@ class View:
         return replace(self, shape=tuple(shape), strides=strides)
 
     def sliced(self, axis: int, start: int, stop: int, step: int = 1) -> "View":
-        """Elements start, start + step, ... below stop along `axis`."""
+        """Return elements start, start + step, ... below stop along `axis`."""
         size = max(0, -(-(stop - start) // step))
         shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
         strides = (*self.strides[:axis], self.strides[axis] * step, *self.strides[axis + 1 :])
         return View(self.buffer, shape, strides, self.offset + start * self.strides[axis])
 
     def reshaped(self, shape: Sequence[int]) -> "View | None":
-        """The view with another shape of the same size, or None where that needs a copy."""
+        """Return the view with another shape of the same size, or None if that needs a copy."""
         shape = tuple(shape)
-        # Runs of dimensions that lie without gaps: (elements, innermost stride), outermost first.
+        # Groups of dimensions without gaps: (elements, innermost stride), outermost first.
         runs: list[list[int]] = []
         for size, stride in zip(self.shape, self.strides, strict=True):
             if size == 1:
@@ -231,8 +231,8 @@ class Instruction:
 
     Attributes:
         op: a key of `ARITY`.
-        arguments: registers.
-        dtype: of the result.
+        arguments: numbers of the registers read.
+        dtype: dtype of the result.
         value: the constant's value; None for every other operation.
     """
 
@@ -244,13 +244,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Node:
-    """One operation on views; the table in the module's docstring gives the meaning of each kind.
+    """One operation on views; the table in the module's docstring explains each kind.
 
     Attributes:
-        program: of an `elementwise` node, in order.
-        results: of an `elementwise` node: the register stored to each output.
-        attributes: the kind's attributes: strings, integers and tuples of integers.
-        source: the user's line that it comes from, as `file.py:12`; of a fused group, of its last operation.
+        program: instructions of an `elementwise` node, in order.
+        results: for an `elementwise` node, the register stored to each output.
+        attributes: attributes of the kind: strings, integers and tuples of integers.
+        source: the user's source line, as `file.py:12`; for a fused group, the line of its last operation.
     """
 
     kind: str
@@ -267,9 +267,9 @@ class Graph:
     """A gradient step.
 
     Attributes:
-        buffers: all of them; a `View.buffer` is a position here.
+        buffers: all buffers; `View.buffer` is a position in this list.
         nodes: in order of execution.
-        outputs: what the step gives back beside the new state: name to view, as `losses/critic`, `td_error`.
+        outputs: results of the step other than the new state: name to view, such as `losses/critic`, `td_error`.
     """
 
     buffers: tuple[Buffer, ...]
@@ -277,7 +277,7 @@ class Graph:
     outputs: Mapping[str, View]
 
     def of_kind(self, kind: str) -> Iterator[tuple[int, Buffer]]:
-        """Positions and buffers of one kind, in order."""
+        """Yield positions and buffers of one kind, in order."""
         return ((i, buffer) for i, buffer in enumerate(self.buffers) if buffer.kind == kind)
 
     @cached_property
@@ -290,11 +290,13 @@ class Graph:
         return sum(prod(node.outputs[0].shape) * node.inputs[0].shape[-1] for node in self.nodes_of("matmul"))
 
     def nodes_of(self, kind: str) -> Iterator[Node]:
-        """Nodes of one kind, in order."""
+        """Yield the nodes of one kind, in order."""
         return (node for node in self.nodes if node.kind == kind)
 
     def with_float(self, dtype: str) -> "Graph":
-        """The same step with every floating-point buffer and instruction as `dtype` (`float32` or `float64`)."""
+        """Return the same step with every floating-point buffer and instruction as `dtype` (`float32` or
+        `float64`).
+        """
 
         def changed(old: str) -> str:
             return dtype if old.startswith("float") else old
@@ -309,15 +311,15 @@ class Graph:
         )
 
     def to_json(self) -> str:
-        """The graph as JSON; `from_json` is the inverse."""
+        """Return the graph as JSON; `from_json` is the inverse."""
         return json.dumps({"format_version": FORMAT_VERSION, **asdict(self)})
 
     @staticmethod
     def from_json(text: str) -> "Graph":
-        """The graph that `to_json` wrote.
+        """Return the graph that `to_json` wrote.
 
         Raises:
-            ValueError: not JSON, or another format version.
+            ValueError: the text is not JSON, or has another format version.
         """
         data = json.loads(text)
         if data.get("format_version") != FORMAT_VERSION:
@@ -353,7 +355,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where each buffer lies in one arena.
+    """The position of each buffer in one arena.
 
     Attributes:
         offsets_bytes: one for each buffer, multiples of `ALIGNMENT_BYTES`.
@@ -365,14 +367,14 @@ class Plan:
 
 
 def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
-    """Place every buffer in one arena; temporaries whose lives do not overlap share memory.
+    """Place every buffer in one arena; temporaries whose lifetimes do not overlap share memory.
 
-    State, inputs, constants and outputs lie side by side at the start, in the order of `graph.buffers`, and keep
-    their place for good. Temporaries follow, each at the lowest free place during its life (first fit, in the
-    order of their first write).
+    State, inputs, constants and outputs come first, in the order of `graph.buffers`, and never share memory.
+    Temporaries follow. Each gets the lowest free position during its lifetime (first fit, in the order of their
+    first write).
 
     Args:
-        item_bytes: bytes of an element by dtype, for a backend that stores a dtype differently.
+        item_bytes: bytes of an element by dtype; a backend may store a dtype in another size.
     """
 
     def padded_bytes(buffer: Buffer) -> int:

@@ -1,4 +1,4 @@
-"""The NumPy interpreter of the step graph: slow, plain, and the definition of right for the other backends."""
+"""The NumPy interpreter of the step graph: slow and simple, the reference that other backends must match."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ def _erf(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    # Both forms are exact; each is taken where its exponential cannot overflow.
+    # Both forms are exact; each is used where its exponential cannot overflow.
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(x.dtype)
 
@@ -65,7 +65,7 @@ _ARGUMENT_REDUCTIONS: dict[str, Callable[..., Array]] = {"max": np.argmax, "min"
 
 
 def apply_instruction(instruction: Instruction, arguments: list[Array]) -> Array:
-    """The instruction's result, in its dtype, for arguments that broadcast."""
+    """Return the instruction's result, in its dtype, for arguments that broadcast."""
     if instruction.op == "constant":
         return np.asarray(instruction.value, dtype=instruction.dtype)
     if instruction.op == "copy":
@@ -74,7 +74,7 @@ def apply_instruction(instruction: Instruction, arguments: list[Array]) -> Array
 
 
 def patches(x: Array, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Array:
-    """A view (B, OH, OW, C, KH, KW) of the zero-padded x (B, C, H, W)."""
+    """Return a view (B, OH, OW, C, KH, KW) of the zero-padded x (B, C, H, W)."""
     padded = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, axis=(2, 3))
     return windows[:, :, :: stride[0], :: stride[1]].transpose(0, 2, 3, 1, 4, 5)
@@ -102,7 +102,7 @@ def _scatter_add(x: Array, index: Array, source: Array, axis: int) -> Array:
 
 
 def execute_node(node: Node, inputs: list[Array]) -> list[Array]:
-    """The node's outputs, in NumPy."""
+    """Return the node's outputs, computed in NumPy."""
     attributes = node.attributes
     match node.kind:
         case "elementwise":
@@ -132,10 +132,10 @@ def execute_node(node: Node, inputs: list[Array]) -> list[Array]:
 
 
 class ReferenceExecutable(Executable):
-    """Walks each graph node by node. A buffer is one flat array; the variants share those of the state."""
+    """Executes each graph node by node. A buffer is one flat array; the variants share the arrays of the state."""
 
     def __init__(self, graphs: Mapping[str, Graph]) -> None:
-        """Make the arrays; the state starts at zero."""
+        """Allocate the arrays; the state starts at zero."""
         super().__init__(graphs)
         self._state = {name: np.zeros(b.size, b.dtype) for name, b in self.state_buffers.items()}
         self._leaves = {name: self._state[name].reshape(b.shape) for name, b in self.state_buffers.items()}
@@ -152,11 +152,11 @@ class ReferenceExecutable(Executable):
         ]
 
     def _execute(self, node: Node, inputs: list[Array]) -> list[Array]:
-        """The node's outputs."""
+        """Return the node's outputs."""
         return execute_node(node, inputs)
 
     def state(self) -> dict[str, Array]:
-        """Each state leaf, as it lies in its buffer: the same arrays after every step."""
+        """Return each state leaf, as stored in its buffer: the same arrays after every step."""
         return self._leaves
 
     def write_state(self, name: str, value: Array) -> None:
@@ -164,7 +164,7 @@ class ReferenceExecutable(Executable):
         self._state[name][...] = np.asarray(value).ravel()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One gradient step."""
+        """Run one gradient step."""
         graph, arrays = self.graphs[variant], self._arrays[variant]
 
         def located(view: View) -> Array:

@@ -1,4 +1,6 @@
-"""From the nodes as traced to the step graph: dead code away, element-wise nodes fused, state updated in place."""
+"""Passes from traced nodes to the step graph: remove dead code, fuse element-wise nodes, update the state in
+place.
+"""
 
 import heapq
 from collections import defaultdict
@@ -15,7 +17,7 @@ MAXIMUM_VIEWS = 24
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """`state` gets the value of `new` at the end of the step; both have the same shape."""
+    """States that `state` gets the value of `new` at the end of the step; both have the same shape."""
 
     state: int
     new: View
@@ -27,16 +29,16 @@ def finish(
     updates: Sequence[StateUpdate],
     outputs: Mapping[str, View],
 ) -> Graph:
-    """The step graph of nodes in single assignment.
+    """Return the step graph of nodes in single assignment.
 
     Args:
-        buffers, nodes: as a `Builder` leaves them.
+        buffers, nodes: as made by a `Builder`.
         updates: one for each leaf of the state.
-        outputs: what the step gives back.
+        outputs: results of the step other than the state.
     """
     all_nodes = list(nodes)
     all_buffers = list(buffers)
-    claims: dict[int, int] = {}  # temporary -> the state buffer that it becomes
+    claims: dict[int, int] = {}  # temporary -> the state buffer that replaces it
     for update in updates:
         state = all_buffers[update.state]
         whole = View(update.state, state.shape, contiguous_strides(state.shape)).squeezed()
@@ -64,7 +66,7 @@ def _can_become(
     state: Buffer,
     outputs: Mapping[str, View],
 ) -> bool:
-    """Whether the buffer of `new` can be the state buffer itself."""
+    """Whether the state buffer itself can replace the buffer of `new`."""
     own = buffers[new.buffer]
     return (
         own.kind == "temporary"
@@ -87,7 +89,7 @@ def _live_nodes(nodes: Sequence[Node], wanted: Iterable[int]) -> list[Node]:
 
 
 class _Fusion:
-    """Groups of element-wise nodes that run as one, kept free of cycles by reachability bit sets."""
+    """Groups of element-wise nodes that run as one; bit sets of reachability keep them free of cycles."""
 
     def __init__(
         self, buffers: list[Buffer], nodes: list[Node], claims: dict[int, int], outputs: set[int]
@@ -126,10 +128,10 @@ class _Fusion:
                 self.below[i] |= added
 
     def _place_state(self) -> None:
-        """Order the readers of each old state value before its writer, or write through a copy."""
+        """Order the readers of each old state value before its writer, or else write through a copy."""
         for temporary, state in list(self.claims.items()):
             writers, readers = self.writers[temporary], self.readers[state]
-            # Readers of the new value that is not in place yet come from the temporary itself.
+            # Readers of a new value that is not yet in place read the temporary.
             if len(writers) == 1 and self._writes_in_place(writers[0], temporary, state):
                 writer = writers[0]
                 if not any(self.below[writer] >> reader & 1 for reader in readers if reader != writer):
@@ -164,7 +166,7 @@ class _Fusion:
             self._add_edge(earlier, i)
 
     def _merge(self, first: int, then: int) -> bool:
-        """Make one group of two, if that is right; `then` lives on under the name of `first`."""
+        """Merge two groups if that is allowed; `then` continues under the name of `first`."""
         a, b = (first, then) if self.below[first] >> then & 1 else (then, first)
         if any(j != b and self.below[j] >> b & 1 for j in self.successors[a]):
             return False
@@ -187,7 +189,9 @@ class _Fusion:
         return True
 
     def _fits(self, members: list[int]) -> bool:
-        """Whether the nodes can run block by block as one: all see a buffer written here through one view."""
+        """Whether the nodes can run block by block as one: all access a buffer written here through the same
+        view.
+        """
         nodes = [self.nodes[i] for i in members]
         written = {}
         for node in nodes:
@@ -223,7 +227,7 @@ class _Fusion:
                     group_of[member] = a
 
         elementwise = [i for i in group_of if self.nodes[i].kind == "elementwise"]
-        # A comparison runs with its reader: its operand is stored anyway, its result then need not be.
+        # A comparison is fused with its reader: its operand is stored in any case, so its result need not be.
         for i in elementwise:
             if self.nodes[i].program[-1].op in COMPARISONS:
                 for view in self.nodes[i].outputs:
@@ -246,7 +250,7 @@ class _Fusion:
                 try_merge(i, j)
 
     def fused_nodes(self) -> list[Node]:
-        """All nodes, groups fused, in an order that respects every dependency."""
+        """Return all nodes, with groups fused, in an order that respects every dependency."""
         self._fuse()
         waiting = dict.fromkeys(self.members, 0)
         for after in self.successors.values():
@@ -303,7 +307,7 @@ class _Fusion:
 def _compacted(
     buffers: Sequence[Buffer], nodes: Sequence[Node], claims: Mapping[int, int], outputs: Mapping[str, View]
 ) -> Graph:
-    """The graph with claimed temporaries replaced by their state buffers and unused temporaries dropped."""
+    """Return the graph with claimed temporaries replaced by their state buffers, without unused temporaries."""
     used = {claims.get(v.buffer, v.buffer) for node in nodes for v in (*node.inputs, *node.outputs)}
     used.update(claims.get(view.buffer, view.buffer) for view in outputs.values())
     kept = [i for i, b in enumerate(buffers) if b.kind in ("state", "input") or i in used]

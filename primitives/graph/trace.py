@@ -1,4 +1,4 @@
-"""From a gradient step written in PyTorch to the step graph: `trace(step, example)`."""
+"""Trace a gradient step written in PyTorch to the step graph: `trace(step, example)`."""
 
 import sys
 import traceback
@@ -24,24 +24,26 @@ _TORCH_FOLDER = str(Path(torch.__file__).parent)
 
 
 def path_name(path: Sequence[Any]) -> str:
-    """A pytree path as `critic_adam/mean/0.weight`, the names of `primitives.algorithms.tree`."""
+    """Return a pytree path as text, such as `critic_adam/mean/0.weight`, the names of
+    `primitives.algorithms.tree`.
+    """
     return "/".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path)
 
 
 def leaf_names(prefix: str, tree: Any) -> list[str]:
-    """The name of each leaf of a pytree, below `prefix`, in the order of its leaves."""
+    """Return the name of each leaf of a pytree, below `prefix`, in the order of its leaves."""
     leaves, _ = pytree.tree_flatten_with_path(tree)
     return [f"{prefix}/{path_name(path)}" if path else prefix for path, _ in leaves]
 
 
 def _user_line() -> str:
-    """The innermost line on the stack that is the user's."""
+    """Return the innermost line on the stack that belongs to the user's code."""
     frames: Iterator[tuple[types.FrameType, int]] = traceback.walk_stack(sys._getframe(1))
     return _innermost_user_line(frames)
 
 
 def _innermost_user_line(frames: Iterable[tuple[types.FrameType, int]]) -> str:
-    """The first line outside PyTorch and this module, as `file.py:12`."""
+    """Return the first line outside PyTorch and this module, as `file.py:12`."""
     for frame, line in frames:
         name = frame.f_code.co_filename
         if not name.startswith((_TORCH_FOLDER, "<")) and name != __file__:
@@ -50,7 +52,7 @@ def _innermost_user_line(frames: Iterable[tuple[types.FrameType, int]]) -> str:
 
 
 class _SourceLines(TorchDispatchMode):
-    """Notes on each traced node which line of the user's code it comes from."""
+    """Records for each traced node which line of the user's code it comes from."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -66,21 +68,22 @@ class _SourceLines(TorchDispatchMode):
 
 
 def trace(step: Callable[..., Any], example: Sequence[Any]) -> Graph:
-    """The static graph of a gradient step, with loss, backward pass and optimiser.
+    """Trace a gradient step, with loss, backward pass and optimiser, to a static graph.
 
     Args:
-        step: a pure function `step(state, *inputs)` of pytrees of tensors. It returns the new state first, of the
-            state's structure, then what else it computes: a tuple `(state, outputs, ...)` or a NamedTuple such as
-            `StepResult`, whose field names become the outputs' names. Random numbers come in as inputs. Gradients
-            by `torch.func.grad` or `torch.autograd.grad`.
+        step: a pure function `step(state, *inputs)` of pytrees of tensors. It returns the new state first, with
+            the structure of the old, and then other results: a tuple `(state, outputs, ...)` or a NamedTuple such
+            as `StepResult`, whose field names become the outputs' names. Random numbers are inputs. Gradients
+            must use `torch.func.grad` or `torch.autograd.grad`.
         example: `(state, *inputs)` of the shapes and dtypes to trace for; the values do not matter. The inputs
             are named by the step's parameters: `batch/reward`.
 
     Returns:
-        The graph; buffers are named `state/…` and by the parameters' names, outputs by the result's.
+        The graph. Buffers are named `state/…` and after the parameters, outputs after the result's fields.
 
     Raises:
-        UnsupportedOperationError: an operation that no backend has; names it and the line of the user's code.
+        UnsupportedOperationError: no backend supports an operation; the message names it and the line of the
+            user's code.
         ValueError: the new state's structure, shapes or dtypes differ from the old one's.
     """
     state, *inputs = example
@@ -125,9 +128,10 @@ def trace(step: Callable[..., Any], example: Sequence[Any]) -> Graph:
 
 
 def _traced_module(flat_step: Callable[..., Any], leaves: list[torch.Tensor]) -> fx.GraphModule:
-    """The step as core ATen operations, without mutation."""
+    """Trace the step to core ATen operations, without mutation."""
     table = {**core_aten_decompositions(), **get_decompositions([torch.ops.aten.native_layer_norm])}
-    # Fake tensors make control flow on data an error; tensors that the step closes over become constants.
+    # Fake tensors turn control flow on data into an error; tensors captured by the step's closure become
+    # constants.
     traced = make_fx(
         torch.func.functionalize(flat_step), table, tracing_mode="fake", _allow_non_fake_inputs=True
     )
@@ -190,5 +194,5 @@ def _lower_call(builder: Builder, node: fx.Node, known: dict[fx.Node, Any]) -> A
     except UnsupportedOperationError as error:
         raise UnsupportedOperationError(f"{node.target} at {builder.source}: {error}") from None
     except TypeError as error:
-        # A form of the operation with arguments that its rule does not know.
+        # The rule does not know this form of the operation's arguments.
         raise UnsupportedOperationError(f"{node.target} at {builder.source}: this form: {error}") from error

@@ -1,4 +1,4 @@
-"""Learners: they own an algorithm's state and take its gradient steps, each backend in a file of its own."""
+"""Learners: they own an algorithm's state and take its gradient steps; one file per backend."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from primitives.graph.graph import Graph, UnsupportedOperationError
 from primitives.graph.trace import trace
 from primitives.learner import aware_training
 from primitives.learner.base import Learner, StepOutcome
-from primitives.quantization.precision import FLOAT_32, NAMES, Precision, by_name
+from primitives.quantization.precision import BFLOAT_16, FLOAT_32, IN_FLOATS, NAMES, Precision, by_name
 
 __all__ = [
     "BackendStatus",
@@ -26,18 +26,21 @@ __all__ = [
 
 
 def backends() -> list[BackendStatus]:
-    """Each backend: its name, whether it can be used here, and why not."""
+    """Return each backend's name, whether it can be used here, and if not, why."""
     return backends_of.statuses(__name__)
 
 
 def precisions(backend: str) -> tuple[str, ...]:
-    """What a backend computes in, as `create` takes it: "float32" first, fixed point where the backend has it.
+    """Return the precisions of a backend, as `create` takes them: "float32" first, then fixed point if it has
+    any.
 
     Raises:
         ValueError: there is no such backend.
     """
     backends_of.path(__name__, backend)
-    return NAMES if backend in aware_training.backends() else (FLOAT_32,)
+    own = (FLOAT_32, *getattr(backends_of.load(__name__, backend), "PRECISIONS", ()))
+    fixed_point = backend in aware_training.backends()
+    return tuple(name for name in NAMES if name in own or (fixed_point and name not in IN_FLOATS))
 
 
 def create(
@@ -55,24 +58,27 @@ def create(
 
     Args:
         algorithm: from `primitives.algorithms.create`.
-        backend: one of `backends()`.
-        device: one that the backend has.
-        batch_size: transitions of every gradient step, at least 1.
-        seed: of the initial parameters and of the draws.
-        precision: one of `precisions(backend)`: "float32"; "fixed32" and "fixed16", fixed point of that many bits;
-            "dynamic", FIX's own: 32 bits, and activations of 16 after the delay. Or the formats themselves. In fixed
-            point the learner is a `FixedPointLearner`, and the backends that have it agree to the last bit.
-        delay: d of FIX's Algorithm 1, for "dynamic" alone, which needs it: gradient steps, at least 1.
-        options: the backend's own; see its module, and `aware_training.create` for fixed point.
+        backend: name of one of `backends()`.
+        device: a device that the backend supports.
+        batch_size: transitions per gradient step, at least 1.
+        seed: seed of the initial parameters and of the draws.
+        precision: one of `precisions(backend)`: "float32"; "fixed32" and "fixed16", fixed point with that many
+            bits; "dynamic", FIX's precision: 32 bits, with 16-bit activations after the delay; "bfloat16": float32,
+            but products round their operands to bfloat16; or the formats themselves. In fixed point the learner is a
+            `FixedPointLearner`, and all backends that support it agree bit by bit.
+        delay: d of FIX's Algorithm 1, required for "dynamic" and only allowed for it: gradient steps, at least 1.
+        options: options of the backend; see its module, and `aware_training.create` for fixed point.
 
     Raises:
-        ValueError: an argument out of range; it is named.
+        ValueError: an argument is out of range; the message names it.
         BackendUnavailableError: the backend cannot be used here; the message says why.
     """
     module = backends_of.load(__name__, backend)
     if isinstance(precision, str):
         checks.one_of("precision", precision, precisions(backend))
         formats = by_name(precision, delay)
+        if precision == BFLOAT_16:
+            checks.one_of("products", options.setdefault("products", precision), module.IN_BFLOAT_16)
     elif backend not in aware_training.backends():
         raise ValueError(f"precision: found formats; allowed: {FLOAT_32}, with backend {backend}")
     elif delay is not None:

@@ -1,4 +1,4 @@
-"""An algorithm's actions as step graphs, so that what executes its gradient steps also acts."""
+"""An algorithm's actions as step graphs, so that the executor of its gradient steps can also compute actions."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -21,7 +21,7 @@ class _Acted(NamedTuple):
 
 @lru_cache(maxsize=64)
 def acting_graph(algorithm: Algorithm) -> Graph:
-    """The graph of an algorithm's greedy action for one observation.
+    """Return the graph of an algorithm's greedy action for one observation.
 
     Raises:
         UnsupportedOperationError: an operation that no graph backend has.
@@ -34,8 +34,12 @@ def acting_graph(algorithm: Algorithm) -> Graph:
 
 
 @lru_cache(maxsize=64)
-def exploring_graph(algorithm: Algorithm) -> Graph:
-    """The graph of an algorithm's exploring action for one observation, with the numbers drawn for it.
+def exploring_graph(algorithm: Algorithm, count: int = 1) -> Graph:
+    """Return the graph of an algorithm's exploring actions for observations and their random numbers.
+
+    Args:
+        algorithm: the algorithm.
+        count: number of observations.
 
     Raises:
         UnsupportedOperationError: an operation that no graph backend has.
@@ -45,19 +49,19 @@ def exploring_graph(algorithm: Algorithm) -> Graph:
         parameters = algorithm.acting_parameters(state)
         return _Acted(state, algorithm.explored(parameters, batch["observation"], draws))
 
-    drawn = algorithm.draw_exploration(1, 0, np.random.default_rng(0))
+    drawn = algorithm.draw_exploration(count, 0, np.random.default_rng(0))
     draws = {name: torch.from_numpy(value) for name, value in drawn.items()}
-    return trace(step, (*_acting_example(algorithm), draws))
+    return trace(step, (*_acting_example(algorithm, count), draws))
 
 
-def _acting_example(algorithm: Algorithm) -> tuple[Any, Any]:
-    shape, dtype = algorithm.columns(1)["observation"]
+def _acting_example(algorithm: Algorithm, count: int = 1) -> tuple[Any, Any]:
+    shape, dtype = algorithm.columns(count)["observation"]
     state = algorithm.initialise(torch.Generator().manual_seed(0))
     return state, {"observation": torch.zeros(shape, dtype=dtype)}
 
 
 def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
-    """The same algorithm, but for its greedy actions, which `act` computes from observations (n, ...)."""
+    """Return the same algorithm, except that `act` computes its greedy actions from observations (n, ...)."""
     kind = type(algorithm)
     acting = type(kind.__name__, (kind,), {"act": lambda self, parameters, observation: act(observation)})
     made: Algorithm = acting(**{entry.name: getattr(algorithm, entry.name) for entry in fields(algorithm)})

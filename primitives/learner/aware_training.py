@@ -1,57 +1,37 @@
 """Quantisation-aware training in fixed point (FIX IV, Algorithm 1), for every algorithm that has a step graph.
 
     for t = 0, 1, ...:
-        t < d:   a gradient step in 32-bit fixed point; note the extremes of every activation
-        t >= d:  the same, with activations of n bits, Q_n(A) = floor(A / delta) + z, over those extremes
+        t < d:   a gradient step in 32-bit fixed point; record the extremes of every activation
+        t >= d:  the same, with n-bit activations, Q_n(A) = floor(A / delta) + z, over these extremes
 
-Forward and backward passes, weight updates, Adam and Polyak averaging all run on the fixed-point state
-(`precision` says in which formats, `roles` what is what); greedy actions run on it too.
+Forward and backward passes, weight updates, Adam and Polyak averaging all use the fixed-point state, and so do
+greedy actions (`precision` defines the formats, `roles` the role of each buffer).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from primitives import backend as backends_of
-from primitives.algorithms import Algorithm, checks, tree
+from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.learner.acting import acting_by, acting_graph
 from primitives.learner.base import StepOutcome
+from primitives.learner.fixed_point_policy import ACT, ROOM, ActingLeaves, FixedPointPolicy, published
 from primitives.learner.graph_learner import GraphLearner
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.precision import Precision
 
-_ACT = "act"
 _EXTREMES = "extremes/"
-
-
-ROOM = "primitives.quantization"
-"""Where the backends of fixed-point training lie."""
-
-
-class _Leaves(Mapping[str, Array]):
-    """Acting parameters, turned into floats when they are asked for: most algorithms act on the graph instead."""
-
-    def __init__(self, executable: FixedPointExecutable, names: Mapping[str, str], dtype: Any) -> None:
-        self._executable, self._names, self._dtype = executable, names, dtype
-
-    def __getitem__(self, name: str) -> Array:
-        return self._executable.leaf(f"state/{self._names[name]}").astype(self._dtype)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+_NATIVE = "native"
 
 
 class FixedPointLearner(GraphLearner):
-    """A learner whose state and gradient steps are fixed-point; `primitives.learner.create` makes one.
+    """A learner whose state and gradient steps are in fixed point; created by `primitives.learner.create`.
 
-    `state_dict` has the captured extremes too, and the state exactly (as float64), so that training goes on to the
-    bit.
+    `state_dict` also holds the captured extremes, and the state exactly (as float64), so that training continues
+    bit by bit.
 
     Attributes:
         precision: the formats, and the delay.
@@ -66,22 +46,24 @@ class FixedPointLearner(GraphLearner):
         device: str,
         batch_size: int,
         seed: int,
+        threads: int = 1,
     ) -> None:
-        """Trace, assign roles, and make the initial state, rounded to its formats."""
+        """Trace the algorithm, assign roles, and create the initial state, rounded to its formats."""
         module = backends_of.load(ROOM, backend)
         self.precision = precision
+        options = {"threads": threads} if backend == _NATIVE else {}
 
         def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-            made: Executable = module.executable({**graphs, _ACT: acting_graph(algorithm)}, precision, device)
+            made: Executable = module.executable(
+                {**graphs, ACT: acting_graph(algorithm)}, precision, device, **options
+            )
             return made
 
         super().__init__(
             algorithm, compile_graphs, backend=backend, device=device, batch_size=batch_size, seed=seed
         )
-        # The acting parameters are a choice among the state's leaves: of their names too.
-        names: Any = tree.unflatten(self._structure, {name: name for name in tree.flatten(self._structure)})
-        acting: Any = algorithm.acting_parameters(names)
-        self._acting_leaves = _Leaves(self.fixed, acting, self._ones.dtype)
+        self._acting_leaves = ActingLeaves(self.fixed, algorithm, self._structure, self._ones.dtype)
+        self._published = 0
         self._explorer = acting_by(algorithm, self._act)
 
     @property
@@ -92,7 +74,7 @@ class FixedPointLearner(GraphLearner):
 
     @property
     def saturated(self) -> dict[str, int]:
-        """How many numbers did not fit their format so far, by what they are."""
+        """Return how many numbers did not fit their format so far, by kind."""
         return dict(self.fixed.saturated)
 
     @property
@@ -100,36 +82,49 @@ class FixedPointLearner(GraphLearner):
         """Whether the delay is over."""
         return bool(self.fixed.affine)
 
-    def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
+    def narrow_when_due(self) -> None:
+        """Quantise the operands of products once the delay has ended."""
         if self.precision.narrows and self.gradient_steps >= self.precision.delay and not self.quantised:
             self.fixed.quantise()
+
+    def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
+        self.narrow_when_due()
         return super()._step(batch, variant)
 
     def _act(self, observation: Array) -> Array:
         rows = [
-            self.fixed.step(_ACT, {"batch/observation": one[None].astype(self._columns["observation"][1])})
+            self.fixed.step(ACT, {"batch/observation": one[None].astype(self._columns["observation"][1])})
             for one in observation
         ]
         return np.concatenate([row["action"] for row in rows])
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
-        """The action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
         batch, single = self._observations(observation)
         action = self._explorer.explore(self._acting_leaves, batch, environment_step, rng)
         return action[0] if single else action
+
+    def policy(self) -> FixedPointPolicy:
+        """See `Learner.policy`: it acts in the learner's formats."""
+        return FixedPointPolicy(self.algorithm, self.precision, self.backend)
+
+    def policy_parameters(self) -> dict[str, Array]:
+        """See `Learner.policy_parameters`: the parameters as stored, with the rules of the quantised operands."""
+        self._published += 1
+        return published(self.fixed, self._acting_leaves, self._published)
 
     def _acting_arrays(self) -> dict[str, Array]:
         return dict(self._acting_leaves)
 
     def state_dict(self) -> dict[str, Array]:
-        """The state exactly, the number of steps, the generator, and the captured extremes."""
+        """Return the exact state, the number of steps, the generator, and the captured extremes."""
         extremes = {
             f"{_EXTREMES}{key}": np.array(pair, np.int64) for key, pair in self.fixed.extremes.items()
         }
         return super().state_dict() | extremes
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on from a `state_dict`, of a float learner too; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict`, also of a float learner; see `Learner.load_state_dict`."""
         super().load_state_dict({k: v for k, v in state.items() if not k.startswith(_EXTREMES)})
         self.fixed.restart_capture(
             {
@@ -143,8 +138,16 @@ class FixedPointLearner(GraphLearner):
 
 
 def backends() -> tuple[str, ...]:
-    """The names of the backends of fixed-point training."""
+    """Return the names of the backends of fixed-point training."""
     return backends_of.names(ROOM)
+
+
+def learner_kind(backend: str) -> type[FixedPointLearner]:
+    """Return the class of a backend's fixed-point learners: its module's `learner_kind`, if it has one."""
+    kind: type[FixedPointLearner] = getattr(
+        backends_of.load(ROOM, backend), "learner_kind", FixedPointLearner
+    )
+    return kind
 
 
 def create(
@@ -157,22 +160,30 @@ def create(
     seed: int = 0,
     threads: int = 1,
 ) -> FixedPointLearner:
-    """Create a fixed-point learner with its initial state; `primitives.learner.create` comes here.
+    """Create a fixed-point learner with its initial state; called by `primitives.learner.create`.
 
     Args:
         algorithm: from `primitives.algorithms.create`; its initial state is rounded to the formats.
         precision: the formats, and the delay.
-        backend: one of `backends()`: they agree to the last bit.
-        device: "cpu"; "cuda" too with PyTorch.
+        backend: one of `backends()`; all agree bit by bit.
+        device: "cpu", or also "cuda" with PyTorch.
         batch_size, seed: as `primitives.learner.create`.
-        threads: 1: no backend shares a fixed-point step among several.
+        threads: threads that share the large operations of a step: at most 64 for backend "native", else 1. The
+            results do not depend on it.
 
     Raises:
-        ValueError: an argument out of range; it is named.
-        UnsupportedOperationError: an operation that the vector unit lacks; names the user's line.
+        ValueError: an argument is out of range; the message names it.
+        UnsupportedOperationError: the vector unit lacks an operation; the message names the user's line.
     """
     checks.one_of("device", device, ("cpu", "cuda") if backend == "torch" else ("cpu",))
-    checks.whole("threads", threads, 1, 1)
-    return FixedPointLearner(
-        algorithm, precision, backend=backend, device=device, batch_size=batch_size, seed=seed
+    if backend != _NATIVE:
+        checks.whole("threads", threads, 1, 1)
+    return learner_kind(backend)(
+        algorithm,
+        precision,
+        backend=backend,
+        device=device,
+        batch_size=batch_size,
+        seed=seed,
+        threads=threads,
     )

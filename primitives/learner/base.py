@@ -1,14 +1,15 @@
-"""What every learner offers: it owns an algorithm's state and takes its gradient steps on NumPy batches."""
+"""The interface of every learner: it owns an algorithm's state and takes its gradient steps on NumPy batches."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Container, Hashable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from primitives.algorithms import Algorithm, checks
+from primitives.replay.device import DeviceBatch
 
 _NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     torch.float32: np.dtype(np.float32),
@@ -20,11 +21,11 @@ _BOOL = np.dtype(np.bool_)
 
 
 class StepOutcome(NamedTuple):
-    """What one gradient step tells.
+    """The result of one gradient step.
 
     Attributes:
         td_errors: (B,) float, target minus value before the update; magnitudes are the new priorities.
-        losses: each loss term by name.
+        losses: losses by name.
     """
 
     td_errors: np.ndarray
@@ -32,14 +33,14 @@ class StepOutcome(NamedTuple):
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether no element is NaN or infinite; one pass when that is so."""
+    """Whether no element is NaN or infinite; takes one pass if that is so."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(array, axis=None))
     return math.isfinite(total) or bool(np.isfinite(array).all())
 
 
 def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
-    """Refuse n-step transitions where the algorithm discounts its bootstrap by one step's gamma.
+    """Refuse n-step transitions if the algorithm discounts its bootstrap by one step's gamma.
 
     Raises:
         ValueError: there is a column `discount` that the algorithm does not read.
@@ -51,15 +52,28 @@ def refuse_discounts(columns: Container[str], algorithm: Algorithm) -> None:
         )
 
 
+class Policy(Protocol):
+    """The policy of actors in other threads and processes; it can be pickled. An `Algorithm` is a policy."""
+
+    def explore(
+        self,
+        parameters: Mapping[str, np.ndarray],
+        observation: np.ndarray,
+        environment_step: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+
+
 class Learner(ABC):
     """Runs an algorithm's gradient step on one device.
 
     Attributes:
         backend: the backend's name, as `create` takes it.
-        algorithm: what is learnt.
-        batch_size: the number of transitions of every step.
-        device: where it runs.
-        gradient_steps: how many were taken.
+        algorithm: the algorithm that is learnt.
+        batch_size: transitions per gradient step.
+        device: the device on which it runs.
+        gradient_steps: number of gradient steps taken.
     """
 
     backend: ClassVar[str]
@@ -93,60 +107,98 @@ class Learner(ABC):
         """Take one gradient step.
 
         Args:
-            batch: each column of `algorithm.columns(batch_size)` but `weight`, with its shape and dtype;
-                `terminated` may be bool. Other columns are ignored, but for `discount`, which an
-                algorithm without `n_step` refuses.
-            weights: (B,) importance weights, at least 0; all 1 when left out.
-            variant: the kind of step; by default the one that `algorithm.variant` names for this step.
+            batch: each column of `algorithm.columns(batch_size)` except `weight`, with its shape and dtype;
+                `terminated` may be bool. Other columns are ignored, except `discount`, which an algorithm without
+                `n_step` refuses. A batch in this learner's `place` is read there.
+            weights: (B,) importance weights, at least 0; by default all 1.
+            variant: the kind of step; by default `algorithm.variant` of this step.
 
         Returns:
             TD errors and losses.
 
         Raises:
-            ValueError: a column is missing, of another shape or dtype, or not finite; an unknown variant. The
-                message names it, what was found and what is allowed; the state is unchanged.
+            ValueError: a column is missing, has another shape or dtype, or is not finite; or the variant is
+                unknown. The message names it, what was found and what is allowed; the state is unchanged.
         """
         if variant is None:
             variant = self.algorithm.variant(self.gradient_steps)
         else:
             checks.one_of("variant", variant, self.algorithm.variants)
-        outcome = self._step(self._checked(batch, weights), variant)
+        resident = self._resident(batch)
+        if resident is None:
+            outcome = self._step(self._checked(batch, weights), variant)
+        else:
+            host = self._checked({}, weights, resident.fields)
+            outcome = self._step_resident(resident, host, variant)
         self.gradient_steps += 1
         return outcome
 
+    @property
+    def place(self) -> Hashable:
+        """The memory from which it reads batches without the host (`RowMemory.place`); None: only the host's."""
+        return None
+
+    def _resident(self, batch: Mapping[str, np.ndarray]) -> DeviceBatch | None:
+        """Return the batch if this learner reads it in place; None if the host must check it first.
+
+        Values on a device are not read back: what was ever inserted is finite and in range, or the host looks.
+        """
+        if not isinstance(batch, DeviceBatch) or batch.place != self.place:
+            return None
+        refuse_discounts(batch.fields, self.algorithm)
+        for name, (shape, dtype) in self._columns.items():
+            if name == "weight":
+                continue
+            field = batch.fields.get(name)
+            if field is None or (batch.batch_size, *field.shape) != shape:
+                return None
+            if np.dtype(field.dtype) != (_BOOL if name == "terminated" else dtype):
+                return None
+            least, most = batch.bounds(name)
+            if not (math.isfinite(least) and math.isfinite(most)):
+                return None
+            if dtype.kind == "i" and not 0 <= least <= most < self.algorithm.action_size:
+                return None
+        return batch
+
+    def _step_resident(self, batch: DeviceBatch, host: dict[str, np.ndarray], variant: str) -> StepOutcome:
+        """Take one step on a batch in this learner's `place`; `host` holds the columns that the batch lacks."""
+        raise NotImplementedError(f"{self.backend}: it has no place")
+
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The greedy action.
+        """Return the greedy action.
 
         Args:
             observation: (n, *observation_shape), or one observation without the first dimension.
 
         Returns:
-            (n,) int64 for discrete actions, else (n, action_size) float in [-1, 1]; no n for a single one.
+            (n,) int64 for discrete actions, else (n, action_size) float in [-1, 1]; without n for a single
+            observation.
 
         Raises:
-            ValueError: another shape.
+            ValueError: the observation has another shape.
         """
         batch, single = self._observations(observation)
         action = self._act(batch)
         return action[0] if single else action
 
     def explore(self, observation: np.ndarray, environment_step: int, rng: np.random.Generator) -> np.ndarray:
-        """The action that an actor takes while it gathers experience; see `Algorithm.explore`."""
+        """Return the action that an actor takes while it gathers experience; see `Algorithm.explore`."""
         batch, single = self._observations(observation)
         action = self.algorithm.explore(self._acting_arrays(), batch, environment_step, rng)
         return action[0] if single else action
 
     @abstractmethod
     def parameters(self) -> dict[str, np.ndarray]:
-        """The acting parameters, as copies: what actors need for `Algorithm.act` and `explore`."""
+        """Return the acting parameters, as copies: what actors need for `Algorithm.act` and `explore`."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, np.ndarray]:
-        """All that a later `load_state_dict` needs to go on exactly from here, as copies, by name."""
+        """Return everything that `load_state_dict` needs to continue exactly from here, as copies, by name."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state_dict` of the same algorithm, of this or any other backend.
+        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
 
         Raises:
             ValueError: a name is missing or unknown, or a shape differs; the state is unchanged.
@@ -154,14 +206,24 @@ class Learner(ABC):
 
     @abstractmethod
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
-        """One step on a checked batch that has every column, `weight` too, in its exact dtype."""
+        """Take one step on a checked batch that has every column, including `weight`, in its exact dtype."""
 
     @abstractmethod
     def _acting_arrays(self) -> Mapping[str, np.ndarray]:
-        """The acting parameters as arrays that are valid until the next step; not for writing."""
+        """Return the acting parameters as read-only arrays that are valid until the next step."""
 
     def _act(self, observation: np.ndarray) -> np.ndarray:
         return self.algorithm.act(self._acting_arrays(), observation)
+
+    def policy(self) -> Policy:
+        """Return the policy with which actors elsewhere choose actions as this learner does, from its
+        `policy_parameters`.
+        """
+        return self.algorithm
+
+    def policy_parameters(self) -> dict[str, np.ndarray]:
+        """Return the parameters of the policy, as copies: always with the same names, shapes and dtypes."""
+        return self.parameters()
 
     def _observations(self, observation: np.ndarray) -> tuple[np.ndarray, bool]:
         shape = self.algorithm.observation_shape
@@ -172,12 +234,17 @@ class Learner(ABC):
             )
         return (observation[None] if single else observation), single
 
-    def _checked(self, batch: Mapping[str, np.ndarray], weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    def _checked(
+        self, batch: Mapping[str, np.ndarray], weights: np.ndarray | None, elsewhere: Container[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return every column, except those that are `elsewhere`, checked."""
         if weights is not None and "weight" not in self._columns:
             raise ValueError(f"weights: found some; allowed: none for {self.algorithm.name}")
         refuse_discounts(batch, self.algorithm)
         checked = {}
         for name, (shape, dtype) in self._columns.items():
+            if name in elsewhere:
+                continue
             if name == "weight":
                 array = self._ones if weights is None else weights
             elif name in batch:

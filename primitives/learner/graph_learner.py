@@ -1,6 +1,6 @@
-"""The learner on a step graph: traces each variant of an algorithm's gradient step and has a backend execute it."""
+"""The learner on a step graph: traces each variant of an algorithm's gradient step; a backend executes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +12,14 @@ from primitives.graph.executable import Array, Executable
 from primitives.graph.graph import Graph
 from primitives.graph.trace import trace
 from primitives.learner.base import Learner, StepOutcome
+from primitives.replay.device import DeviceBatch
 
 Compile = Callable[[Mapping[str, Graph]], Executable]
 
 
 @lru_cache(maxsize=64)
 def step_graph(algorithm: Algorithm, batch_size: int, variant: str) -> Graph:
-    """The graph of one variant of an algorithm's gradient step for one batch size.
+    """Return the graph of one variant of an algorithm's gradient step for one batch size.
 
     Raises:
         UnsupportedOperationError: an operation that no graph backend has.
@@ -48,17 +49,17 @@ class GraphLearner(Learner):
         batch_size: int,
         seed: int,
     ) -> None:
-        """Trace, compile, and make the initial state.
+        """Trace, compile, and create the initial state.
 
         Args:
-            algorithm: what to learn.
-            compile_graphs: from the graph of each variant to an executable.
+            algorithm: the algorithm to learn.
+            compile_graphs: creates an executable from the graphs of all variants.
             backend: the backend's name.
             device, batch_size, seed: see `primitives.learner.create`.
 
         Raises:
-            UnsupportedOperationError: an operation that the backend lacks.
-            ValueError: an argument out of range.
+            UnsupportedOperationError: the backend lacks an operation.
+            ValueError: an argument is out of range.
         """
         super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
         self.backend = backend  # type: ignore[misc]
@@ -72,14 +73,22 @@ class GraphLearner(Learner):
         for name, leaf in tree.flatten(self._structure).items():
             self.executable.write_state(f"state/{name}", leaf.numpy())
 
+    @property
+    def place(self) -> Hashable:
+        """See `Learner.place`: where the executable keeps its inputs."""
+        return self.executable.place
+
     def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
+        return _outcome(self.executable.step(variant, self._inputs(batch)))
+
+    def _step_resident(self, batch: DeviceBatch, host: dict[str, Array], variant: str) -> StepOutcome:
+        return _outcome(self.executable.step_on(variant, self._inputs(host), batch))
+
+    def _inputs(self, batch: dict[str, Array]) -> dict[str, Array]:
         inputs = {f"batch/{name}": array for name, array in batch.items()}
         for name, value in self.algorithm.draw(self.batch_size, self._generator).items():
             inputs[f"draws/{name}"] = value.numpy()
-        outputs = self.executable.step(variant, inputs)
-        td_errors = outputs.pop("td_error")
-        losses = {name.removeprefix("losses/"): float(value) for name, value in outputs.items()}
-        return StepOutcome(td_errors, losses)
+        return inputs
 
     def _leaves(self) -> dict[str, Array]:
         return {name.removeprefix("state/"): array for name, array in self.executable.state().items()}
@@ -87,7 +96,7 @@ class GraphLearner(Learner):
     def _acting_arrays(self) -> dict[str, Array]:
         state = self.executable.state()
         if self._acting is None or state is not self._acting_state:
-            # An executable that gives the same dict again has its state where it was: its views stay valid.
+            # If an executable returns the same dict again, its state has not moved, and its views stay valid.
             leaves = {name: torch.from_numpy(array) for name, array in self._leaves().items()}
             acting = self.algorithm.acting_parameters(tree.unflatten(self._structure, leaves))
             self._acting_state = state
@@ -95,18 +104,18 @@ class GraphLearner(Learner):
         return self._acting
 
     def parameters(self) -> dict[str, Array]:
-        """The acting parameters, as copies."""
+        """Return the acting parameters, as copies."""
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, Array]:
-        """The whole state, the number of steps and the generator, as copies."""
+        """Return the whole state, the number of steps and the generator, as copies."""
         leaves = {name: np.array(array, order="C") for name, array in self._leaves().items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()
         return leaves
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on from a `state_dict`; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict`; see `Learner.load_state_dict`."""
         own = self._leaves()
         expected = {name: leaf.shape for name, leaf in own.items()} | {"gradient_steps": ()}
         for name in state.keys() - expected.keys() - {"generator"}:
@@ -120,3 +129,9 @@ class GraphLearner(Learner):
         self.gradient_steps = int(state["gradient_steps"])
         if "generator" in state:
             self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
+
+
+def _outcome(outputs: dict[str, Array]) -> StepOutcome:
+    td_errors = outputs.pop("td_error")
+    losses = {name.removeprefix("losses/"): float(value) for name, value in outputs.items()}
+    return StepOutcome(td_errors, losses)

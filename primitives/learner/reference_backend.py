@@ -6,7 +6,7 @@ from primitives.learner.base import Learner
 
 
 def unavailable_reason() -> str:
-    """Empty: NumPy is all it needs."""
+    """Return an empty string: the backend needs only NumPy."""
     return ""
 
 
@@ -14,10 +14,10 @@ compile_graphs = ReferenceExecutable
 
 
 def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: int = 0) -> Learner:
-    """A learner on the interpreter; see `primitives.learner.create`.
+    """Create a learner on the interpreter; see `primitives.learner.create`.
 
     Raises:
-        ValueError: a device other than "cpu".
+        ValueError: the device is not "cpu".
     """
     from primitives.learner.graph_learner import GraphLearner
 

@@ -22,7 +22,7 @@ using MemoryBlock = std::unique_ptr<std::byte, FreeBlock>;
 
 // `bytes` of memory, aligned to `alignment` (a power of two). Huge pages need fewer address translations, and
 // lie in physical memory as they do in virtual: with small ones, which lines share a set of the second-level
-// cache is drawn anew by every process.
+// cache is drawn again by every process.
 inline MemoryBlock zeroed_block(std::size_t bytes, std::size_t alignment) {
     const bool huge = bytes >= HUGE_PAGE_BYTES;
     const std::size_t unit = huge && alignment < HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : alignment;

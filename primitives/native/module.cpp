@@ -1,11 +1,14 @@
 // The extension module `primitives._native`: each primitive's bindings register a submodule here.
 #include <nanobind/nanobind.h>
 
+#include "environments/native/bindings.hpp"
 #include "learner/fused/bindings.hpp"
 #include "learner/native/bindings.hpp"
+#include "learner/relaxed/bindings.hpp"
 #include "quantization/native/bindings.hpp"
 #include "replay/native/bindings.hpp"
 #include "sum_tree/native/bindings.hpp"
+#include "training/native/bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -33,5 +36,8 @@ NB_MODULE(_native, m) {
     placerl::replay::bind_replay(m);
     placerl::learner::bind_learner(m);
     placerl::fused::bind_fused(m);
+    placerl::environments::bind_environments(m);
+    placerl::relaxed::bind_relaxed(m);
     placerl::quantization::bind_quantization(m);
+    placerl::training::bind_training(m);
 }

@@ -1,4 +1,6 @@
-"""Fixed point (FIX): formats, exact integer arithmetic, and step graphs in it; `learner.create` trains with them."""
+"""Fixed point (FIX): formats, exact integer arithmetic, and fixed-point step graphs; `learner.create` trains with
+them.
+"""
 
 from primitives.quantization.affine import Affine
 from primitives.quantization.fixed_point import Q, Stored

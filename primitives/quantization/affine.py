@@ -1,4 +1,4 @@
-"""FIX Algorithm 1's rule for n bits: Q_n(A) = floor(A / delta) + z, from a captured range."""
+"""The rule of FIX Algorithm 1 for n bits: Q_n(A) = floor(A / delta) + z, from a captured range."""
 
 import math
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ class Affine:
 
         delta = (A_max - A_min) / 2^n,   z = floor(-A_min / delta),   Q_n(A) = floor(A / delta) + z
 
-    in [0, 2^n); what falls outside saturates and is counted. (Of the captured extremes themselves the two floors can
-    make -1 and 2^n, one code outside.) A code q stands for (q - z) delta. Products take the
-    *centred* code q - z, a whole number, so that a sum of products is exact and delta comes in once, at its end.
+    in [0, 2^n); values outside the range saturate and are counted. (For the captured extremes themselves the two
+    floors can give -1 and 2^n, one code outside.) A code q represents (q - z) delta. Products take the *centred*
+    code q - z, an integer, so that a sum of products is exact and delta is applied once, at its end.
 
-    A / delta is computed as the product with `reciprocal`, in binary64: it is the same in every backend, and a
-    multiplication where a division would take ten times as long.
+    A / delta is computed as a product with `reciprocal`, in binary64. The result is the same in every backend,
+    and a multiplication is ten times as fast as a division.
 
     Attributes:
         bits: n, 2 to 16.
         delta: the step, above 0.
-        zero: z, the code of 0; in [0, 2^n) where the range holds 0.
+        zero: z, the code of 0; in [0, 2^n) if the range contains 0.
     """
 
     bits: int
@@ -33,16 +33,16 @@ class Affine:
     zero: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the field."""
+        """Raise ValueError that names the wrong field."""
         checks.whole("bits", self.bits, 2)
         checks.in_range("bits", self.bits, 2, MAXIMUM_BITS // 2)
         checks.positive("delta", self.delta)
 
     @classmethod
     def of_range(cls, bits: int, minimum: float, maximum: float) -> "Affine":
-        """From the captured extremes, widened to hold 0, which padding and ReLU need exactly.
+        """Return the rule for captured extremes, widened to contain 0, which padding and ReLU need exactly.
 
-        A range of 0 alone has nothing to tell delta by: it is 2^-n then.
+        For a range of only 0, delta is 2^-n.
 
         Raises:
             ValueError: bits out of range, or extremes that are not finite or in the wrong order.
@@ -70,7 +70,7 @@ class Affine:
         return (1 << self.bits) - 1 - self.zero
 
     def centred(self, raw: Array, fmt: Q) -> Stored:
-        """The centred codes Q_n(A) - z of fixed-point numbers, int32 in [-z, 2^n - z).
+        """Return the centred codes Q_n(A) - z of fixed-point numbers, int32 in [-z, 2^n - z).
 
         Args:
             raw: raw values.
@@ -81,13 +81,13 @@ class Affine:
         return Stored(clipped.astype(np.int32), int((clipped != steps).sum()))
 
     def factor(self, fmt: Q) -> float:
-        """What raw values are multiplied by, in binary64, before they are floored."""
+        """Return the factor of raw values, in binary64, before they are floored."""
         return fmt.resolution * self.reciprocal
 
     def codes(self, raw: Array, fmt: Q) -> Array:
-        """Q_n(A) itself: int32 in [0, 2^n)."""
+        """Return Q_n(A), int32 in [0, 2^n)."""
         return self.centred(raw, fmt).raw + np.int32(self.zero)
 
     def to_float(self, centred: Array) -> Array:
-        """The numbers that centred codes stand for, float64."""
+        """Return the numbers that centred codes represent, float64."""
         return centred.astype(np.float64) * self.delta

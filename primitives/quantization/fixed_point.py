@@ -1,17 +1,17 @@
 """Fixed-point numbers: formats as values, and exact integer arithmetic on their raw integers (FIX IV, V-C).
 
 A number in the format `Q(bits, fraction_bits)` is a two's complement integer of `bits` bits, its *raw* value; it
-stands for raw / 2^fraction_bits. What holds everywhere in this package:
+represents raw / 2^fraction_bits. These rules hold in the whole package:
 
-- **Rounding**: to the nearest, ties upwards: floor(x + 1/2). In hardware that is one adder and a shift.
-- **Saturation**: what lies beyond the format becomes its largest or smallest number, and is counted. NaN becomes 0
+- **Rounding**: to the nearest, ties upwards: floor(x + 1/2). In hardware this takes one adder and a shift.
+- **Saturation**: a value outside the format becomes its largest or smallest number, and is counted. NaN becomes 0
   and is counted too.
 - **Products and sums** are exact integers, rounded and saturated once, when they are stored in a format. A sum of
-  products is the integer that it is, however many bits it takes: int64 where the operands' magnitudes say that it
-  fits, Python's integers where they do not. So the order of additions cannot matter, and every backend that
-  computes it right gives the same bits.
+  products is exact whatever its number of bits: int64 if the operands' magnitudes guarantee that it fits,
+  otherwise Python's integers. So the order of additions does not matter, and every correct backend gives the same
+  bits.
 
-Floats appear in `exact_matmul` alone, as carriers of integers below 2^53, which binary64 holds exactly.
+Floats are used only in `exact_matmul`, as carriers of integers below 2^53, which binary64 represents exactly.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
     Attributes:
         raw: int32, each in the format's range.
-        saturated: how many did not fit.
+        saturated: number of values that did not fit.
     """
 
     raw: Array
@@ -47,15 +47,15 @@ class Q:
     """A fixed-point format.
 
     Attributes:
-        bits: of the whole number, its sign included, 2 to 32.
-        fraction_bits: of those, behind the point, 0 to `bits`. With all of them there, the range is [-1/2, 1/2).
+        bits: number of bits, including the sign, 2 to 32.
+        fraction_bits: number of these bits after the point, 0 to `bits`. If all are, the range is [-1/2, 1/2).
     """
 
     bits: int
     fraction_bits: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the field, for a format that is none."""
+        """Raise ValueError, which names the field, if the format is not valid."""
         checks.whole("bits", self.bits, 2)
         checks.in_range("bits", self.bits, 2, MAXIMUM_BITS)
         checks.whole("fraction_bits", self.fraction_bits, 0)
@@ -93,10 +93,10 @@ class Q:
         return self.highest * self.resolution
 
     def from_float(self, values: ArrayLike) -> Stored:
-        """The nearest numbers of the format; infinities saturate.
+        """Return the nearest numbers of the format; infinities saturate.
 
         Args:
-            values: real numbers, of any shape; float32 and float64 are taken exactly.
+            values: real numbers, of any shape; float32 and float64 are converted without a rounding before.
         """
         # Scaling by a power of two is exact, short of overflow, which saturates all the same.
         with np.errstate(over="ignore"):
@@ -104,7 +104,7 @@ class Q:
         return self.store(round_half_up(scaled))
 
     def store(self, whole: Array) -> Stored:
-        """Integers (as float64, int64 or Python's) saturated to the format."""
+        """Return integers (as float64, int64 or Python's) saturated to the format."""
         missing = int(np.isnan(whole).sum()) if whole.dtype.kind == "f" else 0
         if missing:
             whole = np.nan_to_num(whole, nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -113,31 +113,31 @@ class Q:
         return Stored(np.asarray(clipped).astype(np.int32), saturated)
 
     def to_float(self, raw: ArrayLike) -> Array:
-        """The numbers that raw values stand for, exactly, as float64."""
+        """Return the numbers that raw values represent, exactly, as float64."""
         return np.asarray(raw, np.float64) * self.resolution
 
     def rescale(self, exact: ArrayLike, fraction_bits: int) -> Stored:
-        """Exact integers with another number of fraction bits, rounded once and saturated.
+        """Return exact integers with another number of fraction bits in this format, rounded once and saturated.
 
         Args:
-            exact: int64, or Python's integers in an array of objects; each stands for itself / 2^fraction_bits.
-            fraction_bits: of `exact`, any integer.
+            exact: int64, or Python's integers in an array of objects; each represents itself / 2^fraction_bits.
+            fraction_bits: fraction bits of `exact`, any integer.
         """
         return self.store(shifted(np.asarray(exact), fraction_bits - self.fraction_bits))
 
 
 def round_half_up(values: Array) -> Array:
-    """The nearest whole numbers, ties upwards, as float64. (floor(x + 0.5) itself is wrong just below a half.)"""
+    """Return the nearest integers, ties upwards, as float64. (floor(x + 0.5) is wrong just below one half.)"""
     below = np.floor(values)
     with np.errstate(invalid="ignore"):
         return below + (values - below >= 0.5)
 
 
 def shifted(exact: Array, places: int) -> Array:
-    """Integers divided by 2^places, to the nearest, ties upwards; multiplied where `places` is negative.
+    """Return integers divided by 2^places, to the nearest, ties upwards; multiplied if `places` is negative.
 
     Returns:
-        Of the kind that came in; Python's integers where a multiplication could leave int64.
+        Integers of the same kind; Python's integers if a multiplication could exceed int64.
     """
     if places <= 0:
         wide = _magnitude(exact) << -places > _LARGEST
@@ -155,7 +155,7 @@ _LARGEST = (1 << 63) - 1
 
 
 def _magnitude(values: Array) -> int:
-    """The largest magnitude among integers; 0 of none."""
+    """Return the largest magnitude among integers; 0 if there are none."""
     if not values.size:
         return 0
     return max(abs(int(values.min())), abs(int(values.max())))
@@ -172,16 +172,16 @@ def _within_int64(a: Array, b: Array, terms: int) -> bool:
 
 
 def exact_multiply(a: Array, b: Array) -> Array:
-    """The element-wise products of integers, exactly.
+    """Return the element-wise products of integers, exactly.
 
     Args:
         a, b: integers of any width, shapes that broadcast.
 
     Returns:
-        int64 where the magnitudes say that it fits, else Python's integers in an array of objects.
+        int64 if the magnitudes guarantee that it fits, otherwise Python's integers in an array of objects.
 
     Raises:
-        ValueError: an argument that is no array of integers.
+        ValueError: an argument is not an array of integers.
     """
     a, b = _raw("a", a), _raw("b", b)
     kind: Any = np.int64 if _within_int64(a, b, 1) else object
@@ -189,26 +189,26 @@ def exact_multiply(a: Array, b: Array) -> Array:
 
 
 def exact_add(a: Array, b: Array) -> Array:
-    """The element-wise sums of integers of at most 32 bits, exactly, as int64; arguments as `exact_multiply`."""
+    """Return the exact element-wise sums of integers of at most 32 bits, as int64; arguments as `exact_multiply`."""
     return np.add(_raw("a", a).astype(np.int64), _raw("b", b).astype(np.int64))
 
 
 def exact_matmul(a: Array, b: Array) -> Array:
-    """The matrix product of integers of at most 32 bits, exactly: the accumulator is as wide as it takes.
+    """Return the exact matrix product of integers of at most 32 bits, with as many accumulator bits as needed.
 
-    NumPy multiplies integers without a library's help, hundreds of times slower than floats. So an operand whose
-    products might leave binary64's 53 bits is cut into limbs of 16 bits; a sum of up to 2^20 products of limbs is
-    exact in binary64, in whatever order the library adds them, and the parts are joined as integers.
+    NumPy multiplies integer matrices without a BLAS library, hundreds of times slower than floats. So an operand
+    whose products might exceed binary64's 53 bits is split into 16-bit limbs. A sum of up to 2^20 products of
+    limbs is exact in binary64, in any order of additions, and the parts are joined as integers.
 
     Args:
         a: (.., M, K) integers.
         b: (.., K, N) integers.
 
     Returns:
-        (.., M, N) int64 where the magnitudes say that it fits, else Python's integers.
+        (.., M, N) int64 if the magnitudes guarantee that it fits, otherwise Python's integers.
 
     Raises:
-        ValueError: an argument that is no array of integers, or more than 2^20 terms.
+        ValueError: an argument is not an array of integers, or there are more than 2^20 terms.
     """
     a, b = _raw("a", a), _raw("b", b)
     terms = a.shape[-1]
@@ -226,21 +226,21 @@ def exact_matmul(a: Array, b: Array) -> Array:
 
 
 def _limbs(values: Array) -> tuple[Array, Array]:
-    """(low, high) of 32-bit integers as float64: value = low + high 2^16, low in [0, 2^16)."""
+    """Return (low, high) of 32-bit integers as float64: value = low + high 2^16, low in [0, 2^16)."""
     wide = values.astype(np.int64)
     return (wide & ((1 << _LIMB_BITS) - 1)).astype(np.float64), (wide >> _LIMB_BITS).astype(np.float64)
 
 
 def add(a: Array, b: Array, fmt: Q) -> Stored:
-    """Raw values of one format added, saturated."""
+    """Add raw values of one format, saturated."""
     return fmt.store(exact_add(a, b))
 
 
 def multiply(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
-    """Raw values multiplied element by element: the exact product rounded once to `out`."""
+    """Multiply raw values element by element: the exact product rounded once to `out`."""
     return out.rescale(exact_multiply(a, b), a_format.fraction_bits + b_format.fraction_bits)
 
 
 def matmul(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
-    """Matrices of raw values multiplied: the exact sum of products rounded once to `out`."""
+    """Multiply matrices of raw values: the exact sum of products rounded once to `out`."""
     return out.rescale(exact_matmul(a, b), a_format.fraction_bits + b_format.fraction_bits)

@@ -1,4 +1,4 @@
-"""Products that take along what follows on their result: bias and ReLU, or ReLU's derivative."""
+"""Products with fused operations on their results: bias and ReLU, or ReLU's derivative."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ from primitives.graph.graph import Graph, Node
 
 
 def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
-    """The graph with each element-wise node that alone reads a matrix product right behind it, where it may be.
+    """Return the graph with each element-wise node that alone reads a matrix product directly after it, if
+    possible.
 
     Returns:
-        The graph, and the positions of the products that are followed so.
+        The graph, and the positions of the products that are followed in this way.
     """
     nodes, followed = list(graph.nodes), set()
     position = 0
@@ -25,7 +26,9 @@ def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
 
 
 def joined(graph: Graph, followed: frozenset[int]) -> Graph:
-    """The graph with the outputs of products and of their followers alive together, for placing buffers."""
+    """Return the graph in which outputs of products and of their followers are alive together, for placing
+    buffers.
+    """
     nodes = list(graph.nodes)
     for position in followed:
         product, follower = nodes[position : position + 2]

@@ -1,21 +1,21 @@
-"""Element-wise programs as the native backend runs them: on slots of binary64, or as a layer's integer operations."""
+"""Element-wise programs for the native backend: on slots of binary64, or as a layer's integer operations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from primitives.graph.graph import Node
+from primitives.graph.graph import Instruction, Node, UnsupportedOperationError
 from primitives.quantization.fixed_point import Array, Q
 from primitives.quantization.places import Located
 from primitives.quantization.roles import Plain
 
 
 class SlotProgram:
-    """An element-wise program on as few slots as its values' lives allow.
+    """An element-wise program with the fewest slots that its values' lifetimes allow.
 
     Attributes:
-        slots: how many.
-        slot_of: of each register that is read or stored.
-        constants: (slot, value).
+        slots: number of slots.
+        slot_of: slot of each register that is read or stored.
+        constants: (slot, value) of each constant.
         instructions: (operation's code, target slot, three argument slots or -1).
     """
 
@@ -29,7 +29,7 @@ class SlotProgram:
         for i, instruction in enumerate(program):
             for argument in instruction.arguments:
                 last[alias[argument]] = max(last.get(alias[argument], 0), i)
-        # Inputs that are one number, and constants, are filled in once: their slots stay theirs.
+        # Constants and inputs that are one number are written once, so their slots are never reused.
         self.slot_of = {i: i for i in range(input_count)}
         self.slots = input_count
         self.constants: list[tuple[int, float]] = []
@@ -60,14 +60,64 @@ class SlotProgram:
         return self.slots - 1
 
 
-def in_floats(node: Node) -> bool:
-    """Whether a program computes in floats and flags alone, and makes no flag of a float but by comparing."""
+_OF_WHOLE_NUMBERS = (
+    "constant",
+    "copy",
+    "neg",
+    "abs",
+    "sign",
+    "add",
+    "sub",
+    "mul",
+    "maximum",
+    "minimum",
+    "where",
+)
+
+
+def in_binary64(node: Node, dtypes: Sequence[str]) -> Node:
+    """Return the program with its operations on integers and flags replaced by floats, exact up to 2^53.
+
+    Args:
+        node: an element-wise node.
+        dtypes: dtypes of its inputs.
+
+    Raises:
+        UnsupportedOperationError: binary64 lacks an integer operation; the message names the user's line.
+    """
+    kinds = [_kind(dtype) for dtype in dtypes]
+    program: list[Instruction] = []
+    register = list(range(len(dtypes)))  # the program's register for each register of the node
+
+    def add(op: str, *arguments: int, dtype: str = "float64", value: float | None = None) -> int:
+        program.append(Instruction(op, arguments, dtype, value))
+        return len(dtypes) + len(program) - 1
+
     for instruction in node.program:
-        if instruction.dtype not in ("float32", "float64", "bool"):
-            return False
-        if instruction.op in ("copy", "constant") and instruction.dtype == "bool":
-            return False
-    return True
+        kind, op = _kind(instruction.dtype), instruction.op
+        arguments = [register[i] for i in instruction.arguments]
+        if instruction.dtype == "uint8" or (kind == "whole" and op not in _OF_WHOLE_NUMBERS):
+            where = node.source or "unknown line"
+            raise UnsupportedOperationError(
+                f"{op} at {where}: backend 'native' has no {op} to {instruction.dtype} in fixed point"
+            )
+        converts = op == "copy" and kind != kinds[instruction.arguments[0]]
+        kinds.append(kind)
+        if converts and kind == "flag":
+            made = add("ne", *arguments, add("constant", value=0.0), dtype="bool")
+        elif converts and kind == "whole" and kinds[instruction.arguments[0]] == "float":
+            (x,) = arguments
+            negative = add("lt", x, add("constant", value=0.0), dtype="bool")
+            made = add("where", negative, add("ceil", x), add("floor", x))
+        else:
+            value = None if instruction.value is None else float(instruction.value)
+            made = add(op, *arguments, dtype="bool" if kind == "flag" else "float64", value=value)
+        register.append(made)
+    return replace(node, program=tuple(program), results=tuple(register[i] for i in node.results))
+
+
+def _kind(dtype: str) -> str:
+    return "float" if dtype.startswith("float") else "flag" if dtype == "bool" else "whole"
 
 
 MOST_PLACES = 31
@@ -75,7 +125,7 @@ MOST_PLACES = 31
 
 @dataclass(frozen=True)
 class AddRectify:
-    """y = max(0, x + bias), `x` and `y` dense rows, `bias` one of them, with `places` more fraction bits than they."""
+    """y = max(0, x + bias); `x` and `y` are dense rows, `bias` is one row with `places` more fraction bits."""
 
     y: Located
     x: Located
@@ -85,7 +135,7 @@ class AddRectify:
 
 @dataclass(frozen=True)
 class Mask:
-    """y = g where x + bias is positive, else 0: ReLU's derivative. Dense rows; `bias` as in `AddRectify`, or None."""
+    """y = g if x + bias is positive, else 0: ReLU's derivative. Dense rows; `bias` as in `AddRectify`, or None."""
 
     y: Located
     x: Located
@@ -96,10 +146,11 @@ class Mask:
 
 @dataclass(frozen=True)
 class AdamStep:
-    """Adam, and Polyak averaging where there is a target, as `primitives.algorithms.updates` has them; all dense.
+    """One Adam update, with Polyak averaging if there is a target, as in `primitives.algorithms.updates`; all
+    dense.
 
     Attributes:
-        constants: mean and square, kept and taken; epsilon; tau.
+        constants: decay and weight of mean and of square; epsilon; tau.
     """
 
     parameter: Located
@@ -113,7 +164,9 @@ class AdamStep:
 
 
 def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located]) -> AdamStep | None:
-    """A program as one update by Adam that gives the same bits; None where it is another, or its formats are."""
+    """Return a program as one Adam update that gives the same bits; None if it is not one, or its formats do not
+    fit.
+    """
     if len(outputs) not in (3, 4):
         return None
     found = [_expression(node, len(inputs), result) for result in node.results]
@@ -162,7 +215,7 @@ def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located])
 
 
 def _fits(step: AdamStep) -> bool:
-    """Whether the extension has an update of such places."""
+    """Whether the extension has an update for such places."""
     fixed = [step.parameter, step.gradient, *([step.target] if step.target else [])]
     floats, numbers = (step.mean, step.square), (step.rate, step.root_correction)
     return (
@@ -175,14 +228,16 @@ def _fits(step: AdamStep) -> bool:
 
 
 def _same(a: Located, b: Located) -> bool:
-    """Whether two places are one."""
+    """Whether two places are the same."""
     return bool(a.array.__array_interface__ == b.array.__array_interface__)
 
 
 def integer_operations(
     node: Node, inputs: Sequence[Located], outputs: Sequence[Located]
 ) -> list[AddRectify | Mask] | None:
-    """A program as integer operations that give the same bits; None where it is another, or its formats are."""
+    """Return a program as integer operations that give the same bits; None if it is not such, or its formats do
+    not fit.
+    """
     found = []
     for result, y in zip(node.results, outputs, strict=True):
         operation = _integer_operation(node, result, inputs, y)
@@ -208,7 +263,7 @@ def _integer_operation(
 
 
 def _expression(node: Node, input_count: int, register: int) -> object:
-    """A register's value: the number of an input, a constant as a float, or (operation, arguments ..)."""
+    """Return a register's value: the number of an input, a constant as a float, or (operation, arguments ..)."""
     if register < input_count:
         return register
     instruction = node.program[register - input_count]
@@ -228,12 +283,12 @@ def _add_rectify(y: Located, x: Located, bias: Located) -> AddRectify | None:
 
 
 def _alike(*places: Located) -> bool:
-    """Whether all are dense, of one shape and one format."""
+    """Whether all are dense and have one shape and one format."""
     return _dense(*places) and len({place.storage for place in places}) == 1
 
 
 def _dense(*places: Located) -> bool:
-    """Whether all are fixed-point, dense, and of one shape of two dimensions."""
+    """Whether all are in fixed point, dense, and of one two-dimensional shape."""
     shape = places[0].array.shape
     return len(shape) == 2 and all(
         isinstance(place.storage, Q) and place.array.shape == shape and place.array.flags.c_contiguous

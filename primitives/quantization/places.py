@@ -1,4 +1,4 @@
-"""Where a fixed-point graph's numbers and products lie, as every backend of it sees them."""
+"""Where the numbers and products of a fixed-point graph are stored, in every backend."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +9,24 @@ from primitives.quantization.roles import Operand, Storage
 
 Step = Callable[[], None]
 Multiply = Callable[[Array, Array, tuple[Operand, Operand]], Array]
-"""From the integers of A (.., M, K) and B (.., K, N), raw or centred codes, and what they are, to their exact product
-(.., M, N) in int64 or Python's integers."""
+"""Maps the integers of A (.., M, K) and B (.., K, N), raw or centred codes, and their operands to the exact
+product (.., M, N), in int64 or Python's integers.
+"""
+
+
+BINARY32_LEAST = 2.0**-126 - 2.0**-151
+"""Numbers below this are stored in binary32 as zero: rounded to 24 bits they are subnormal, which the processors'
+vector units flush to zero while a step runs (`primitives/native/subnormals.hpp`)."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """A view where it lies.
+    """A view with its array.
 
     Attributes:
-        array: the backend's, of the view's shape and strides.
-        storage: what it holds.
-        label: what its saturations are counted under.
+        array: array of the backend, with the view's shape and strides.
+        storage: how its numbers are stored.
+        label: label under which its saturations are counted.
     """
 
     array: Any
@@ -30,11 +36,11 @@ class Located:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product where it lies.
+    """A matrix product with its arrays.
 
     Attributes:
-        operands: what A and B are.
-        a, b, c: where they are; all of a `Q`.
+        operands: the operands A and B.
+        a, b, c: their places; all in a format `Q`.
     """
 
     operands: tuple[Operand, Operand]
@@ -43,7 +49,7 @@ class Product:
     c: Located
 
     def formats(self) -> tuple[Q, Q, Q]:
-        """The formats of A, B and C."""
+        """Return the formats of A, B and C."""
         a, b, c = self.a.storage, self.b.storage, self.c.storage
         assert isinstance(a, Q)
         assert isinstance(b, Q)
@@ -52,5 +58,5 @@ class Product:
 
 
 def product_factor(a_step: float, b_step: float, out: Q) -> float:
-    """What an exact sum of products is multiplied by to count steps of the result's format."""
+    """Return the factor that converts an exact sum of products to steps of the result's format."""
     return a_step * b_step * 2.0**out.fraction_bits

@@ -1,4 +1,4 @@
-"""What a fixed-point gradient step holds its numbers in, and when that changes (FIX IV)."""
+"""The formats of a fixed-point gradient step, and when they change (FIX IV)."""
 
 from dataclasses import dataclass
 
@@ -10,27 +10,28 @@ _WEIGHTS, _ACTIVATIONS, _GRADIENTS = Q(32, 26), Q(32, 16), Q(32, 24)
 
 @dataclass(frozen=True)
 class Precision:
-    """The formats of a fixed-point gradient step, by what a number is.
+    """The formats of a fixed-point gradient step, by kind of number.
 
-    FIX names the widths alone. The split of integer and fraction bits, and the delay, are its reader's to choose:
-    `placerl reproduce --only FIX-F7-sweep` shows how they matter.
+    FIX states only the widths. The split of integer and fraction bits, and the delay, are left open: `placerl
+    reproduce --only FIX-F7-sweep` shows their effect.
 
     Attributes:
         weights: parameters and target parameters, read by every product. Fine enough for a step of Adam and for
-            the 1/200 of a difference that Polyak averaging moves a target by.
+            Polyak averaging, which moves a target by 1/200 of the difference.
         activations: inputs, activations and values; wide enough for the environment's returns.
-        gradients: what flows back (errors), and gradients.
-        mean: Adam's first moment; None for binary32. FIX gives its Adam module no format. In fixed point a mean of
-            at most 5 steps never decays: 9/10 of it rounds back to itself. A unit that gets no gradient any more
-            then drifts, ever faster as the second moment falls, until its weights saturate.
-        square: Adam's second moment; None for binary32. No 32-bit format will do: squares of 32-bit gradients take
-            64 bits, and what rounds to 0 there divides the step by Adam's epsilon.
-        activation_bits: n of Algorithm 1, of the activations that products read from step `delay` on; None for
-            never.
-        weight_bits: the same of the weights that products read (QuaRL quantises these too); None as FIX has it:
-            all their bits. The weights themselves stay in `weights`.
-        error_bits: the same of the errors that products read; None as FIX has it.
-        delay: d, the gradient steps before that, in which the extremes are captured; 0 only without such bits.
+        gradients: errors that flow back, and gradients.
+        mean: Adam's first moment; None for binary32. FIX gives no format for its Adam module. In fixed point a
+            mean of at most 5 steps never decays, because 9/10 of it rounds back to itself. A unit without further
+            gradients then drifts, faster and faster as the second moment falls, until its weights saturate.
+        square: Adam's second moment; None for binary32. No 32-bit format suffices: squares of 32-bit gradients
+            take 64 bits, and a square that rounds to 0 divides the step by Adam's epsilon.
+        activation_bits: n of Algorithm 1, for the activations that products read from step `delay` on; None: not
+            quantised.
+        weight_bits: the same for the weights that products read (QuaRL quantises these too); None, as in FIX: all
+            bits. The stored weights keep the format `weights`.
+        error_bits: the same for the errors that products read; None, as in FIX.
+        delay: d, the gradient steps before the change, during which extremes are captured; 0 only if nothing is
+            quantised.
     """
 
     weights: Q = _WEIGHTS
@@ -44,7 +45,7 @@ class Precision:
     delay: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the field, for a value out of range."""
+        """Raise ValueError, which names the field, for a value out of range."""
         for name in ("activation_bits", "weight_bits", "error_bits"):
             value = getattr(self, name)
             if value is not None:
@@ -60,7 +61,7 @@ class Precision:
         return any((self.activation_bits, self.weight_bits, self.error_bits))
 
     def check_run(self, gradient_steps: int) -> None:
-        """See that the delay ends within a run.
+        """Check that the delay ends within a run.
 
         Raises:
             ValueError: it does not.
@@ -72,39 +73,43 @@ class Precision:
 
 
 def fixed_32() -> Precision:
-    """32 bits for everything, all along: the second curve of FIX Fig. 7."""
+    """Return 32 bits for everything, for the whole run: the second curve of FIX Fig. 7."""
     return Precision()
 
 
 def fixed_16() -> Precision:
-    """16 bits for everything from the start: the curve of FIX Fig. 7 that fails to train."""
+    """Return 16 bits for everything from the start: the curve of FIX Fig. 7 that fails to train."""
     return Precision(weights=Q(16, 13), activations=Q(16, 6), gradients=Q(16, 12))
 
 
 def dynamic(delay: int, bits: int = 16) -> Precision:
-    """FIX's own: 32 bits, and activations of `bits` from step `delay` on."""
+    """Return FIX's own precision: 32 bits, with activations of `bits` from step `delay` on."""
     return Precision(activation_bits=bits, delay=delay)
 
 
 def quarl(delay: int, bits: int = 8) -> Precision:
-    """Weights and activations of `bits` after the delay, as QuaRL has it, which FIX IV starts from."""
+    """Return weights and activations of `bits` after the delay, as in QuaRL, on which FIX IV is based."""
     return Precision(activation_bits=bits, weight_bits=bits, delay=delay)
 
 
 FLOAT_32, FIXED_32, FIXED_16, DYNAMIC = "float32", "fixed32", "fixed16", "dynamic"
-NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC)
-"""What `by_name` takes."""
+BFLOAT_16 = "bfloat16"
+"""float32, except that products round their operands to bfloat16; not a fixed-point precision."""
+IN_FLOATS = (FLOAT_32, BFLOAT_16)
+"""Precisions whose state is in float32."""
+NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC, BFLOAT_16)
+"""The names that `by_name` takes."""
 
 
 def by_name(name: str, delay: int | None = None) -> Precision | None:
-    """Return the formats that a name stands for; None for "float32".
+    """Return the formats with a name; None for a precision in `IN_FLOATS`.
 
     Args:
         name: one of `NAMES`.
-        delay: of "dynamic", which needs one: gradient steps in 32 bits before activations narrow to 16, at least 1.
+        delay: required for "dynamic": gradient steps in 32 bits before activations narrow to 16 bits, at least 1.
 
     Raises:
-        ValueError: another name, "dynamic" without a delay, or a delay where nothing narrows.
+        ValueError: the name is unknown, "dynamic" has no delay, or a delay is given although nothing narrows.
     """
     checks.one_of("precision", name, NAMES)
     if name == DYNAMIC:
@@ -113,4 +118,4 @@ def by_name(name: str, delay: int | None = None) -> Precision | None:
         return dynamic(delay)
     if delay is not None:
         raise ValueError(f"delay: found {delay}; allowed: nothing for {name}")
-    return {FLOAT_32: None, FIXED_32: fixed_32(), FIXED_16: fixed_16()}[name]
+    return {FLOAT_32: None, BFLOAT_16: None, FIXED_32: fixed_32(), FIXED_16: fixed_16()}[name]

@@ -1,14 +1,15 @@
-"""A matrix product as FIX's processing elements make it (FIX V-C), out of 32 by 16 bit products alone.
+"""A matrix product as FIX's processing elements compute it (FIX V-C), from 32 by 16 bit products only.
 
-An element has two multipliers of 32 by 16 bits. Before the delay they make one 32 by 32 bit product:
+An element has two multipliers of 32 by 16 bits. Before the delay they compute one 32 by 32 bit product:
 
     a w = (high w) 2^16 + low w,   a = high 2^16 + low,   low in [0, 2^16)
 
-After it they multiply two 16-bit activations by the same weight: two samples of the batch share a word. Halves are
-signed, so codes go in less 2^15, and 2^15 times the sum of the weights comes back at the end.
+After the delay they multiply two 16-bit activations by the same weight: two samples of the batch share a word.
+Halves are signed, so 2^15 is subtracted from the codes, and 2^15 times the sum of the weights is added at the
+end.
 
-This is the model that hardware is held against: `ReferenceExecutable(..., multiply=ProcessingElements())` runs
-whole gradient steps through it, to the same bits.
+This is the reference model of the hardware: `ReferenceFixedPointExecutable(..., multiply=ProcessingElements())` runs
+whole gradient steps with it, and gives the same bits.
 """
 
 from dataclasses import dataclass
@@ -25,19 +26,21 @@ _OFFSET = 1 << (HALF_BITS - 1)
 
 @dataclass
 class ProcessingElements:
-    """Counts what the elements do.
+    """Computes products as the elements do, and counts them.
 
     Attributes:
         whole_products: 32 by 32 bit multiply-accumulates so far.
-        paired_products: pairs of 32 by 16 bit ones, each pair on one element in one cycle.
+        paired_products: pairs of 32 by 16 bit products so far; an element does a pair in one cycle.
     """
 
     whole_products: int = 0
     paired_products: int = 0
 
     def __call__(self, a: Array, b: Array, operands: tuple[Operand, Operand]) -> Array:
-        """The exact product of (M, K) and (K, N): activations or errors stream, weights stay (see `Multiply`)."""
-        # The streamed operand comes first: A, or where B is it, the transposed product is made.
+        """Return the exact product of (M, K) and (K, N): activations or errors stream, weights stay (see
+        `Multiply`).
+        """
+        # The streamed operand comes first: A, or if it is B, the transposed product is computed.
         if operands[0].role is Role.WEIGHT:
             return self._streamed(np.swapaxes(b, -1, -2), np.swapaxes(a, -1, -2)).swapaxes(-1, -2)
         return self._streamed(a, b)
@@ -63,17 +66,17 @@ class ProcessingElements:
 
 
 def pack(first: Array, second: Array) -> Array:
-    """Two signed 16-bit activations as one unsigned 32-bit word, the first in its low half."""
+    """Pack two signed 16-bit activations into one unsigned 32-bit word, the first in its low half."""
     mask = (1 << HALF_BITS) - 1
     return (first & mask) | ((second & mask) << HALF_BITS)
 
 
 def unpack(words: Array) -> tuple[Array, Array]:
-    """The two signed halves of a word."""
+    """Return the two signed halves of a word."""
     low, high = words & ((1 << HALF_BITS) - 1), words >> HALF_BITS
     return (low ^ _OFFSET) - _OFFSET, (high ^ _OFFSET) - _OFFSET
 
 
 def _products(a: Array, b: Array) -> Any:
-    """Sums of products of up to 17 by 32 bits, in Python's integers."""
+    """Return sums of products of up to 17 by 32 bits, in Python's integers."""
     return np.matmul(a.astype(object), b.astype(object))

@@ -1,51 +1,152 @@
-"""Fixed-point training on NumPy: slow, plain, and the definition of right for the other backends."""
+"""Fixed-point training on NumPy: slow and simple, the reference that other backends must match."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from primitives.graph.graph import Graph, Node, View
+from primitives.graph.graph import Graph, Node, UnsupportedOperationError, View
 from primitives.graph.interpreter import execute_node
 from primitives.quantization import fixed_point, vector_unit
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q
 from primitives.quantization.places import Located, Multiply, Product, Step, product_factor
 from primitives.quantization.precision import Precision
-from primitives.quantization.roles import Operand, Plain
+from primitives.quantization.roles import Operand, Plain, Storage
 
 
 def unavailable_reason() -> str:
-    """Empty: NumPy is all it needs."""
+    """Return an empty string: the backend needs only NumPy."""
     return ""
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """The graphs, made ready to run."""
-    return ReferenceExecutable(graphs, precision)
+    """Return the graphs, prepared to run."""
+    return ReferenceFixedPointExecutable(graphs, precision)
 
 
-class ReferenceExecutable(FixedPointExecutable):
-    """The graphs on NumPy arrays. Other backends go back to it for what they do not have."""
+def exact_sum(values: Sequence[float]) -> float:
+    """Return the correctly rounded sum; infinities, NaN and overflow as in IEEE 754."""
+    special = [value for value in values if not math.isfinite(value)]
+    if special:
+        return sum(special)
+    try:
+        return math.fsum(values)
+    except OverflowError:  # of a partial sum: the sum itself may be in range
+        total = sum(map(Fraction, values))
+        try:
+            return float(total)
+        except OverflowError:
+            return math.inf if total > 0 else -math.inf
+
+
+class ReferenceFixedPointExecutable(FixedPointExecutable):
+    """The graphs on NumPy arrays. Other backends use it for operations that they do not support."""
 
     def __init__(
         self, graphs: Mapping[str, Graph], precision: Precision, *, multiply: Multiply | None = None
     ) -> None:
-        """As `FixedPointExecutable`.
+        """Prepare the graphs as `FixedPointExecutable` does.
 
         Args:
             graphs: by variant.
             precision: the formats.
-            multiply: makes the exact sums of products: hardware's, where a model of hardware runs the step (see
-                `processing_element`); by default `fixed_point.exact_matmul`.
+            multiply: computes the exact sums of products: a model of hardware (see `processing_element`), or by
+                default `fixed_point.exact_matmul`.
         """
         self._multiply = multiply or (lambda a, b, operands: fixed_point.exact_matmul(a, b))
+        self._steps: dict[str, list[Step]] = {}
         super().__init__(graphs, precision)
 
+    def _memory(self) -> dict[str, list[Any]]:
+        first = next(iter(self.graphs))
+        return {
+            variant: [
+                self._empty(
+                    0 if buffer.kind == "state" and variant != first else buffer.size,
+                    self._dtype(variant, i),
+                )
+                for i, buffer in enumerate(graph.buffers)
+            ]
+            for variant, graph in self.graphs.items()
+        }
+
+    def _prepare(self, variant: str) -> None:
+        self._steps[variant] = [
+            self._planned(variant, position, node) for position, node in enumerate(self.graphs[variant].nodes)
+        ]
+
+    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run one gradient step."""
+        buffers = self._buffers[variant]
+        for position, value in self.checked_inputs(variant, inputs):
+            self._write(buffers[position], value.ravel())
+        for run in self._steps[variant]:
+            run()
+        graph = self.graphs[variant]
+        outputs = {}
+        for name, view in graph.outputs.items():
+            place = self._at(variant, view)
+            value = self._real(self._numpy(place.array), place.storage)
+            outputs[name] = np.array(value, graph.buffers[view.buffer].dtype)
+        return outputs
+
+    def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
+        """See `FixedPointExecutable.profile`."""
+        least_s = [math.inf] * len(self._steps[variant])
+        for _ in range(steps):
+            for i, run in enumerate(self._steps[variant]):
+                began_s = perf_counter()
+                run()
+                least_s[i] = min(least_s[i], perf_counter() - began_s)
+        return list(zip(self.graphs[variant].nodes, least_s, strict=True))
+
+    def _planned(self, variant: str, position: int, node: Node) -> Step:
+        inputs = [self._at(variant, view) for view in node.inputs]
+        outputs = [self._at(variant, view) for view in node.outputs]
+        match node.kind:
+            case "elementwise":
+                return self._elementwise(node, inputs, outputs)
+            case "matmul":
+                if not all(isinstance(place.storage, Q) for place in (*inputs, *outputs)):
+                    where = node.source or "unknown line"
+                    raise UnsupportedOperationError(f"matmul at {where}: its operands are not fixed-point")
+                return self._matmul(Product(self._roles[variant].operands[position], *inputs, *outputs))
+            case "reduce":
+                return self._reduce(node, inputs[0], outputs[0])
+        return self._moved(node, inputs, outputs[0])
+
+    def _moved(self, node: Node, inputs: list[Located], target: Located) -> Step:
+        """Return the step of a node that moves numbers, and may add them, as 64-bit integers."""
+        data = inputs[0].storage
+
+        def run() -> None:
+            values = [self._numpy(place.array) for place in inputs]
+            if isinstance(data, Q):
+                values = [
+                    value.astype(np.int64) if isinstance(place.storage, Q) else value
+                    for value, place in zip(values, inputs, strict=True)
+                ]
+            (result,) = execute_node(node, values)
+            self._move(result, Plain.WHOLE if node.kind == "argreduce" else data, target)
+
+        return run
+
+    def _move(self, values: Array, source: Storage, target: Located) -> None:
+        """Write integers of the source's format, exactly or rounded once."""
+        if isinstance(source, Q) and isinstance(target.storage, Q):
+            stored = target.storage.rescale(values, source.fraction_bits)
+            self.count(target.label, stored.saturated)
+            self._assign(target.array, stored.raw)
+        else:
+            self._write(target, self._real(values, source))
+
     def _empty(self, size: int, dtype: str) -> Any:
-        """A flat array of zeros."""
+        """Return a flat array of zeros."""
         return np.zeros(size, dtype)
 
     def _view(self, array: Any, view: View) -> Any:
@@ -53,11 +154,11 @@ class ReferenceExecutable(FixedPointExecutable):
         return as_strided(array[view.offset :], view.shape, strides)
 
     def _numpy(self, array: Any) -> Array:
-        """The array for NumPy to read, not to write."""
+        """Return the array as a read-only NumPy array."""
         return np.asarray(array)
 
     def _assign(self, array: Any, values: Array) -> None:
-        """Write NumPy's values into an array of the same dtype."""
+        """Write NumPy values into an array of the same dtype."""
         array[...] = values
 
     def _elementwise(self, node: Node, inputs: list[Located], outputs: list[Located]) -> Step:
@@ -94,16 +195,16 @@ class ReferenceExecutable(FixedPointExecutable):
                 self._move(reduced, source.storage, target)
             elif node.attributes["op"] == "sum" and source.storage is not Plain.WHOLE:
                 # Correctly rounded, so that the order of the terms does not matter.
-                self._write(target, np.asarray(math.fsum(values.ravel().tolist())))
+                self._write(target, np.asarray(exact_sum(values.ravel().tolist())))
             else:
                 self._write(target, np.asarray(execute_node(node, [values])[0]))
 
         return run
 
     def codes(self, operand: Operand, raw: Array, fmt: Q) -> tuple[Array, float]:
-        """An operand as the product reads it, and what one step of it stands for.
+        """Return an operand as the product reads it, and the number that one step of it represents.
 
-        Before `quantise`, raw values, whose extremes are captured; after it, centred codes of n bits.
+        Before `quantise` these are raw values, whose extremes are captured; after it, centred n-bit codes.
         """
         self.capture(operand, raw)
         affine = self.affine.get(operand.key)
@@ -115,14 +216,14 @@ class ReferenceExecutable(FixedPointExecutable):
 
     @staticmethod
     def rounded(exact: Array, a_step: float, b_step: float, out: Q) -> fixed_point.Stored:
-        """A product's exact sums in the format of its result.
+        """Return a product's exact sums in the format of its result.
 
-        Where both steps are powers of two this is a shift. Else the sum is scaled by one binary64 factor.
+        If both steps are powers of two this is a shift; otherwise the sum is multiplied by one binary64 factor.
 
         Args:
-            exact: int64, or Python's integers where a sum takes more.
-            a_step, b_step: what 1 of A and of B stands for.
-            out: the result's format.
+            exact: int64, or Python's integers if a sum needs more bits.
+            a_step, b_step: the numbers that 1 of A and 1 of B represent.
+            out: format of the result.
         """
         factor = product_factor(a_step, b_step, out)
         mantissa, exponent = math.frexp(factor)

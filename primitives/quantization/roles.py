@@ -1,8 +1,8 @@
-"""What each buffer of a step graph is to FIX's accelerator: weight, activation or gradient; and each product.
+"""The role of each buffer and product of a step graph in FIX's accelerator: weight, activation or gradient.
 
-The graph does not say; its data flow does. A product with a weight matrix that runs along the weight's inputs is
-a layer's forward pass, and one that runs along its outputs carries an error back. A product without a weight
-that reads a forward pass's operand is a weight's gradient. What errors flow into is a gradient too.
+The graph does not state roles, so they are derived from its data flow. A product with a weight matrix along the
+weight's inputs is a layer's forward pass; one along its outputs carries an error back. A product without a weight
+that reads a forward pass's operand is a weight's gradient. Buffers computed from errors are gradients too.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from primitives.quantization.precision import Precision
 
 
 class Role(StrEnum):
-    """What an operand of a product is."""
+    """The role of an operand of a product."""
 
     WEIGHT = "weight"
     ACTIVATION = "activation"
@@ -23,11 +23,11 @@ class Role(StrEnum):
 
 
 class Plain(StrEnum):
-    """How a buffer that is not fixed-point is held."""
+    """How a buffer that is not in fixed point is stored."""
 
     BINARY32 = "binary32"
     BINARY64 = "binary64"
-    WHOLE = "whole"  # indices, flags, pixels: as they are
+    WHOLE = "whole"  # indices, flags, pixels: unchanged
 
 
 Storage = Q | Plain
@@ -38,9 +38,9 @@ class Operand:
     """One side of a product.
 
     Attributes:
-        role: what it is.
-        layer: the weight matrix whose layer it belongs to, `state/actor/0.weight`; "" where that is not known.
-            Extremes are captured by role and layer, so that every pass through a layer shares them.
+        role: role of the operand.
+        layer: the weight matrix of its layer, such as `state/actor/0.weight`; "" if unknown. Extremes are
+            captured by role and layer, so that every pass through a layer shares them.
     """
 
     role: Role
@@ -48,11 +48,11 @@ class Operand:
 
     @property
     def key(self) -> str:
-        """What its captured extremes are kept under; "" where none are."""
+        """Key of its captured extremes; "" if there are none."""
         return f"{self.role}/{self.layer.removeprefix('state/')}" if self.layer else ""
 
     def bits(self, precision: Precision) -> int | None:
-        """n of its quantisation after the delay; None for all its bits."""
+        """Return n of its quantisation after the delay; None for all bits."""
         if not self.layer:
             return None
         return {
@@ -64,12 +64,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class Roles:
-    """A graph's buffers and products, assigned.
+    """The roles of a graph's buffers and products.
 
     Attributes:
-        storage: of each buffer.
-        labels: what its saturations are counted under.
-        operands: of each matrix product, by the position of its node.
+        storage: storage of each buffer.
+        labels: label under which each buffer's saturations are counted.
+        operands: operands of each matrix product, by the position of its node.
     """
 
     storage: tuple[Storage, ...]
@@ -78,11 +78,11 @@ class Roles:
 
 
 def assign(graph: Graph, precision: Precision) -> Roles:
-    """Find the role of every buffer and product; see the module's text.
+    """Find the role of every buffer and product; the module's docstring gives the rules.
 
-    Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: they are few and
-    the controller's, as in FIX Fig. 2 the host's. So is what is summed to a scalar alone, such as the terms
-    of a loss or of a gradient's norm.
+    Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: there are few,
+    and the controller computes them, which in FIX Fig. 2 is the host. Buffers that are only summed to a scalar,
+    such as the terms of a loss or of a gradient's norm, are binary64 too.
     """
     operands = _operands(graph)
     gradients = _gradients(graph, operands)
@@ -111,11 +111,11 @@ def assign(graph: Graph, precision: Precision) -> Roles:
 
 
 def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) -> tuple[bool, bool]:
-    """Whether a product's operand is a weight matrix, and whether the product runs along its inputs.
+    """Return whether a product's operand is a weight matrix, and whether the product runs along its inputs.
 
     Args:
-        inner, outer: the view's size along the product's sum, and across.
-        step: the view's stride along the sum.
+        inner, outer: size of the view along the product's sum, and in the other dimension.
+        step: stride of the view along the sum.
     """
     buffer = graph.buffers[view.buffer]
     is_weight = buffer.kind == "state" and len(buffer.shape) >= 2 and view.size == buffer.size
@@ -129,7 +129,7 @@ def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) ->
 
 def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
     found: dict[int, tuple[Operand, Operand]] = {}
-    layer_of: dict[int, str] = {}  # of the buffers that forward passes read
+    layer_of: dict[int, str] = {}  # layer of each buffer that forward passes read
     unknown = Operand(Role.ACTIVATION, "")
     for position, node in enumerate(graph.nodes):
         if node.kind != "matmul":
@@ -163,7 +163,7 @@ def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
 
 
 def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> set[int]:
-    """The buffers that errors and gradients lie in."""
+    """Return the buffers of errors and gradients."""
     marked: set[int] = set()
     for position, pair in operands.items():
         node = graph.nodes[position]
@@ -171,11 +171,11 @@ def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> se
         marked.update(view.buffer for view in errors)
         if errors:
             marked.add(node.outputs[0].buffer)
-    # What is moved into an error's place is one already, as the loss's derivative that DQN scatters.
+    # A buffer that is moved into an error is an error itself, such as the loss's derivative that DQN scatters.
     for node in reversed(graph.nodes):
         if node.kind in ("scatter_add", "col2im") and node.outputs[0].buffer in marked:
             marked.update((node.inputs[0].buffer, node.inputs[-1].buffer))
-    # The state is updated from gradients, and is none.
+    # The state is updated from gradients, but is not a gradient.
     state = {i for i, _ in graph.of_kind("state")}
     for node in graph.nodes:
         for view, sources in _dependencies(node):
@@ -185,7 +185,7 @@ def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> se
 
 
 def _dependencies(node: Node) -> list[tuple[View, list[View]]]:
-    """Each output and the inputs that it depends on."""
+    """Return each output with the inputs that it depends on."""
     if node.kind != "elementwise":
         indices = ("gather", "take", "scatter_add")
         data = [node.inputs[0], *node.inputs[2:]] if node.kind in indices else list(node.inputs)
@@ -200,7 +200,7 @@ def _dependencies(node: Node) -> list[tuple[View, list[View]]]:
 
 
 def _summed_to_scalars(graph: Graph) -> set[int]:
-    """Temporaries that are read by sums to one number alone."""
+    """Return temporaries that are read only by sums to one number."""
     kept = {view.buffer for view in graph.outputs.values()}
     summed: set[int] = set()
     others: set[int] = set()

@@ -1,4 +1,4 @@
-"""Fixed-point step graphs on PyTorch, to the same bits as NumPy's: exact emulation, on a CPU or a CUDA device."""
+"""Fixed-point step graphs on PyTorch, with the same bits as NumPy's: exact emulation, on a CPU or a CUDA device."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,29 +10,31 @@ from primitives.graph.graph import Graph, Node, View
 from primitives.quantization import fixed_point, vector_unit
 from primitives.quantization.executable import FixedPointExecutable
 from primitives.quantization.fixed_point import Array, Q
-from primitives.quantization.places import Located, Product, Step, product_factor
+from primitives.quantization.places import BINARY32_LEAST, Located, Product, Step, product_factor
 from primitives.quantization.precision import Precision
-from primitives.quantization.reference_backend import ReferenceExecutable
+from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
 from primitives.quantization.roles import Operand, Plain, Storage
 
 _INT64 = (1 << 63) - 1
 
 
 def unavailable_reason() -> str:
-    """Empty: the project depends on PyTorch."""
+    """Return an empty string: the project depends on PyTorch."""
     return ""
 
 
 def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -> FixedPointExecutable:
-    """The graphs, made ready to run."""
+    """Return the graphs, prepared to run."""
     return TorchExecutable(graphs, precision, device=device)
 
 
-class TorchExecutable(ReferenceExecutable):
-    """See the module's text. Sums of products that int64 cannot hold go to NumPy's Python integers, by design."""
+class TorchExecutable(ReferenceFixedPointExecutable):
+    """The graphs on PyTorch tensors. Sums of products that int64 cannot hold use NumPy's Python integers, by
+    design.
+    """
 
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision, *, device: str = "cpu") -> None:
-        """As `FixedPointExecutable`, with the buffers on `device`."""
+        """Prepare the graphs as `FixedPointExecutable` does, with the buffers on `device`."""
         self._device = torch.device(device)
         super().__init__(graphs, precision)
 
@@ -94,8 +96,10 @@ class TorchExecutable(ReferenceExecutable):
         return clipped.to(torch.int32), affine.delta
 
     def _store(self, place: Located, values: Any, *, scaled: bool = False) -> None:
-        """Round real numbers once into a place; `scaled` ones count steps of its format already."""
+        """Round real numbers once into a place; `scaled` ones already count steps of its format."""
         if not isinstance(place.storage, Q):
+            if place.storage is Plain.BINARY32:
+                values = torch.where(values.abs() < BINARY32_LEAST, 0.0, values.double())
             place.array.copy_(values.to(place.array.dtype).expand(place.array.shape))
             return
         if not scaled:
@@ -104,7 +108,7 @@ class TorchExecutable(ReferenceExecutable):
         self._keep(place, below + (values - below >= 0.5))
 
     def _keep(self, place: Located, whole: Any) -> None:
-        """Saturate whole numbers (int64, or float64 that may hold NaN) into a place."""
+        """Saturate integers (int64, or float64 that may hold NaN) into a place."""
         fmt = place.storage
         assert isinstance(fmt, Q)
         clipped = torch.clip(whole, fmt.lowest, fmt.highest)
@@ -122,7 +126,7 @@ def _real(tensor: Any, storage: Storage) -> Any:
 
 
 def _places(factor: float) -> int | None:
-    """The shift that a factor is, to the right; None where it is no power of two."""
+    """Return the right shift that a factor equals; None if it is not a power of two."""
     mantissa, exponent = np.frexp(factor)
     return int(1 - exponent) if mantissa == 0.5 else None
 
@@ -132,7 +136,7 @@ def _magnitude(x: Any) -> int:
 
 
 def _exact_matmul(a: Any, b: Any) -> Any:
-    """As `fixed_point.exact_matmul`; None where int64 cannot hold the sums."""
+    """Return the product as `fixed_point.exact_matmul` does; None if int64 cannot hold the sums."""
     bound = _magnitude(a) * _magnitude(b) * max(a.shape[-1], 1)
     if bound < 1 << 53:
         return torch.matmul(a.double(), b.double()).long()

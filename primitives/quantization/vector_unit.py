@@ -1,11 +1,11 @@
-"""The vector unit: element-wise programs on fixed-point numbers, the same to the bit in NumPy, PyTorch and C++.
+"""The vector unit: element-wise programs on fixed-point numbers, with equal bits in NumPy, PyTorch and C++.
 
-A program reads the exact values of its operands, computes in binary64, and rounds once, when a result is stored in
-its format. Of binary64 it uses only what IEEE 754 defines to the last bit (+ - x / and the root, comparisons,
-whole parts, and no fused multiply-add); the functions that libraries disagree on are made of these here. So a
-product of two 32-bit numbers that a program forms on its way, as g g for Adam's second moment, has 53 bits: by
-design, where the numbers in store have at most 32. Matrix products are none of the vector unit's: they are exact
-(`fixed_point`).
+A program reads the exact values of its operands, computes in binary64, and rounds once, when a result is stored
+in its format. It uses only those operations of binary64 that IEEE 754 defines exactly (+ - x / and the root,
+comparisons, integer parts, no fused multiply-add). Functions that libraries compute differently are composed of
+these operations here. A product of two 32-bit numbers inside a program, such as g g for Adam's second moment,
+therefore has 53 bits, by design, while stored numbers have at most 32. Matrix products do not use the vector
+unit: they are exact (`fixed_point`).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ import torch
 
 from primitives.graph.graph import Instruction
 
-# exp: x = k ln 2 + r. The high part has its last 21 bits clear, so that k times it is exact.
+# exp: x = k ln 2 + r. The last 21 bits of the high part are clear, so that its product with k is exact.
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.6931471803691238
 LN2_LOW = 1.9082149292705877e-10
-EXP_LIMIT = 700.0  # far beyond every format, and its exponential is still finite
+EXP_LIMIT = 700.0  # far above every format, while its exponential is still finite
 EXP_TERMS = 13
 LOG_TERMS = 10
 SQUARE_ROOT_2 = 1.4142135623730951
@@ -93,13 +93,15 @@ class VectorUnit:
         self.functions: dict[str, Callable[..., Any]] = plain | functions
 
     def sqrt(self, x: Any) -> Any:
-        """The root, correctly rounded; PyTorch's own on a CPU is an ulp off for one number in a hundred (MKL)."""
+        """Return the correctly rounded root; PyTorch's own on a CPU is an ulp off for one number in a hundred
+        (MKL).
+        """
         if self.library is np or x.device.type != "cpu":
             return self.library.sqrt(x)
         return torch.from_numpy(np.sqrt(x.numpy(), out=np.empty(tuple(x.shape))))
 
     def exp(self, x: Any) -> Any:
-        """e^x to about an ulp: 2^k times a Taylor polynomial of |r| <= ln(2) / 2."""
+        """Return e^x to about an ulp: 2^k times a Taylor polynomial of |r| <= ln(2) / 2."""
         library = self.library
         x = library.clip(x, -EXP_LIMIT, EXP_LIMIT)
         k = library.floor(x * LOG2_E + 0.5)
@@ -110,7 +112,7 @@ class VectorUnit:
         return total * self._from_bits((self._whole(k) + 1023) << 52)
 
     def log(self, x: Any) -> Any:
-        """ln x to about an ulp; -inf at 0, NaN below: e ln 2 + 2 artanh((m - 1) / (m + 1))."""
+        """Return ln x to about an ulp; -inf at 0, NaN below: e ln 2 + 2 artanh((m - 1) / (m + 1))."""
         library = self.library
         bits = self._bits(x)
         mantissa = self._from_bits((bits & ((1 << 52) - 1)) | (1023 << 52))
@@ -128,12 +130,12 @@ class VectorUnit:
         return library.where(x == 0, x * 0.0 - float("inf"), value)
 
     def tanh(self, x: Any) -> Any:
-        """tanh x, odd: 1 - 2 / (e^(2 |x|) + 1)."""
+        """Return tanh x, odd: 1 - 2 / (e^(2 |x|) + 1)."""
         size = 1.0 - 2.0 / (self.exp(2.0 * self.library.abs(x)) + 1.0)
         return self.library.where(x < 0, -size, size)
 
     def apply(self, instruction: Instruction, arguments: list[Any]) -> Any:
-        """The result of an instruction; floats are binary64 whatever the instruction says."""
+        """Return the result of an instruction; floats are binary64 whatever the instruction states."""
         floats = instruction.dtype.startswith("float")
         dtype: Any = getattr(self.library, "float64" if floats else instruction.dtype)
         if instruction.op == "constant":

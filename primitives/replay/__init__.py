@@ -6,9 +6,10 @@
     sample = replay.sample(256, rng)
     replay.update_priorities(sample.indices, td_errors)
 
-`ConcurrentReplay(storage)` is the same for any number of threads, and the fastest: draw, gather and weights in one
-native call. `UniformReplay(storage)` has no priorities. `NStepReturns` makes n-step transitions on the way in. `save`
-and `load` put a replay on disk and back. `primitives.replay.adapters` plugs it into other libraries.
+`ConcurrentReplay(storage)` has the same interface, serves any number of threads, and is the fastest: it draws,
+gathers and computes weights in one native call. `UniformReplay(storage)` has no priorities. `NStepReturns` makes
+n-step transitions before they are inserted. `save` and `load` write a replay to disk and read it back.
+`primitives.replay.adapters` connects it to other libraries.
 """
 
 from primitives.replay.base import Replay, Sample

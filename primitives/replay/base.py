@@ -1,4 +1,4 @@
-"""The one interface of every replay buffer."""
+"""The interface of every replay buffer."""
 
 import os
 from abc import ABC, abstractmethod
@@ -12,6 +12,7 @@ from primitives.replay import snapshot
 from primitives.replay.storage import Storage
 
 _SNAPSHOT_FORMAT = 1
+_COLUMN = "column/"
 
 
 _process = os.getpid()
@@ -26,7 +27,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class PriorityTree(Protocol):
-    """What prioritised replay asks of a sum tree: the interface of `primitives.sum_tree.SumTree`."""
+    """The interface that prioritised replay needs of a sum tree, as `primitives.sum_tree.SumTree` has it."""
 
     @property
     def capacity(self) -> int: ...
@@ -49,18 +50,18 @@ class Sample(NamedTuple):
     Attributes:
         indices: (B,) int64, the items' rows, as `update_priorities` takes them.
         weights: (B,) float32 importance weights.
-        batch: the columns, each (B, *shape).
+        batch: the columns, each (B, *shape); of a storage on a device a `primitives.replay.device.DeviceBatch`.
     """
 
     indices: npt.NDArray[np.int64]
     weights: npt.NDArray[np.float32]
-    batch: dict[str, npt.NDArray]
+    batch: Mapping[str, npt.NDArray]
 
 
 class Replay(ABC):
-    """A replay buffer: a storage and a rule that says which items are sampled.
+    """A replay buffer: a storage and a rule for sampling its items.
 
-    It lives in one process: a copy that a fork made raises RuntimeError when it is used.
+    A replay belongs to one process: a copy made by a fork raises RuntimeError when it is used.
 
     Attributes:
         storage: the data.
@@ -74,17 +75,18 @@ class Replay(ABC):
         self._process = _process
 
     def _check_process(self) -> None:
-        """A forked process has a copy, where priorities would be updated that nobody samples by.
+        """Check that this process created the replay: in a forked copy, priorities would be updated but never
+        sampled.
 
         Raises:
-            RuntimeError: another process made this replay.
+            RuntimeError: another process created this replay.
         """
         if self._process != _process:
             raise RuntimeError(f"this replay belongs to process {self._process}, found {_process}")
 
     @abstractmethod
     def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
-        """Inserts items, over the oldest ones when full.
+        """Insert items, replacing the oldest ones when the storage is full.
 
         Args:
             batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
@@ -105,24 +107,24 @@ class Replay(ABC):
         stratified: bool = False,
         out: Sample | None = None,
     ) -> Sample:
-        """Draws items, with replacement.
+        """Draw items with replacement.
 
         Args:
             batch_size: B, at least 1.
             rng: source of all random numbers.
             stratified: cut the distribution into B equal parts and draw one item from each (Schaul et al.
                 2015, section 3.3): the same expectation, less variance.
-            out: arrays to fill, as `allocate` gives them; new ones when None.
+            out: arrays to fill, as `allocate` returns them; new arrays if None.
 
         Returns:
-            The batch: `out` when given.
+            The batch; `out` if it was given.
 
         Raises:
             TypeError, ValueError: a batch size below 1, nothing to sample, or an `out` that does not fit.
         """
 
     def allocate(self, batch_size: int) -> Sample:
-        """Empty arrays for `sample` to fill, again and again."""
+        """Return uninitialised arrays for `sample` to fill; they can be used again."""
         return Sample(
             np.empty(batch_size, np.int64),
             np.empty(batch_size, np.float32),
@@ -131,10 +133,10 @@ class Replay(ABC):
 
     @abstractmethod
     def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
-        """Tells the buffer the new TD errors of items.
+        """Set the priorities of items from their new TD errors.
 
         Args:
-            indices: (B,) integers in [0, len); of a repeated index the last one counts.
+            indices: (B,) integers in [0, len); if an index is repeated, its last TD error is kept.
             td_errors: (B,) finite floats, of either sign.
 
         Raises:
@@ -145,10 +147,10 @@ class Replay(ABC):
         return self.storage.size
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes items and state to a file, atomically (`primitives.replay.snapshot`).
+        """Write items and state to a file, atomically (`primitives.replay.snapshot`).
 
         Raises:
-            OSError: the disk refused; a file that was there is as it was.
+            OSError: the file could not be written; an existing file is unchanged.
         """
         size, cursor = self._position()
         metadata = {
@@ -161,18 +163,18 @@ class Replay(ABC):
         snapshot.write(path, self._held_columns(size) | self._held_arrays(size), metadata)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Replaces items and state by those of a file that `save` wrote.
+        """Replace items and state by those of a file that `save` wrote.
 
-        Sampling goes on with the same probabilities, and the next items take the same rows. No other thread
-        may use the replay meanwhile.
+        Sampling continues with the same probabilities, and the next items are written to the same rows. No other
+        thread may use the replay during the call.
 
         Args:
             path: snapshot of a replay of the same kind (uniform or prioritised), capacity, columns and alpha.
 
         Raises:
-            OSError: the file cannot be opened; state unchanged. If the disk fails half way through a file
-                that was whole at first, the replay is of no more use.
-            ValueError: it is damaged, or belongs to another kind of replay; state unchanged.
+            OSError: the file cannot be opened; the state is unchanged. If reading fails after the file was
+                checked, the replay must not be used any more.
+            ValueError: the file is damaged or belongs to another kind of replay; the state is unchanged.
         """
         with snapshot.Reader(path) as reader:
             metadata = reader.metadata
@@ -190,29 +192,32 @@ class Replay(ABC):
             reader.fill(arrays)
             self._restore(size, cursor, metadata.get("state"), arrays)
             reader.fill(columns)
+            self.storage.restore_columns(
+                {name.removeprefix(_COLUMN): column for name, column in columns.items()}
+            )
 
     def _held_columns(self, size: int) -> dict[str, npt.NDArray]:
-        return {f"column/{name}": column[:size] for name, column in self.storage.columns.items()}
+        return {_COLUMN + name: column for name, column in self.storage.held_columns(size).items()}
 
     def _configuration(self) -> dict[str, Any]:
-        """What must be the same in the replay that wrote a snapshot and the one that loads it."""
+        """What must be equal in the replay that wrote a snapshot and in the replay that loads it."""
         return {"kind": self._kind, "capacity": self.storage.capacity}
 
     def _position(self) -> tuple[int, int]:
-        """Items held, and the row that the next one takes."""
+        """Number of items, and the row of the next item."""
         return self.storage.size, self.storage.cursor
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """State beside the storage's and the arrays', for a snapshot."""
+        """State for a snapshot, other than that of the storage and the arrays."""
 
     @abstractmethod
     def _held_arrays(self, size: int) -> dict[str, npt.NDArray]:
-        """Arrays (size, ...) beside the columns, for a snapshot."""
+        """Arrays (size, ...) for a snapshot, other than the columns."""
 
     @abstractmethod
     def _restore(self, size: int, cursor: int, state: Any, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Takes over a snapshot's position, state and arrays; ValueError and no change if it cannot be."""
+        """Restore a snapshot's position, state and arrays; ValueError and no change if that is not possible."""
 
     def _check_sampling(self, batch_size: int) -> None:
         self._check_process()
@@ -222,7 +227,7 @@ class Replay(ABC):
             raise ValueError("sample: found an empty replay buffer; allowed: at least one item")
 
     def _checked_out(self, out: Sample | None, batch_size: int) -> Sample:
-        """`out`, or new arrays in its place; its columns are left to the storage to check."""
+        """Return `out`, or new arrays if it is None; the storage checks the columns."""
         if out is None:
             return self.allocate(batch_size)
         for name, array, dtype in (("indices", out.indices, np.int64), ("weights", out.weights, np.float32)):
@@ -235,7 +240,7 @@ class Replay(ABC):
 
 
 def as_td_errors(td_errors: npt.ArrayLike, batch_size: int) -> npt.NDArray[np.float64]:
-    """`td_errors` as (batch_size,) float64, checked to be finite.
+    """Return `td_errors` as (batch_size,) float64, checked to be finite.
 
     Raises:
         TypeError: not real numbers.

@@ -19,25 +19,28 @@ from primitives.replay.prioritized import (
 )
 from primitives.replay.schedule import Schedule
 from primitives.replay.storage import Storage, as_indices
+from primitives.sum_tree.running_sums import running_sums_max
 
 RELEASE_FROM_LINES = 1024
-"""Cache lines that a call moves from which it releases the GIL. Below, handing the GIL over costs more than the
-call itself."""
+"""Number of moved cache lines from which a call releases the GIL. For fewer, releasing the GIL costs more than
+the call itself.
+"""
 
 
 class ConcurrentReplay(Replay):
     """`PrioritizedReplay` for any number of threads, with its own native sum tree.
 
-    Threads may insert, sample, gather and update at once. An item is sampled or gathered only while it is whole,
-    and weights belong to the very items returned, with their priorities at that moment: `concurrent_replay.hpp`
-    says how. A priority update of a row that is being replaced is dropped; one of a row that was replaced since
-    it was sampled goes to the new item, which PAL IV-D3 accepts. Each thread brings its own Generator.
+    Threads may insert, sample, gather and update at the same time. An item is sampled or gathered only when it is
+    completely written, and the weights belong to the items returned, with their priorities at that moment;
+    `concurrent_replay.hpp` explains how. A priority update of a row that is being replaced is dropped. If a row
+    was replaced after it was sampled, the update goes to the new item, which PAL IV-D3 accepts. Each thread
+    brings its own Generator.
 
-    `sample` with `out` is the fast path: draw, gather and weights in one native call, into arrays that are there
-    already. Small calls hold the GIL and large ones release it (`RELEASE_FROM_LINES`).
+    `sample` with `out` is the fast path: draw, gather and weights in one native call, into existing arrays. Small
+    calls hold the GIL and large ones release it (`RELEASE_FROM_LINES`).
 
     Attributes:
-        storage: the data. Only this object may use it from now on; its own `size` stays 0.
+        storage: the data. Only this object may use it from now on; the storage's own `size` stays 0.
         alpha: exponent on priorities; 0 samples uniformly.
         epsilon: added to |TD error|, in TD error units.
         normalisation: how importance weights are normalised, "batch" or "none" (`importance_weights`).
@@ -56,7 +59,7 @@ class ConcurrentReplay(Replay):
         normalisation: Normalisation = "batch",
         release_from_lines: int = RELEASE_FROM_LINES,
     ) -> None:
-        """Takes an empty storage.
+        """Create the replay over an empty storage.
 
         Args:
             storage: where items go; empty.
@@ -65,7 +68,7 @@ class ConcurrentReplay(Replay):
             beta: a constant, or a schedule over calls of `sample` (one a gradient step).
             epsilon: positive.
             normalisation: "batch" or "none".
-            release_from_lines: cache lines moved from which a call releases the GIL, 0 or more.
+            release_from_lines: number of cache lines moved, from which on a call releases the GIL; 0 or more.
 
         Raises:
             ImportError: the native extension is not built.
@@ -83,7 +86,7 @@ class ConcurrentReplay(Replay):
         self.epsilon = epsilon
         self.normalisation: Normalisation = normalisation
         self._beta = beta
-        # No sum of `capacity` priorities overflows.
+        # The sum of `capacity` priorities must not overflow.
         self._priority_max = float(np.finfo(np.float32).max) / (2 * storage.capacity)
         self._native = native.Replay(
             storage.columns,
@@ -94,15 +97,16 @@ class ConcurrentReplay(Replay):
             normalisation == "batch",
             self._priority_max,
             release_from_lines,
+            running_sums_max(storage.capacity, fanout),
         )
 
     def __len__(self) -> int:
-        """Items that are whole; those being written do not count."""
+        """Number of completely written items."""
         return int(self._native.size)
 
     @property
     def samples_drawn(self) -> int:
-        """Calls of `sample` so far, which is the step that the beta schedule sees."""
+        """Number of calls of `sample` so far: the step of the beta schedule."""
         return int(self._native.samples_drawn)
 
     @property
@@ -111,7 +115,7 @@ class ConcurrentReplay(Replay):
         return value_at(self._beta, self.samples_drawn)
 
     def betas(self, count: int) -> list[float]:
-        """The exponents of the next `count` calls of `sample`."""
+        """Return the exponents of the next `count` calls of `sample`."""
         beta, drawn = self._beta, self._native.samples_drawn
         if not callable(beta):
             return [beta] * count
@@ -125,7 +129,7 @@ class ConcurrentReplay(Replay):
     def insert(
         self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
     ) -> npt.NDArray[np.int64]:
-        """Inserts items, over the oldest ones when full. Arguments and result as `PrioritizedReplay.insert`."""
+        """Insert items, replacing the oldest ones when full. Arguments and result as `PrioritizedReplay.insert`."""
         self._check_process()
         rows: npt.NDArray[np.int64] | None = self._native.insert(batch, td_errors)
         if rows is None:
@@ -169,7 +173,7 @@ class ConcurrentReplay(Replay):
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """Copies items out, each of them whole. Arguments and result as `Storage.gather`."""
+        """Copy items out, each of them completely written. Arguments and result as `Storage.gather`."""
         rows = as_indices(indices, self._native.taken)
         if out is not None:
             self.storage.check_out(out, len(rows))
@@ -178,7 +182,7 @@ class ConcurrentReplay(Replay):
         return gathered
 
     def priorities(self, indices: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Current priorities (PAL IV-A3, priority retrieval); 0 for a row being written.
+        """Return current priorities (PAL IV-A3, priority retrieval); 0 for a row that is being written.
 
         Args:
             indices: (B,) integers, rows that have held an item.
@@ -206,12 +210,12 @@ class ConcurrentReplay(Replay):
         return array
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes items and state to a file, atomically.
+        """Write items and state to a file, atomically.
 
-        Other threads' insertions wait for it; their samples and updates go on.
+        Insertions by other threads wait until it is done; their samples and updates continue.
 
         Raises:
-            OSError: the disk refused; a file that was there is as it was.
+            OSError: the file could not be written; an existing file is unchanged.
         """
         self._native.freeze()
         try:

@@ -1,4 +1,4 @@
-"""n-step returns, made on the way into the replay."""
+"""n-step returns, computed before transitions are inserted into the replay."""
 
 from collections.abc import Mapping
 
@@ -16,20 +16,19 @@ class NStepReturns:
         terminated       whether step t+m-1 terminated the episode
         discount         gamma^m
 
-    with m = n, or fewer when the episode ends first; the target of a learner whose algorithm was made with
-    `n_step=True` is `reward + (1 - terminated) * discount * value(next_observation)`. No return reaches
-    over the end of an episode. A truncated episode ended for a reason outside the environment, so its last
-    transitions still take the value of their next observation (terminated is False); those of a terminated
-    one do not.
+    with m = n, or fewer when the episode ends first. The target of a learner whose algorithm was created with
+    `n_step=True` is `reward + (1 - terminated) * discount * value(next_observation)`. No return crosses the end
+    of an episode. A truncated episode ended for a reason outside the environment, so its last transitions still
+    use the value of their next observation (terminated is False); those of a terminated episode do not.
 
     The sum is Sutton and Barto's n-step return (Reinforcement Learning, 2nd edition, equation 7.1).
     """
 
     def __init__(self, n: int, gamma: float, environments: int = 1) -> None:
-        """Starts with no steps held.
+        """Create an object that holds no steps yet.
 
         Args:
-            n: steps that one transition spans at most, at least 1.
+            n: largest number of steps in a transition, at least 1.
             gamma: discount of one step, in [0, 1].
             environments: E, environments stepped together, at least 1.
 
@@ -45,7 +44,7 @@ class NStepReturns:
         self.n = n
         self.gamma = gamma
         self.environments = environments
-        # Row s holds the transitions that started s steps after a multiple of n, one column an environment.
+        # Row s holds the transitions that started s steps after a multiple of n, one column per environment.
         self._live = np.zeros((n, environments), np.bool_)
         self._age = np.zeros((n, environments), np.int64)
         self._reward = np.zeros((n, environments), np.float64)
@@ -53,7 +52,7 @@ class NStepReturns:
         self._step = 0
 
     def add(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray] | None:
-        """Takes one step of every environment.
+        """Take one step of every environment.
 
         Args:
             step: `observation` (E, ...), `action` (E, ...), `reward` (E,), `next_observation` (E, ...): the
@@ -64,7 +63,7 @@ class NStepReturns:
         Returns:
             The transitions that are now complete, oldest first within each environment: columns
             `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool), `discount`
-            (float32), each (m, ...), m from 1 to n * E; None when none is complete.
+            (float32), each (m, ...), m from 1 to n * E; None if none is complete.
 
         Raises:
             ValueError: columns missing or unknown, or not E rows; state unchanged.

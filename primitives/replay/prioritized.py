@@ -1,4 +1,4 @@
-"""Prioritised replay over any sum tree (MAP II-A3, PAL II-A and Algorithm 1; Schaul et al. 2015)."""
+"""Prioritised replay that works with any sum tree (MAP II-A3, PAL II-A and Algorithm 1; Schaul et al. 2015)."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -20,7 +20,7 @@ def importance_weights(
     beta: float,
     normalisation: Normalisation = "batch",
 ) -> npt.NDArray[np.float32]:
-    """Importance weights of sampled items.
+    """Compute the importance weights of sampled items.
 
     w(i) = (1/N * sum(P) / P(i)) ** beta (PAL Algorithm 1, line 15), then divided by the largest w of the
     batch when `normalisation` is "batch", so that weights only scale a gradient down (Schaul et al. 2015,
@@ -43,19 +43,19 @@ def importance_weights(
 
 
 def value_at(schedule: float | Schedule, step: int) -> float:
-    """A constant, or a schedule's value at a step."""
+    """Return a constant, or a schedule's value at a step."""
     return schedule(step) if callable(schedule) else schedule
 
 
 def checked_beta(beta: float) -> float:
-    """`beta`; ValueError below 0, at infinity or NaN."""
+    """Return `beta`; ValueError if it is negative, infinite or NaN."""
     if not 0 <= beta < np.inf:
         raise ValueError(f"beta: found {beta}; allowed: 0 or more")
     return beta
 
 
 def check_options(alpha: float, beta: float | Schedule, epsilon: float, normalisation: str) -> None:
-    """Checks the options that every prioritised replay takes; ValueError for one out of its range."""
+    """Check the options that every prioritised replay takes; ValueError if one is out of its range."""
     if not 0 <= alpha < np.inf:
         raise ValueError(f"alpha: found {alpha}; allowed: 0 or more")
     checked_beta(value_at(beta, 0))
@@ -98,7 +98,7 @@ class PrioritizedReplay(Replay):
         epsilon: float = 1e-6,
         normalisation: Normalisation = "batch",
     ) -> None:
-        """Joins an empty storage and an empty tree.
+        """Combine an empty storage and an empty tree.
 
         Args:
             storage: where items go; empty.
@@ -136,11 +136,11 @@ class PrioritizedReplay(Replay):
     def insert(
         self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None
     ) -> npt.NDArray[np.int64]:
-        """Inserts items, over the oldest ones when full.
+        """Insert items, replacing the oldest ones when the storage is full.
 
         Args:
             batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
-            td_errors: (n,) TD errors that the actor computed; the maximum priority so far when None.
+            td_errors: (n,) TD errors that the actor computed; if None, items get the maximum priority so far.
 
         Returns:
             (n,) int64, the rows that were written.
@@ -153,7 +153,8 @@ class PrioritizedReplay(Replay):
         arrays = self.storage.checked(batch)
         n = len(next(iter(arrays.values())))
         priorities = np.full(n, self.max_priority) if td_errors is None else self._priorities(td_errors, n)
-        # The tree first: it may refuse a priority beyond its float's range, and then nothing is written.
+        # The tree is updated first: it may refuse a priority outside its float range, and then nothing is
+        # written.
         rows = self.storage.next_rows(n)
         self._set_priorities(rows, priorities)
         return self.storage.write(arrays, rows)
@@ -204,15 +205,15 @@ class PrioritizedReplay(Replay):
 
 
 def padded(priorities: npt.NDArray[np.float64], capacity: int) -> npt.NDArray[np.float64]:
-    """Priorities of every row of a storage, 0 for those without an item."""
+    """Return a priority for every row of a storage, 0 for rows without an item."""
     return np.concatenate([priorities, np.zeros(capacity - len(priorities))])
 
 
 def checked_priority_state(state: Any) -> tuple[float, int]:
-    """The maximum priority and the count of samples of a snapshot.
+    """Return the maximum priority and the count of samples from a snapshot's state.
 
     Raises:
-        ValueError: they are none.
+        ValueError: the values are not allowed.
     """
     match state:
         case {"max_priority": float(max_priority), "samples_drawn": int(samples_drawn)}:

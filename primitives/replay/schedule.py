@@ -9,7 +9,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """Straight line from `initial` at step 0 to `final` at step `steps`, level after that.
+    """Linear from `initial` at step 0 to `final` at step `steps`, constant after that.
 
     Schaul et al. 2015 (Prioritized Experience Replay, section 3.4) anneal beta in this way to 1 at the end
     of training.
@@ -17,7 +17,7 @@ class LinearSchedule:
     Attributes:
         initial: value at step 0.
         final: value at step `steps` and after.
-        steps: length of the line in steps, at least 1.
+        steps: length of the linear part in steps, at least 1.
     """
 
     initial: float

@@ -1,7 +1,7 @@
-"""Snapshots on disk: arrays and a few numbers in one file that is either whole or not there.
+"""Snapshots on disk: arrays and a few numbers in one file that is either complete or absent.
 
-The file is an uncompressed zip of NumPy's .npy files, which `numpy.load(path, allow_pickle=False)` reads
-too, and one `metadata.json`. Nothing in it is ever executed: no pickle is written, and none is read.
+The file is an uncompressed zip of NumPy's .npy files, which `numpy.load(path, allow_pickle=False)` can read too,
+and one `metadata.json`. Its contents are never executed: no pickle is written or read.
 """
 
 import errno
@@ -30,18 +30,20 @@ _READ_HEADER = {
 def write(
     path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray], metadata: Mapping[str, Any]
 ) -> None:
-    """Writes a snapshot atomically: at every moment `path` holds the old one whole or the new one whole.
+    """Write a snapshot atomically: at every moment `path` holds either the complete old file or the complete new
+    one.
 
-    It goes to `<path>.partial`, is forced to disk, and is renamed. One writer at a time may write to a path.
+    The data is written to `<path>.partial`, flushed to disk, and renamed. Only one writer at a time may use a
+    path.
 
     Args:
         path: the file; its folder exists.
-        arrays: by name, any shape and dtype but Python objects.
-        metadata: what JSON can hold.
+        arrays: by name, of any shape and of any dtype except Python objects.
+        metadata: values that JSON can hold.
 
     Raises:
-        OSError: the disk refused; `path` is as it was.
-        ValueError: an array of Python objects; `path` is as it was.
+        OSError: the file could not be written; `path` is unchanged.
+        ValueError: an array holds Python objects; `path` is unchanged.
     """
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
@@ -66,17 +68,17 @@ def write(
 
 
 class Reader:
-    """Reads a snapshot into arrays that are there already, so that loading needs no second copy.
+    """Reads a snapshot into existing arrays, so that loading needs no second copy.
 
     Every size is compared with what the caller expects before any byte is read, so that a hostile file can
     neither exhaust memory nor overrun an array.
 
     Attributes:
-        metadata: what `write` was given.
+        metadata: the metadata given to `write`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Opens the file.
+        """Open the file.
 
         Raises:
             OSError: it cannot be opened.
@@ -100,7 +102,7 @@ class Reader:
 
     @contextmanager
     def _refusing_damage(self) -> Iterator[None]:
-        """Turns the many errors that a damaged zip raises into one that names the file."""
+        """Turn the many errors that a damaged zip raises into one error that names the file."""
         try:
             yield
         except (
@@ -127,7 +129,7 @@ class Reader:
         return metadata
 
     def verify(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Checks that the file holds exactly these arrays, undamaged.
+        """Check that the file holds exactly these arrays, undamaged.
 
         Args:
             arrays: by name; only their shapes and dtypes matter.
@@ -146,14 +148,14 @@ class Reader:
                 raise ValueError(f"damaged contents in {damaged!r}")
 
     def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Reads some of the arrays that `verify` passed into `arrays`, which are C-contiguous."""
+        """Read some of the arrays that `verify` passed into `arrays`, which must be C-contiguous."""
         for name, array in arrays.items():
             if array.nbytes:
                 with self._refusing_damage(), self._open(name, array) as member:
                     _fill(member, array.reshape(-1).view(np.uint8).data)
 
     def _open(self, name: str, array: npt.NDArray) -> IO[bytes]:
-        """The member, read up to the end of its header, which is checked against `array`."""
+        """Open a member and read its header, which is checked against `array`."""
         info = self._archive.getinfo(f"{name}.npy")
         if info.compress_type != zipfile.ZIP_STORED:
             raise ValueError(f"a compressed {name!r}")

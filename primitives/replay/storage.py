@@ -1,11 +1,12 @@
-"""Data storage: the transitions themselves, as a structure of arrays (MAP II-A3).
+"""Data storage: the transitions, stored as a structure of arrays (MAP II-A3).
 
-One array per column keeps each column's own dtype (uint8 frames stay uint8) and lets a sampled batch be
-gathered column by column into arrays that a learner takes as they are.
+One array per column keeps each column's own dtype (uint8 frames stay uint8). A sampled batch is gathered column
+by column into arrays that a learner can use directly.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ class FieldSpec:
 
     Attributes:
         shape: shape of one item in this column; `()` for a scalar.
-        dtype: NumPy dtype of fixed size; Python objects are refused, for a snapshot could not hold them
-            without pickle.
+        dtype: NumPy dtype of fixed size; Python objects are refused, because a snapshot could hold them only with
+            pickle.
     """
 
     shape: tuple[int, ...]
@@ -29,13 +30,13 @@ class FieldSpec:
 def transition_fields(
     observation: FieldSpec, action: FieldSpec, *, discount: bool = False
 ) -> dict[str, FieldSpec]:
-    """The columns of a transition.
+    """Return the columns of a transition.
 
     Args:
         observation: column of observations; the next observation has the same.
         action: column of actions: `FieldSpec((), int64)` for discrete ones, `FieldSpec((n,), float32)` for
             continuous ones.
-        discount: add the column that n-step returns need (`primitives.replay.n_step`).
+        discount: whether to add the column that n-step returns need (`primitives.replay.n_step`).
 
     Returns:
         Columns `observation`, `action`, `reward` (float32), `next_observation`, `terminated` (bool; a
@@ -54,7 +55,7 @@ def transition_fields(
 
 
 def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
-    """`indices` as a contiguous (B,) int64 array, checked to lie in [0, limit).
+    """Return `indices` as a contiguous (B,) int64 array, checked to be in [0, limit).
 
     Raises:
         TypeError: not integers.
@@ -66,7 +67,7 @@ def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
     if array.ndim != 1:
         raise ValueError(f"indices: found shape {array.shape}; allowed: (B,)")
     if array.dtype == np.int64 and array.flags.c_contiguous:
-        # Read as unsigned, a negative one is the largest: one pass, and what replays sample comes this way.
+        # Viewed as unsigned, a negative index is above every limit: one pass checks both bounds.
         inside = not array.size or array.view(np.uint64).max() < limit
     else:
         inside = not array.size or (array.min() >= 0 and array.max() < limit)
@@ -78,9 +79,8 @@ def as_indices(indices: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
 class Storage:
     """A ring of items, first in first out, one array per column.
 
-    The columns hold exactly the raw data (capacity times the bytes of one item) and nothing else. They are
-    zero-filled by the operating system on first touch, so that a storage takes physical memory only as it
-    fills up.
+    The columns hold exactly the raw data (capacity times the bytes of one item) and nothing else. The operating
+    system fills them with zeros on first touch, so a storage takes physical memory only as it fills up.
 
     Attributes:
         fields: the columns' specifications, by name.
@@ -91,7 +91,7 @@ class Storage:
     """
 
     def __init__(self, capacity: int, fields: Mapping[str, FieldSpec]) -> None:
-        """Allocates the columns.
+        """Allocate the columns.
 
         Args:
             capacity: items that fit, at least 1.
@@ -111,11 +111,14 @@ class Storage:
                 raise TypeError(f"fields[{name!r}]: found dtype {dtype}; allowed: dtypes of fixed size")
         self.fields = dict(fields)
         self.capacity = int(capacity)
-        self.columns = {
-            name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in fields.items()
-        }
         self.size = 0
         self.cursor = 0
+        self._allocate_columns()
+
+    def _allocate_columns(self) -> None:
+        self.columns = {
+            name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in self.fields.items()
+        }
 
     def __len__(self) -> int:
         return self.size
@@ -123,10 +126,19 @@ class Storage:
     @property
     def nbytes(self) -> int:
         """Bytes of all columns when full."""
-        return sum(column.nbytes for column in self.columns.values())
+        items = ((prod(field.shape), np.dtype(field.dtype).itemsize) for field in self.fields.values())
+        return self.capacity * sum(elements * item_bytes for elements, item_bytes in items)
+
+    def held_columns(self, size: int) -> dict[str, npt.NDArray]:
+        """Return the first `size` rows of every column, for a snapshot: views, or copies of a device's."""
+        return {name: column[:size] for name, column in self.columns.items()}
+
+    def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
+        """Take the first rows of every column from arrays that `held_columns` returned, and that were filled since."""
+        # Those are views of the columns themselves.
 
     def checked(self, batch: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
-        """The batch as arrays that fit the columns, in the columns' order and dtypes.
+        """Return the batch as arrays that fit the columns, in the columns' order and dtypes.
 
         Args:
             batch: for each column an array (n, *shape), n from 1 to the capacity.
@@ -147,24 +159,22 @@ class Storage:
         if not 1 <= n <= self.capacity:
             raise ValueError(f"batch: found {n} items; allowed: 1 to {self.capacity} in arrays (n, ...)")
         for name, array in arrays.items():
-            column = self.columns[name]
-            allowed = (n, *column.shape[1:])
+            field = self.fields[name]
+            allowed, dtype = (n, *field.shape), np.dtype(field.dtype)
             if array.shape != allowed:
                 raise ValueError(f"batch[{name!r}]: found shape {array.shape}; allowed: {allowed}")
-            if array.dtype == column.dtype:
+            if array.dtype == dtype:
                 continue
-            if not np.can_cast(array.dtype, column.dtype, "same_kind"):
-                raise TypeError(
-                    f"batch[{name!r}]: found dtype {array.dtype}; allowed: what casts to {column.dtype}"
-                )
-            arrays[name] = array.astype(column.dtype)
+            if not np.can_cast(array.dtype, dtype, "same_kind"):
+                raise TypeError(f"batch[{name!r}]: found dtype {array.dtype}; allowed: what casts to {dtype}")
+            arrays[name] = array.astype(dtype)
         return arrays
 
     def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
-        """A size and cursor read from elsewhere, checked to be what a storage of this capacity can have.
+        """Check that a size and cursor read from a file are possible for a storage of this capacity.
 
         Raises:
-            ValueError: they are not.
+            ValueError: they are not possible.
         """
         possible = isinstance(size, int) and isinstance(cursor, int) and 0 <= cursor < self.capacity
         if not possible or not (size == self.capacity or 0 <= size == cursor):
@@ -174,11 +184,11 @@ class Storage:
         return size, cursor
 
     def next_rows(self, n: int) -> npt.NDArray[np.int64]:
-        """(n,) int64, the rows that the next n items will take."""
+        """Return the rows that the next n items are written to, (n,) int64."""
         return (self.cursor + np.arange(n, dtype=np.int64)) % self.capacity
 
     def insert(self, batch: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
-        """Writes items over the oldest rows (FIFO replacement, MAP II-A3).
+        """Write items over the oldest rows (first in, first out, MAP II-A3).
 
         Args:
             batch: for each column an array (n, *shape), n from 1 to the capacity.
@@ -193,7 +203,7 @@ class Storage:
         return self.write(arrays, self.next_rows(len(next(iter(arrays.values())))))
 
     def write(self, arrays: Mapping[str, npt.NDArray], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """`insert` of what `checked` gave, to the rows that `next_rows` gave: what is checked once is enough.
+        """Write arrays that `checked` returned to rows that `next_rows` returned, without checking them again.
 
         Args:
             arrays: for each column an array (n, *shape) of its dtype.
@@ -216,7 +226,7 @@ class Storage:
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """Copies items out.
+        """Copy items out.
 
         Args:
             indices: (B,) integers in [0, size).
@@ -236,27 +246,27 @@ class Storage:
         else:
             self.check_out(out, len(rows))
         for name, column in self.columns.items():
-            # The range is checked already; any other mode makes `take` buffer the whole output.
+            # The range is already checked; every other mode makes `take` buffer the whole output.
             column.take(rows, axis=0, out=out[name], mode="clip")
         return dict(out)
 
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
-        """Checks arrays for `gather` to write into.
+        """Check arrays that `gather` would write into.
 
         Raises:
             TypeError, ValueError: as `gather`.
         """
         if out.keys() != self.fields.keys():
             raise ValueError(f"out: found columns {sorted(out)}; allowed: exactly {sorted(self.fields)}")
-        for name, column in self.columns.items():
-            array, shape = out[name], (batch_size, *column.shape[1:])
+        for name, field in self.fields.items():
+            array, shape = out[name], (batch_size, *field.shape)
             if array.shape != shape or not array.flags.c_contiguous:
                 raise ValueError(f"out[{name!r}]: found shape {array.shape}; allowed: C-contiguous {shape}")
-            if array.dtype != column.dtype:
-                raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {column.dtype}")
+            if array.dtype != np.dtype(field.dtype):
+                raise TypeError(f"out[{name!r}]: found dtype {array.dtype}; allowed: {np.dtype(field.dtype)}")
 
     def allocate(self, batch_size: int) -> dict[str, npt.NDArray]:
-        """Empty arrays (batch_size, *shape) for each column, as `gather` takes for `out`."""
+        """Return uninitialised arrays (batch_size, *shape) for each column, as `gather` takes for `out`."""
         return {
             name: np.empty((batch_size, *field.shape), field.dtype) for name, field in self.fields.items()
         }

@@ -40,7 +40,7 @@ class UniformReplay(Replay):
         return out
 
     def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
-        """Checks its arguments as prioritised replay does, and has nothing to change."""
+        """Check the arguments as prioritised replay does; there are no priorities to change."""
         self._check_process()
         as_td_errors(td_errors, len(as_indices(indices, len(self))))
 

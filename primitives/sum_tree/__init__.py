@@ -1,4 +1,5 @@
-"""Sum trees: priorities as leaves, sums above them, so that a leaf is drawn in proportion to its priority.
+"""Sum trees: leaves hold priorities, inner nodes hold sums, so that a leaf is drawn in proportion to its
+priority.
 
     >>> import numpy as np
     >>> from primitives import sum_tree
@@ -18,18 +19,18 @@ from primitives.sum_tree.base import SumTree
 
 
 def backends() -> list[BackendStatus]:
-    """Each backend's name, whether it can be used on this machine, and why not."""
+    """Return each backend's name, whether it can be used on this machine, and if not, why."""
     return _backend.statuses(__name__)
 
 
 def create(capacity: int, *, backend: str = "native", fanout: int = 16, **options: object) -> SumTree:
-    """A sum tree whose priorities are all 0.
+    """Create a sum tree whose priorities are all 0.
 
     Args:
         capacity: number of leaves, at least 1; it need not be a power of `fanout`.
         backend: one of `backends()`.
         fanout: children of a node (K), 2 to 256.
-        **options: the backend's own, named in its module: `dtype`, `device`, ...
+        **options: options of the backend, documented in its module: `dtype`, `device`, ...
 
     Raises:
         ValueError: `capacity`, `backend`, `fanout` or an option's value is not allowed.

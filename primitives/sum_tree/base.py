@@ -13,7 +13,7 @@ FANOUT_MAX = 256
 
 
 def checked_integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
-    """`value` as an int in [low, high].
+    """Return `value` as an int in [low, high].
 
     Raises:
         TypeError: it is not an integer.
@@ -41,12 +41,20 @@ def _vector(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[A
 
 
 def checked_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """`values` as (B,) float64; `TypeError` or `ValueError` when it is no vector of real numbers."""
+    """Return `values` as a (B,) float64 array.
+
+    Raises:
+        TypeError, ValueError: `values` is not a vector of real numbers.
+    """
     return np.ascontiguousarray(_vector(name, values, "fiu", "real numbers"), dtype=np.float64)
 
 
 def checked_indices(values: ArrayLike, capacity: int) -> NDArray[np.int64]:
-    """`values` as (B,) int64 in [0, capacity); `TypeError` or `ValueError` when they are not."""
+    """Return `values` as a (B,) int64 array.
+
+    Raises:
+        TypeError, ValueError: `values` is not a vector of integers in [0, capacity).
+    """
     array = _vector("indices", values, "iu", "integers")
     outside = (array < 0) | (array >= capacity) if array.size else np.zeros(0, dtype=bool)
     if outside.any():
@@ -102,10 +110,11 @@ class SumTree(ABC):
         return self._total()
 
     def find(self, prefix: ArrayLike) -> NDArray[np.int64]:
-        """The prefix sum index of each prefix: the least i with P[0] + ... + P[i] > prefix (MAP Equation 1).
+        """Return the prefix sum index of each prefix: the smallest i with P[0] + ... + P[i] > prefix (MAP
+        Equation 1).
 
-        Sums are rounded to `dtype`, so near a boundary between two leaves either may be answered; a leaf of
-        priority 0 never is.
+        Sums are rounded to `dtype`, so near the boundary between two leaves either leaf may be returned. A
+        leaf of priority 0 is never returned.
 
         Args:
             prefix: (B,) real, each in [0, total).
@@ -130,11 +139,11 @@ class SumTree(ABC):
     def sample(
         self, batch_size: int, rng: np.random.Generator, stratified: bool = False
     ) -> NDArray[np.int64]:
-        """Leaves drawn with replacement, each with probability P[i] / total (PAL IV-A2).
+        """Draw leaves with replacement, each with probability P[i] / total (PAL IV-A2).
 
         Args:
             batch_size: B, at least 1.
-            rng: where the random numbers come from; the same state gives the same leaves.
+            rng: source of the random numbers; the same state gives the same leaves.
             stratified: draw one prefix from each of B equal parts of [0, total), in ascending order.
 
         Returns:
@@ -142,7 +151,7 @@ class SumTree(ABC):
 
         Raises:
             ValueError: `batch_size` below 1, or a total of 0.
-            TypeError: `batch_size` is no integer, or `rng` no Generator.
+            TypeError: `batch_size` is not an integer, or `rng` is not a Generator.
         """
         size = checked_integer("batch_size", batch_size, 1, sys.maxsize)
         if not isinstance(rng, np.random.Generator):
@@ -151,7 +160,7 @@ class SumTree(ABC):
         return self._sample(size, rng, bool(stratified))
 
     def update(self, indices: ArrayLike, priorities: ArrayLike) -> None:
-        """Sets P[indices[b]] = priorities[b]; where an index is repeated, the last one wins (PAL IV-A4).
+        """Set P[indices[b]] = priorities[b]; if an index is repeated, its last priority is kept (PAL IV-A4).
 
         Args:
             indices: (B,) integers in [0, capacity).
@@ -177,7 +186,7 @@ class SumTree(ABC):
             self._update(leaves, values)
 
     def get(self, indices: ArrayLike) -> NDArray[np.floating]:
-        """The priorities of some leaves, as stored.
+        """Return the priorities of the given leaves, as stored.
 
         Args:
             indices: (B,) integers in [0, capacity).
@@ -192,7 +201,7 @@ class SumTree(ABC):
         return self._get(checked_indices(indices, self._capacity))
 
     def synchronise(self) -> None:  # noqa: B027 - most backends are done when a call returns
-        """Waits until all that was asked of the tree is done: an update on a device may return before."""
+        """Wait until every requested operation is done: an update on a device may return before it is."""
 
     def _positive_total(self) -> float:
         total = self._total()
@@ -203,7 +212,7 @@ class SumTree(ABC):
         return total
 
     def _sample(self, batch_size: int, rng: np.random.Generator, stratified: bool) -> NDArray[np.int64]:
-        """`sample` for arguments already checked."""
+        """Implement `sample`; the arguments are already checked."""
         total = self._total()
         uniform = rng.random(batch_size)
         if stratified:
@@ -215,12 +224,12 @@ class SumTree(ABC):
 
     @abstractmethod
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
-        """`find` for prefixes already checked."""
+        """Implement `find`; the prefixes are already checked."""
 
     @abstractmethod
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        """`update` for arguments already checked."""
+        """Implement `update`; the arguments are already checked."""
 
     @abstractmethod
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        """`get` for indices already checked."""
+        """Implement `get`; the indices are already checked."""

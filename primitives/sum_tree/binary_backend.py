@@ -1,6 +1,6 @@
 """A plain binary sum tree in C++ behind one global lock: the baseline of PAL Fig. 9.
 
-Safe under threads: every call holds the lock from start to end, and the GIL is released meanwhile.
+Thread-safe: every call holds the lock from start to end, and releases the GIL meanwhile.
 """
 
 import numpy as np
@@ -12,17 +12,17 @@ from primitives.sum_tree.extension import ExtensionSumTree
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can."""
+    """Return why this backend cannot be used here; empty if it can."""
     return native_backend.unavailable_reason()
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumTree:
-    """A `BinarySumTree`; its nodes have two children whatever `fanout` is."""
+    """Create a `BinarySumTree`; its nodes have two children for every `fanout`."""
     return BinarySumTree(capacity, fanout, dtype)
 
 
 class BinarySumTree(ExtensionSumTree):
-    """One item after the other, up or down the tree."""
+    """Processes the items of a call one after another, going up or down the tree."""
 
     backend = "binary"
 

@@ -1,10 +1,11 @@
 """The K-ary sum tree in CUDA through CuPy: the kernels of `device_kernels.h`, on the caller's stream.
 
-Beside the interface of `SumTree`, whose arrays are NumPy's, there are calls on arrays in the device's memory: CuPy's
-or PyTorch's, taken through `__cuda_array_interface__` without a copy. They allocate nothing and never wait for the
-device, so they can be captured in a CUDA graph.
+Besides the interface of `SumTree`, which takes NumPy arrays, there are calls on arrays in the device's memory
+(CuPy's or PyTorch's, taken through `__cuda_array_interface__` without a copy). These calls allocate nothing
+and never wait for the device, so they can be captured in a CUDA graph.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ PRELUDE = """
 THREADS_PER_BLOCK = 128
 
 
-def source(dtype: DTypeLike) -> str:
-    """The kernels as CUDA C++."""
+def source(dtype: DTypeLike, more: str = "") -> str:
+    """Return the kernels as CUDA C++, followed by `more`."""
     real = "float" if np.dtype(dtype) == np.float32 else "double"
-    return f"#define REAL {real}\n{PRELUDE}{kernel_source()}"
+    return f"#define REAL {real}\n{PRELUDE}{kernel_source()}{more}"
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can."""
+    """Return why this backend cannot be used here; empty if it can."""
     try:
         import cupy
     except ImportError:
@@ -43,21 +44,22 @@ def unavailable_reason() -> str:
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: int = 0) -> SumTree:
-    """A `CudaSumTree` on CUDA device number `device`."""
+    """Create a `CudaSumTree` on CUDA device number `device`."""
     return CudaSumTree(capacity, fanout, dtype, device)
 
 
 class CudaDevice:
-    """One CUDA device; launches go to CuPy's current stream."""
+    """One CUDA device; launches go to CuPy's current stream. `more` is the source of further kernels."""
 
-    def __init__(self, number: int, dtype: np.dtype) -> None:
+    def __init__(self, number: int, dtype: np.dtype, more: str = "") -> None:
         import cupy
 
         self.cupy = cupy
         self.number = number
         with cupy.cuda.Device(number):
-            module = cupy.RawModule(code=source(dtype), options=("--std=c++17",))
-            names = ("find", "begin", "check", "claim", "set_leaves", "release", "sum_nodes", "get", "scale")
+            code = source(dtype, more)
+            module = cupy.RawModule(code=code, options=("--std=c++17",))
+            names = re.findall(r"^KERNEL\((\w+)\)", code, re.MULTILINE)
             self._kernels = {name: module.get_function(name) for name in names}
 
     def zeros(self, shape: int, dtype: DTypeLike) -> Any:
@@ -81,8 +83,9 @@ class CudaDevice:
 class CudaSumTree(DeviceSumTree):
     """A sum tree in a CUDA device's memory.
 
-    The calls that end in `_on_device` take (B,) contiguous device arrays of exactly the type named and launch on the
-    stream with the address `stream` (`torch.cuda.current_stream().cuda_stream`), or on CuPy's current one.
+    The calls that end in `_on_device` take contiguous (B,) device arrays of exactly the named type. They
+    launch on the stream with the address `stream` (`torch.cuda.current_stream().cuda_stream`), or on CuPy's
+    current stream.
     """
 
     backend = "cuda"
@@ -95,10 +98,11 @@ class CudaSumTree(DeviceSumTree):
         ] = {}  # by powers of two: graphs keep using what they captured
 
     def sample_on_device(self, uniform: Any, indices: Any, *, stream: int | None = None) -> None:
-        """Draws leaves with probability P[i] / total. A total of 0 gives leaf 0: it cannot be seen from here.
+        """Draw leaves with probability P[i] / total. If the total is 0, leaf 0 is drawn: the host cannot see
+        the total here.
 
-        The first call with a batch size allocates its scratch space, which sizes up to the next power of two share:
-        make one before capturing a graph, and order calls on several streams.
+        The first call with a batch size allocates scratch space, which all batch sizes up to the next power
+        of two share. Make one call before capturing a graph, and order calls on several streams.
 
         Args:
             uniform: (B,) float64 on the device, uniform in [0, 1).
@@ -121,9 +125,9 @@ class CudaSumTree(DeviceSumTree):
             self._launch_find(prefix, rounded_off, indices, count)
 
     def update_on_device(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
-        """Sets P[indices[b]] = priorities[b]; the last of repeated indices wins.
+        """Set P[indices[b]] = priorities[b]; if an index is repeated, its last priority is kept.
 
-        Where an index or a priority is not allowed the tree stays as it was; `raise_if_wrong` tells.
+        If an index or a priority is not allowed, the tree is unchanged and `raise_if_wrong` raises an error.
 
         Args:
             indices: (B,) int64 on the device, in [0, capacity).
@@ -140,10 +144,11 @@ class CudaSumTree(DeviceSumTree):
             self._launch_update(indices, priorities, len(indices), checked=False)
 
     def raise_if_wrong(self) -> None:
-        """Waits for the device.
+        """Wait for the device and raise if an earlier update was wrong.
 
         Raises:
-            ValueError: an `update_on_device` since the last call here had a wrong index or priority.
+            ValueError: an `update_on_device` since the last call of this method had a wrong index or
+                priority.
         """
         if self._device.download(self._wrong)[1]:
             self._wrong.fill(0)

@@ -1,4 +1,4 @@
-"""What sum trees of the native extension share: a public call, once checked, is one call of the extension."""
+"""What the sum trees of the native extension share: a checked public call becomes one call of the extension."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from primitives.sum_tree.base import SumTree
 
 
 class ExtensionSumTree(SumTree):
-    """Hands checked arguments on to `_tree`, which a subclass makes."""
+    """Passes checked arguments to `_tree`, which a subclass creates."""
 
     _tree: Any
 

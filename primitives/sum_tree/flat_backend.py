@@ -1,7 +1,8 @@
-"""No tree: PyTorch's cumulative sum, made anew after each update, and a binary search in it. CPU and CUDA.
+"""No tree: PyTorch's cumulative sum, computed again after each update, and a binary search in it. CPU and
+CUDA.
 
-An update costs O(B), the first find after it O(capacity): on GPUs often faster than trees up to about a million
-leaves.
+An update costs O(B), and the first find after it costs O(capacity). On GPUs this is often faster than a tree,
+up to about a million leaves.
 """
 
 import importlib.util
@@ -14,17 +15,19 @@ from primitives.sum_tree.base import SumTree
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can, on the CPU at least."""
+    """Return why this backend cannot be used here; empty if it can, at least on the CPU."""
     return "" if importlib.util.find_spec("torch") else "PyTorch is not installed"
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:
-    """A `FlatSumTree` on PyTorch's `device`: "cpu", "cuda", "cuda:1", ..."""
+    """Create a `FlatSumTree` on PyTorch's `device`: "cpu", "cuda", "cuda:1", ..."""
     return FlatSumTree(capacity, fanout, dtype, device)
 
 
 class FlatSumTree(SumTree):
-    """Priorities of `dtype` and their cumulative sum in float64 as two tensors; `fanout` has no effect."""
+    """Stores priorities of `dtype` and their cumulative sum in float64 as two tensors; `fanout` has no
+    effect.
+    """
 
     backend = "flat"
 
@@ -44,8 +47,9 @@ class FlatSumTree(SumTree):
     def _cumulative(self) -> Any:
         if self._sums is None:
             sums = self._priorities.cumsum(0, dtype=self._torch.float64)
-            # A parallel scan rounds differently from place to place. Made monotone, and flat where the priority
-            # is 0, so that the first sum above a prefix is never that of such a leaf.
+            # A parallel scan rounds differently at different positions. The sums are made monotone, and
+            # constant where the priority is 0, so that the first sum above a prefix never belongs to a leaf
+            # of priority 0.
             self._sums = self._torch.where(self._priorities > 0, sums, 0).cummax(0).values
         return self._sums
 
@@ -60,8 +64,8 @@ class FlatSumTree(SumTree):
         sums = self._cumulative()
         values = self._torch.from_numpy(prefix).to(self._device)
         found: NDArray[np.int64] = self._torch.searchsorted(sums, values, right=True).cpu().numpy()
-        # In training every draw follows an update, so each pays for its own cumulative sum. Kept from draw to
-        # draw, it would be in nobody's time when sampling and updating are timed apart.
+        # In training an update precedes every draw, so each draw pays for a cumulative sum. If the sum were
+        # kept between draws, no measurement would include it when sampling and updating are timed separately.
         self._sums = None
         return found
 
@@ -69,7 +73,7 @@ class FlatSumTree(SumTree):
         torch = self._torch
         leaves = torch.from_numpy(indices).to(self._device)
         values = torch.from_numpy(priorities).to(self._device, self._priorities.dtype)
-        # Writes of repeated indices may land in any order: all of them write what the last one holds.
+        # Writes to repeated indices may finish in any order, so all of them write the last value.
         order = torch.arange(len(leaves), device=self._device)
         self._last.scatter_reduce_(0, leaves, order, "amax", include_self=False)
         self._priorities[leaves] = values[self._last[leaves]]

@@ -1,14 +1,17 @@
 """The replay pipeline in hardware (MAP IV-C4, IV-D4; PRL 4.1.1), simulated cycle by cycle by Verilator.
 
-Each call is a batch of requests to the pipeline, and tells the clock cycles that it took: `last_call_cycles`. Its
-time is those cycles at `clock_hz`; the wall clock says how long the simulation took, which is of no interest.
+Each call is a batch of requests to the pipeline and records the clock cycles that it took in
+`last_call_cycles`. Its time is these cycles at `clock_hz`. The wall time is only that of the simulation and
+is not used.
 
-**Fixed point.** A priority is an unsigned number of `integer_bits` before and `fraction_bits` behind the point.
-`update` rounds it to the nearest such number, ties upwards, and a positive one never to 0: the smallest positive
-number is 2^-fraction_bits, so that what could be drawn stays so. The largest allowed is `priority_max`. Sums are
-exact: they grow by log2 K bits a level, so `total` and every answer of `find` are those of the rounded priorities.
+**Fixed point.** A priority is an unsigned number with `integer_bits` before and `fraction_bits` after the
+point. `update` rounds it to the nearest such number, ties upwards. A positive priority is never rounded to 0
+but to at least 2^-fraction_bits, so that its leaf can still be drawn. The largest priority allowed is
+`priority_max`. Sums are exact: they grow by log2 K bits per level, so `total` and the results of `find` are
+exact for the rounded priorities.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,60 +23,77 @@ from primitives.fpga.export import toolchain
 from primitives.sum_tree.base import SumTree, checked_integer
 
 if TYPE_CHECKING:
-    from primitives.fpga.simulation import Run
+    from primitives.fpga.simulation import SimulatedRun
 
 SIMULATED = True
 
 INTEGER_BITS, FRACTION_BITS = 12, 20
 TAG_BITS = 20
-"""Requests of a lane in one run, where several lanes answer out of order."""
+"""Requests that a lane may have in one run when several lanes answer out of order."""
 
 FORMS = ("wide", "narrow")
 
 
 def unavailable_reason() -> str:
-    """Why hardware cannot be built and simulated here; empty when it can."""
+    """Return why hardware cannot be built and simulated here; empty if it can."""
     return toolchain.unavailable_reason()
 
 
-def create(
-    capacity: int,
-    fanout: int,
-    *,
-    form: str = "wide",
-    banks: int = 1,
-    integer_bits: int = INTEGER_BITS,
-    fraction_bits: int = FRACTION_BITS,
-    levels: int | None = None,
-    device: str = "u200",
-    clock_hz: float | None = None,
-) -> SumTree:
-    """An `FpgaSumTree`.
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """The options of `create`.
+
+    Attributes:
+        form: "wide" reads all children of a node in one cycle, "narrow" one child per cycle.
+        banks: sub-trees, each with its own pipeline (S), 1 to 64.
+        integer_bits, fraction_bits: bits of a priority before and after the point.
+        levels: levels of the pipeline of each bank; by default the fewest that hold `capacity`. A pipeline
+            with more levels also serves smaller trees, which use the first leaves.
+        device: the board, one of `primitives.fpga.devices.catalogue.clocks_hz()`.
+        clock_hz: clock frequency that converts cycles to seconds, Hz; by default the board's.
+    """
+
+    form: str = "wide"
+    banks: int = 1
+    integer_bits: int = INTEGER_BITS
+    fraction_bits: int = FRACTION_BITS
+    levels: int | None = None
+    device: str = "u200"
+    clock_hz: float | None = None
+
+    def clock(self) -> float:
+        """Return the clock frequency, Hz.
+
+        Raises:
+            ValueError: no such board, or the frequency is not above 0.
+        """
+        clocks_hz = catalogue.clocks_hz()
+        if self.device not in clocks_hz:
+            raise ValueError(f"device: found {self.device!r}; allowed: {', '.join(clocks_hz)}")
+        clock_hz = clocks_hz[self.device] if self.clock_hz is None else self.clock_hz
+        if not clock_hz > 0:
+            raise ValueError(f"clock_hz: found {clock_hz}; allowed: above 0")
+        return float(clock_hz)
+
+
+def create(capacity: int, fanout: int, **options: Any) -> SumTree:
+    """Create an `FpgaSumTree`.
 
     Args:
         capacity: number of leaves.
         fanout: children of a node, K.
-        form: "wide" reads a node's children in one cycle, "narrow" one child a cycle.
-        banks: sub-trees with a pipeline each, S; 1 to 64.
-        integer_bits, fraction_bits: of a priority, before and behind the point.
-        levels: levels of the pipeline, of each bank's where there are several; the fewest that hold `capacity`
-            when left out. One with more serves smaller trees, each in its first leaves.
-        device: the board, one of `primitives.fpga.devices.catalogue.clocks_hz()`.
-        clock_hz: the clock at which cycles are told as seconds; the board's when left out.
+        **options: the fields of `PipelineOptions`.
 
     Raises:
-        ValueError: an argument out of range; it is named.
+        ValueError: an argument is out of range; the message names it.
+        TypeError: there is no such option.
     """
-    clocks_hz = catalogue.clocks_hz()
-    if device not in clocks_hz:
-        raise ValueError(f"device: found {device!r}; allowed: {', '.join(clocks_hz)}")
-    clock_hz = clocks_hz[device] if clock_hz is None else clock_hz
-    return FpgaSumTree(capacity, fanout, form, banks, integer_bits, fraction_bits, levels, clock_hz)
+    return FpgaSumTree(capacity, fanout, PipelineOptions(**options))
 
 
 @cache
 def _library(layout: Any, form: Any) -> Any:
-    """The simulation library of a pipeline."""
+    """Return the simulation library of a pipeline."""
     from primitives.fpga import simulation
     from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, ReplayPipeline
 
@@ -82,60 +102,50 @@ def _library(layout: Any, form: Any) -> Any:
 
 
 class FpgaSumTree(SumTree):
-    """A sum tree whose every call runs through the simulated pipeline.
+    """A sum tree that runs every call through the simulated pipeline.
 
     Attributes:
-        last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first request
-            offered to the last response.
-        cycles: those of all calls so far.
-        banks, levels, bank_leaves: sub-trees, levels of one, leaves that one holds.
-        clock_hz: the clock assumed.
+        last_call_cycles: clock cycles of the last `find`, `sample`, `update` or `get`, from the first offered
+            request to the last response.
+        cycles: clock cycles of all calls so far.
+        banks, levels, bank_leaves: number of sub-trees, levels per sub-tree, leaves per sub-tree.
+        clock_hz: assumed clock frequency.
     """
 
     backend = "fpga"
 
-    def __init__(
-        self,
-        capacity: int,
-        fanout: int,
-        form: str,
-        banks: int,
-        integer_bits: int,
-        fraction_bits: int,
-        levels: int | None,
-        clock_hz: float,
-    ) -> None:
-        from primitives.fpga.replay_pipeline import BankedLayout, Form, TreeLayout
+    def __init__(self, capacity: int, fanout: int, options: PipelineOptions) -> None:
+        from primitives.fpga.replay_pipeline import BankedLayout, Form, PipelineLayout
 
+        clock_hz = options.clock()
         super().__init__(capacity, fanout, np.float64)
-        self.banks = checked_integer("banks", banks, 1, 64)
-        leaf_bits = checked_integer("integer_bits", integer_bits, 0, 32)
-        leaf_bits += checked_integer("fraction_bits", fraction_bits, 0, 32)
-        if form not in FORMS:
-            raise ValueError(f"form: found {form!r}; allowed: {', '.join(FORMS)}")
-        if not clock_hz > 0:
-            raise ValueError(f"clock_hz: found {clock_hz}; allowed: above 0")
+        self.banks = checked_integer("banks", options.banks, 1, 64)
+        leaf_bits = checked_integer("integer_bits", options.integer_bits, 0, 32)
+        leaf_bits += checked_integer("fraction_bits", options.fraction_bits, 0, 32)
+        if options.form not in FORMS:
+            raise ValueError(f"form: found {options.form!r}; allowed: {', '.join(FORMS)}")
         needed = 1
         while self.banks * self.fanout**needed < self.capacity:
             needed += 1
-        levels = needed if levels is None else checked_integer("levels", levels, needed, 32)
-        bank = TreeLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
+        given = options.levels
+        levels = needed if given is None else checked_integer("levels", given, needed, 32)
+        bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else 1)
         self._layout = BankedLayout(self.banks, bank) if self.banks > 1 else bank
-        # Banks share the leaves evenly, each using the first of its own.
+        # The leaves are divided evenly among the banks; each bank uses its first leaves.
         self.levels, self.bank_leaves = levels, -(-self.capacity // self.banks)
         self._room = bank.leaves
-        self._quantum = 2.0**-fraction_bits
+        self._quantum = 2.0**-options.fraction_bits
         self._priority_max = (2**leaf_bits - 1) * self._quantum
-        self._simulation = _library(self._layout, Form(form)).start()
+        self._simulation = _library(self._layout, Form(options.form)).start()
         last_path = bank.path_of(np.array([self.bank_leaves - 1]))[0]
         self._simulation.write("last_leaf", int(last_path))
-        self.clock_hz = float(clock_hz)
+        self.clock_hz = clock_hz
         self.last_call_cycles = 0
         self.cycles = 0
 
     @property
     def last_call_s(self) -> float:
-        """`last_call_cycles` at `clock_hz`, seconds: simulated."""
+        """Simulated seconds of the last call: `last_call_cycles` at `clock_hz`."""
         return self.last_call_cycles / self.clock_hz
 
     def _total(self) -> float:
@@ -154,7 +164,7 @@ class FpgaSumTree(SumTree):
 
         rounded = np.floor(priorities / self._quantum + 0.5).astype(np.int64)
         values = np.where(priorities > 0, np.maximum(rounded, 1), 0)
-        # Writes of one leaf must come by one lane to stay in order.
+        # Writes to one leaf must use one lane to stay in order.
         self._call(Operation.UPDATE, indices, values, indices)
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -166,7 +176,7 @@ class FpgaSumTree(SumTree):
     def _call(
         self, operation: Any, leaves: NDArray[np.int64], values: NDArray[np.int64], lanes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Paths and values that answer one request for each leaf, which comes by the lane `lanes % S`."""
+        """Send one request per leaf on lane `lanes % S`; return the responses' paths and values."""
         count = len(leaves)
         self.last_call_cycles = 0
         bank, leaf = np.divmod(leaves, self.bank_leaves)
@@ -204,13 +214,13 @@ class FpgaSumTree(SumTree):
         responses = tuple(f"responses_{bank}" for bank in range(self.banks))
         run = self._simulation.run(inputs, {responses: count})
         self._count(run)
-        self._simulation.step(2)  # the sum over the banks follows theirs
+        self._simulation.step(2)  # the sum over the banks is ready two cycles after theirs
         path, value = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for name in responses:
             found = run.outputs[name]
             path[found["tag"]], value[found["tag"]] = found["path"], found["value"]
         return path, value
 
-    def _count(self, run: "Run") -> None:
+    def _count(self, run: "SimulatedRun") -> None:
         self.last_call_cycles += run.cycles
         self.cycles += run.cycles

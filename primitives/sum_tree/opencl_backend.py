@@ -1,4 +1,4 @@
-"""The K-ary sum tree in OpenCL, on any device that has a driver: the kernels of `device_kernels.h`."""
+"""The K-ary sum tree in OpenCL, with the kernels of `device_kernels.h`, on any device that has a driver."""
 
 import warnings
 from functools import cache
@@ -22,30 +22,32 @@ WORK_GROUP = 64
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can."""
+    """Return why this backend cannot be used here; empty if it can."""
     return opencl_runtime.unavailable_reason()
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: str | int = "") -> SumTree:
-    """An `OpenclSumTree` on `device`: a position in the list of devices or part of a name; "" for the first."""
+    """Create an `OpenclSumTree` on `device`: a position in the list of devices or part of a name; "" for the
+    first.
+    """
     return OpenclSumTree(capacity, fanout, dtype, device)
 
 
 @cache
-def _built(device: Any, real: str) -> tuple[Any, Any]:
-    """A context on the device and the program built in it."""
+def _built(device: Any, real: str, more: str) -> tuple[Any, Any]:
+    """Return a context on the device and the program built in it, with `more` after the tree's kernels."""
     opencl = opencl_runtime.load()
     context = opencl.Context([device])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", opencl.CompilerWarning)  # a compiler that says it has succeeded
-        program = opencl.Program(context, f"#define REAL {real}\n{PRELUDE}{kernel_source()}").build()
+        warnings.simplefilter("ignore", opencl.CompilerWarning)  # some compilers warn that they succeeded
+        program = opencl.Program(context, f"#define REAL {real}\n{PRELUDE}{kernel_source()}{more}").build()
     return context, program
 
 
 class OpenclDevice:
-    """One device with its queue, which runs launches in order."""
+    """One device with its queue, which runs launches in order; `more` is the source of further kernels."""
 
-    def __init__(self, device: Any, dtype: np.dtype) -> None:
+    def __init__(self, device: Any, dtype: np.dtype, more: str = "") -> None:
         opencl = opencl_runtime.load()
         import pyopencl.array
 
@@ -54,9 +56,9 @@ class OpenclDevice:
             raise ValueError(
                 f"dtype: found float64; allowed: float32, as {device.name} has no double precision"
             )
-        context, program = _built(device, "float" if dtype == np.float32 else "double")
+        context, program = _built(device, "float" if dtype == np.float32 else "double", more)
         self._queue = opencl.CommandQueue(context)
-        # Kernels keep their arguments, so each tree has its own.
+        # Kernel objects keep their arguments, so each tree has its own.
         self._kernels = {kernel.function_name: kernel for kernel in program.all_kernels()}
 
     def zeros(self, shape: int, dtype: DTypeLike) -> Any:

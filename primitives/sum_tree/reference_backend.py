@@ -1,4 +1,4 @@
-"""The definition of right: a K-ary sum tree in NumPy, level by level, in float64."""
+"""The reference that every other backend must match: a K-ary sum tree in NumPy, level by level, in float64."""
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -7,17 +7,19 @@ from primitives.sum_tree.base import SumTree
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here: empty, it always can."""
+    """Return an empty string: this backend can always be used."""
     return ""
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64) -> SumTree:
-    """A `ReferenceSumTree`; `dtype` is float64 (the default) or float32."""
+    """Create a `ReferenceSumTree`; `dtype` is float64 (the default) or float32."""
     return ReferenceSumTree(capacity, fanout, dtype)
 
 
 class ReferenceSumTree(SumTree):
-    """One array a level, from the root's children to the leaves, each padded with zeros to whole nodes."""
+    """Stores one array per level, from the root's children to the leaves, each padded with zeros to whole
+    nodes.
+    """
 
     backend = "reference"
 
@@ -40,7 +42,8 @@ class ReferenceSumTree(SumTree):
             positive = children > 0
             sums = children.cumsum(axis=1, dtype=np.float64)
             chosen = (sums > rest[:, None]) & positive
-            # Sums of sums are rounded, so what is left can reach the node's own sum: then its last child.
+            # Sums of sums are rounded, so the remaining prefix can reach the node's own sum: the last child
+            # is taken then.
             last = self.fanout - 1 - positive[:, ::-1].argmax(axis=1)
             child = np.where(chosen.any(axis=1), chosen.argmax(axis=1), last)
             rest = np.maximum(rest - np.where(child > 0, sums[rows, child - 1], 0.0), 0.0)

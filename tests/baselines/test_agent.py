@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from harness import workloads
 from harness.compare import protocol, registry
@@ -82,7 +83,7 @@ def test_a_result_counts_what_its_own_job_did(agent):
     first, second = counting.advance(7), counting.advance(3)
     assert (first["gradient_steps"], first["environment_steps"], len(first["episode_returns"])) == (9, 18, 3)
     assert (second["gradient_steps"], second["episode_returns"]) == (3, [1.0])
-    protocol.Result.model_validate(json.loads(json.dumps(second)))
+    protocol.WorkerResult.model_validate(json.loads(json.dumps(second)))
 
 
 def test_learner_and_replay_alone_take_no_round(agent):
@@ -126,3 +127,40 @@ def test_who_cannot_learn_alone_says_so(agent, monkeypatch, name, said):
     monkeypatch.setattr("sys.stdin", [json.dumps(job)])
     (answer,) = job_loop._answers(lambda _: pytest.fail("nothing is made"))
     assert said in answer["error"]
+
+
+class Instant:
+    """An agent that multiplies two numbers whose product is subnormal, with PyTorch."""
+
+    def __init__(self, job):
+        self.job = job
+
+    def advance(self, gradient_steps):
+        product = float(torch.full((8,), 1e-30).mul(1e-10)[0])
+        return {"gradient_steps": gradient_steps, "product": product, "notes": {"replay": "uniform"}}
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_subnormal_numbers_are_flushed_where_the_job_says_so(agent, monkeypatch, flushes):
+    import job_loop
+
+    job = {"workload": workloads.load("cartpole-dqn").tables(), "gradient_steps": 3}
+    lines = [json.dumps(job | {"flush_subnormals": flushes})] * 2
+    monkeypatch.setattr("sys.stdin", lines)
+    try:
+        answers = list(job_loop._answers(Instant))
+    finally:
+        torch.set_flush_denormal(False)
+    assert [answer["product"] == 0 for answer in answers] == [flushes] * 2
+    noted = {"subnormal numbers": "flushed to zero"} if flushes else {}
+    assert [answer["notes"] for answer in answers] == [{"replay": "uniform"} | noted] * 2
+
+
+def test_a_processor_that_cannot_flush_is_refused(agent, monkeypatch):
+    import job_loop
+
+    monkeypatch.setattr(torch, "set_flush_denormal", lambda on: False)
+    job = {"workload": workloads.load("cartpole-dqn").tables(), "gradient_steps": 3, "flush_subnormals": True}
+    monkeypatch.setattr("sys.stdin", [json.dumps(job)])
+    (answer,) = job_loop._answers(lambda _: pytest.fail("nothing is made"))
+    assert "cannot flush" in answer["error"]

@@ -6,7 +6,7 @@ import pytest
 
 from harness import workloads
 from harness.compare import registry
-from harness.compare.protocol import FailureKind, Job, Worker, WorkerFailure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 
 LIMIT_S = 300.0
 
@@ -30,7 +30,7 @@ create = Buffer
 def job(name="cartpole-dqn", gradient_steps=50, **training):
     tables = workloads.load(name).tables()
     tables["training"] |= {"learning_starts": 1000} | training
-    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+    return WorkerJob(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
 
 
 def cycles(worker, asked):
@@ -69,7 +69,10 @@ def test_one_that_ignores_priorities_is_not_timed(tmp_path):
 def test_a_workload_without_a_replay_is_refused():
     with registry.own_replay_worker() as worker, pytest.raises(WorkerFailure, match="no prioritised replay"):
         worker.ask(
-            Job(workload=workloads.load("cartpole-ppo").tables(), batch_size=32, seed=0, gradient_steps=1), 60
+            WorkerJob(
+                workload=workloads.load("cartpole-ppo").tables(), batch_size=32, seed=0, gradient_steps=1
+            ),
+            60,
         )
 
 

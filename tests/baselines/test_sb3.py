@@ -4,7 +4,7 @@ import pytest
 
 from harness import workloads
 from harness.compare import registry
-from harness.compare.protocol import FailureKind, Job, WorkerFailure
+from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 LIMIT_S = 300.0
@@ -14,7 +14,7 @@ def job(name, gradient_steps=20, environment=True, **training):
     tables = workloads.load(name).tables()
     tables["training"] |= {"learning_starts": 300} | training
     steps = {"gradient_steps": gradient_steps, "environment": environment}
-    return Job(workload=tables, batch_size=32, seed=0, **steps)
+    return WorkerJob(workload=tables, batch_size=32, seed=0, **steps)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from harness import workloads
 from harness.compare import registry
-from harness.compare.protocol import FailureKind, Job, WorkerFailure
+from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 
 TEMPLATE = Path(__file__).parent / "template"
 
@@ -25,8 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def job(workload: str, gradient_steps: int) -> Job:
-    return Job(
+def job(workload: str, gradient_steps: int) -> WorkerJob:
+    return WorkerJob(
         workload=workloads.load(workload).tables(), batch_size=32, seed=0, gradient_steps=gradient_steps
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness import workloads
 from harness.compare import registry
-from harness.compare.protocol import FailureKind, Job, Worker, WorkerFailure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 
 LIMIT_S = 900.0
 OFF_POLICY = ("cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac")
@@ -21,6 +21,9 @@ TRAINED = {
     "rllib_2_6_3": ("cartpole-ddpg",),
     "rltools": ("pendulum-sac",),
     "rllib": ("cartpole-ppo",),
+    "sbx": ALL,
+    "torchrl": ("cartpole-dqn", "pendulum-sac", "cartpole-ppo"),
+    "pufferlib": ("cartpole-ppo",),
 }
 CANNOT = {
     "tianshou": "pong-dqn",
@@ -29,7 +32,9 @@ CANNOT = {
     "leanrl_style": "pong-ppo",
     "rllib_2_6_3": "cartpole-dqn",
     "rltools": "cartpole-dqn",
-    "torchrl": "cartpole-dqn",
+    "torchrl": "pendulum-td3",
+    "sbx": "pong-dqn",
+    "pufferlib": "cartpole-dqn",
 }
 PPO = workloads.load("cartpole-ppo").tables()["algorithm"]
 PPO_ACTORS = workloads.load("cartpole-ppo").training.actors
@@ -40,7 +45,7 @@ def job(name, gradient_steps=20, **training):
     if tables["algorithm"]["name"] != "ppo":
         tables["training"] |= {"learning_starts": 100}
     tables["training"] |= training
-    return Job(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
+    return WorkerJob(workload=tables, batch_size=32, seed=0, gradient_steps=gradient_steps)
 
 
 def built(name):
@@ -131,4 +136,5 @@ def test_every_folder_is_a_baseline_and_names_its_torch():
         assert (folder / "worker.py").exists() or registry.replay_alone(name), name
         requirements = (folder / "requirements.txt").read_text()
         if name != "rltools":  # which computes without PyTorch
-            assert registry.TORCH in requirements, name
+            wanted = "torch==2.14.1" if name == "torchrl" else registry.TORCH  # the one it was compiled for
+            assert f"\n{wanted}\n" in requirements, name

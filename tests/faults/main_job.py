@@ -10,7 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from harness.compare.protocol import Job, Worker
+from harness.compare.protocol import Worker, WorkerJob
 from harness.core.progress import silent
 from harness.core.row import Measurement
 from harness.plan import plan
@@ -38,7 +38,7 @@ def measure(folder, key, what, run, report):
                 "forks",
             ]
         )
-        worker.ask(Job(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)
+        worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)
     elif what == "killed":  # as by the kernel when it runs out of memory
         os.kill(os.getpid(), 9)
     elif what == "memory":

@@ -13,6 +13,7 @@ from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.runtime import memory
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.runtime.units.unit import UnitError
 
@@ -23,11 +24,12 @@ import signal
 
 from harness import workloads as workload
 from harness.mapping import Mapping
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")
-training = Training(item, Mapping.parse("torch-native-cpu"), processes=2, overlap=8)
+training = Training(item, Mapping.parse("torch-native-cpu"), options=Options(processes=2, overlap=8))
 try:
     training.warm_up()
     print(*training._acting.pids, flush=True)
@@ -118,7 +120,7 @@ def test_ctrl_c_does_not_wait_for_one_busy_actor_after_the_other():
 def test_an_actor_that_dies_stops_the_run_by_name_and_nothing_is_left():
     threads = set(threading.enumerate())
     item = workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")
-    training = Training(item, NATIVE, processes=2, overlap=8)
+    training = Training(item, NATIVE, options=Options(processes=2, overlap=8))
     training.warm_up()
     pids = training._acting.pids
     descriptors = [arrays.descriptor for arrays in training._acting._shared]
@@ -149,7 +151,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(arguments, field):
     children = set(psutil.Process().children())
     mapping = Mapping.parse(arguments.pop("mapping", "native-native-cpu"))
     with pytest.raises(UserError) as refused:
-        Training(workloads.load("cartpole-dqn"), mapping, **arguments)
+        Training(workloads.load("cartpole-dqn"), mapping, options=Options(**arguments))
     assert field in str(refused.value)
     assert set(psutil.Process().children()) <= children
 
@@ -164,4 +166,4 @@ def test_more_than_the_memory_holds_is_refused(monkeypatch):
         memory.check(item, 32, 0, processes=4)
     free.available = storage_bytes - 1
     with pytest.raises(UserError, match=r"replay\.capacity: found .* GB of free memory"):
-        Training(item, NATIVE, processes=1)
+        Training(item, NATIVE, options=Options(processes=1))

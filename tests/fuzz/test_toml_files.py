@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import harness
 from harness import workloads
 from harness.core.toml_models import check, parse_toml
-from harness.platforms import Platform
+from harness.platforms import PlatformFile
 from harness.workloads import Workload
 from tests.fuzz.fuzzing import (
     A_DRAW,
@@ -68,7 +68,7 @@ def test_toml_text(contents):
         tables = accepted(lambda content=content: parse_toml(content, "file.toml"))
         if tables is not None:
             accepted(lambda tables=tables: check(Workload, tables, "file.toml"))
-            accepted(lambda tables=tables: check(Platform, tables, "file.toml"))
+            accepted(lambda tables=tables: check(PlatformFile, tables, "file.toml"))
 
 
 @many
@@ -86,7 +86,7 @@ def test_workload_tables(inputs):
 @given(spoiled(PLATFORM_TABLES))
 def test_platform_tables(inputs):
     for tables in each(inputs):
-        made = accepted(lambda tables=tables: check(Platform, tables, "file.toml"))
+        made = accepted(lambda tables=tables: check(PlatformFile, tables, "file.toml"))
         if made is not None:
             for key in {device.key for device in made.device} - {"cpu"}:
                 bytes_per_s = accepted(lambda made=made, key=key: made.bytes_per_s("cpu", key))

@@ -40,7 +40,7 @@ def judged(line, ask):
         return failure.kind, None
 
 
-JOB = protocol.Job(workload={}, batch_size=1, seed=0, gradient_steps=1)
+JOB = protocol.WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1)
 GOOD_ANSWER = {
     "gradient_steps": 1,
     "environment_steps": 1,

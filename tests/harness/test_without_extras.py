@@ -64,6 +64,7 @@ def test_the_command_line_works_and_names_what_is_missing(tmp_path: Path) -> Non
     commands = {
         ("doctor",): "",
         ("map", "pong-dqn", "--platform", "map-tpds23"): "",
+        ("explore", "ppo", "Hopper"): "",
         ("rtl", "adam-unit", "-o", "out"): "fpga",
         ("profile", "cartpole-ddpg", "--device", "fpga:u200"): "fpga",
         ("run", "cartpole-ddpg", "--mapping", "fpga:u200-native-cpu"): "fpga",

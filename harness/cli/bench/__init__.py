@@ -1,1 +1,1 @@
-"""Benchmarks: what asv and pytest-benchmark run (`timed`), and those with a target of the Makefile."""
+"""Benchmarks: those that asv and pytest-benchmark run (`timed`), and those of `placerl bench`."""

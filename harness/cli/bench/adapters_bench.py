@@ -1,9 +1,9 @@
-"""Other libraries with their own replay and with this project's plugged in (PAL VI-F, Fig. 11).
+"""Compares other libraries with their own replay and with this project's replay in it (PAL VI-F, Fig. 11).
 
     placerl bench adapters [--only tianshou,sb3] [--budget-s 60]
 
-Training steps a second, acting and environment included, of each library in its own environment.
-`harness/compare/adapters.py` says how the sides take turns.
+It measures training steps per second, including acting and environment, of each library in its own virtual
+environment. `harness/compare/adapters.py` describes how the sides take turns.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown: a row a library and algorithm, and which of `adapters.PAIRS` were measured."""
+    """Return Markdown: one row per library and algorithm, and which of `adapters.PAIRS` were measured."""
     lines = [
         "# Training with this project's replay in other libraries",
         "",
@@ -74,7 +74,7 @@ def _interval(row: Measurement, digits: str) -> str:
 def main(
     only: Annotated[str, typer.Option("--only", help="Libraries, separated by commas.")] = joined(LIBRARIES),
     rounds: Annotated[
-        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="At most, of each pair.")
+        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Most rounds per pair.")
     ] = statistics.PAIRS,
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of one pair's rounds.")
@@ -85,7 +85,7 @@ def main(
 ) -> None:
     """Train in other libraries with their own replay and with this project's (PAL Fig. 11).
 
-    Exit status 1 where a library failed.
+    Exit status 1 if a library failed.
     """
     libraries = chosen("--only", only, LIBRARIES)
     session = Session.begin(out, results, tier)

@@ -1,10 +1,11 @@
-"""The benchmarks on two commits; fails on a regression larger than the noise.
+"""Runs the benchmarks on two commits; fails on a regression larger than the noise.
 
-A case looks slower when its time (`timed/primitives.py` has which) is more than `FACTOR` times as long. But a process
-may meet a slow neighbour for as long as it lasts, and with many cases some look slower by chance. So what looks slower
-is measured `CONFIRMATIONS` times more, in new processes of both commits in turn, and counts when the interval of the
-mean of these ratios lies above `FACTOR`: a steady case is caught at a small slowdown, a noisy one at a larger one. The
-interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an unchanged tree.
+A case looks slower if its time (measured as in `timed/primitives.py`) is more than `FACTOR` times as long.
+However, another load may slow down a whole process, and among many cases some look slower by chance. Such cases
+are therefore measured `CONFIRMATIONS` more times, in new processes of both commits in turn. A regression counts
+if the interval of the mean of these ratios is above `FACTOR`: a small slowdown is found in a steady case, a
+larger one in a noisy case. The interval's level leaves all cases together a chance of `FALSE_ALARM` to fail an
+unchanged tree.
 """
 
 import itertools
@@ -26,32 +27,30 @@ from harness.core.errors import UserError
 FACTOR = 1.1
 CONFIRMATIONS = 10
 FALSE_ALARM = 0.01
-RESULTS = Path("results", "asv", "results")  # as `asv.conf.json` has it
+RESULTS = Path("results", "asv", "results")  # as set in `asv.conf.json`
 ASV = Path(sys.executable).with_name("asv")
 _COMPARED = ("BENCHMARKS NOT SIGNIFICANTLY CHANGED", "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY")
-"""One of these ends what `asv continuous` writes, unless it failed."""
+"""The output of `asv continuous` ends with one of these, unless it failed."""
 
 
 class BrokenRun(Exception):
-    """asv did not get as far as a comparison, or a case did not."""
+    """asv made no comparison, or a case failed."""
 
 
 def times_s(folder: Path, commit: str) -> dict[str, float | None]:
-    """Seconds a call of every case that asv keeps of a commit, by name.
+    """Return seconds per call of every case that asv stored for a commit, by name.
 
-    None for a case that has none: it failed, is not supported, or was not asked for.
+    None for a case without a time: it failed, is not supported, or was not requested.
 
     Args:
-        folder: of the clone, where `asv.conf.json` lies.
-        commit: its whole hash.
+        folder: folder of the clone, with `asv.conf.json`.
+        commit: the full hash.
     """
     found: dict[str, float | None] = {}
     for path in (folder / RESULTS).glob(f"*/{commit[:8]}-*.json"):
         stored = json.loads(path.read_text())
         for benchmark, row in stored["results"].items():
-            columns = dict(
-                zip(stored["result_columns"], row, strict=False)
-            )  # asv leaves out the last where empty
+            columns = dict(zip(stored["result_columns"], row, strict=False))  # asv omits an empty last one
             cases = list(itertools.product(*columns["params"]))
             for values, time_s in zip(cases, columns["result"] or [None] * len(cases), strict=True):
                 found[f"{benchmark}({', '.join(values)})"] = (
@@ -61,15 +60,16 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """Runs both commits' benchmarks once; how many times as long each case takes after as before.
+    """Run both commits' benchmarks once; returns each case's time after divided by its time before.
 
     Args:
-        folder: of the clone, where `asv.conf.json` lies.
+        folder: folder of the clone, with `asv.conf.json`.
         before, after: commits.
-        only: a regular expression that a case's name must match somewhere; all when empty.
+        only: regular expression that must match a part of a case's name; empty for all.
 
     Raises:
-        BrokenRun: no comparison came out, what asv wrote says why; or a case that had a time before has none after.
+        BrokenRun: there was no comparison, with asv's output as reason; or a case had a time before and has none
+            after.
     """
     command = [str(ASV), "continuous", "--factor", str(FACTOR), "--show-stderr"]
     command += [*(["--bench", only] if only else []), before, after]
@@ -100,11 +100,11 @@ def _whole(folder: Path, commit: str) -> str:
 
 
 def least_ratio(ratios: Sequence[float], chance: float) -> float:
-    """The end of the interval of the geometric mean, below which the true ratio lies with a small chance.
+    """Return the lower bound of the geometric mean's interval; the true ratio is below it with a small chance.
 
     Args:
-        ratios: of independent comparisons, two or more; their logarithms are taken to be normal (Student's t).
-        chance: between 0 and 1.
+        ratios: ratios of two or more independent comparisons; their logarithms are assumed normal (Student's t).
+        chance: the chance, between 0 and 1.
     """
     logarithms = np.log(ratios)
     error = logarithms.std(ddof=1) / np.sqrt(len(logarithms))
@@ -112,7 +112,9 @@ def least_ratio(ratios: Sequence[float], chance: float) -> float:
 
 
 def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
-    """The cases that are slower beyond their noise, with the mean ratio of their times; arguments as `compared`."""
+    """Return the cases that are slower beyond their noise, with the mean ratio of their times; arguments as
+    `compared`.
+    """
     first = [name for name, ratio in compared(folder, before, after, only).items() if ratio > FACTOR]
     if not first:
         return {}
@@ -131,7 +133,7 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
 
 def describe_machine(folder: Path) -> None:
-    """Let asv note what machine this is; its questions are answered with what it finds.
+    """Make asv record this machine; its questions are answered with its own defaults.
 
     Raises:
         UserError: asv is not installed.
@@ -153,7 +155,7 @@ def main(
 ) -> None:
     """Time every primitive on two commits of the repository in this folder; fails on a regression beyond the noise.
 
-    Exit status 1 for a regression, 2 where asv failed.
+    Exit status 1 for a regression, 2 if asv failed.
     """
     folder = Path.cwd()
     describe_machine(folder)

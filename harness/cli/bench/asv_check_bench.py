@@ -1,8 +1,8 @@
-"""Does `placerl bench asv` catch a slowdown to half the speed, and let an unchanged tree pass?
+"""Checks that `placerl bench asv` finds a slowdown to half the speed, and passes an unchanged tree.
 
-In a scratch clone two commits follow the current one: one that changes nothing that runs, and one that samples twice
-from the native sum tree where once was asked for. Each is compared `TIMES` times, on a few cases; the one that changes
-nothing `WHOLE` times on every case too.
+In a scratch clone two commits follow the current one: one that does not change the program, and one in which the
+native sum tree samples twice per call. Each is compared `TIMES` times on a few cases, and the unchanged one
+also `WHOLE` times on every case.
 """
 
 import subprocess
@@ -39,10 +39,10 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
-    """Clones a repository and adds the two commits.
+    """Clone a repository and add the two commits.
 
     Returns:
-        The current commit, the one that changes nothing, and the slow one; both follow the current one.
+        The current commit, the unchanged one, and the slow one; both follow the current one.
     """
     _git(repository, "clone", "--quiet", "--no-hardlinks", str(repository), str(folder))
     start = _git(folder, "rev-parse", "HEAD")
@@ -58,7 +58,7 @@ def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
 
 
 def _slower(folder: Path, before: str, after: str, only: str = "") -> dict[str, float] | None:
-    """What `asv_bench.regressions` finds; None, with the reason printed, where asv failed."""
+    """Return the result of `asv_bench.regressions`; None, after printing the reason, if asv failed."""
     try:
         return asv_bench.regressions(folder, before, after, only)
     except asv_bench.BrokenRun as error:
@@ -72,7 +72,7 @@ def main(
         int, typer.Option("--whole", min=0, help="Comparisons of the unchanged tree on every case.")
     ] = WHOLE,
     kept: Annotated[
-        Path | None, typer.Option("--folder", help="Of the scratch clone; a temporary one when left out.")
+        Path | None, typer.Option("--folder", help="Folder of the scratch clone; by default temporary.")
     ] = None,
 ) -> None:
     """Check that `placerl bench asv` catches a slowdown to half the speed, and lets an unchanged tree pass."""

@@ -1,11 +1,11 @@
-"""What spreading cells over a Ray cluster costs, and whether it changes what they measure.
+"""Measures the cost of distributing cells over a Ray cluster, and whether it changes the cells' results.
 
     placerl bench cluster [--nodes 1,2,4] [--cells 40] [--cell-s 0.5]
 
-All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that only wait
-show how many a minute are measured by how many nodes, and what a cell costs beyond its own time: submitting it, its
-way there and back, and its commit. A cell that times the native sum tree is measured here and over the cluster by
-turns: the ratio has to hold 1.
+All nodes are on this machine (`ray.cluster_utils.Cluster`), each with the resource of one machine. Cells that
+only wait show how many cells per minute a number of nodes measures, and what a cell costs beyond its own time:
+submission, transfer in both directions, and commit. A cell that times the native sum tree is measured here and
+over the cluster in turns: the interval of the ratio must contain 1.
 """
 
 import itertools
@@ -29,6 +29,7 @@ from harness.core.errors import UserError
 from harness.core.progress import Report, silent
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.turns import Rounds, in_rounds
@@ -38,17 +39,17 @@ from harness.store.cell import Cell
 from harness.store.store import Run, Store
 from primitives import sum_tree
 
-SUITE = "bench-cluster"
+SUITE = Suite.BENCH_CLUSTER
 CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
 TIER = "quick"
 
 
 def head_alone(folder: str) -> Any:
-    """Ray's `Cluster` whose head, with its files in the folder, computes nothing; nodes may be added."""
+    """Return Ray's `Cluster` whose head computes nothing and keeps its files in the folder; nodes may be added."""
     from ray._common.utils import get_default_ray_temp_dir
     from ray.cluster_utils import Cluster
 
-    # Whatever its folder is, it notes its address in the default one, which a new machine does not have.
+    # Ray always writes its address to the default folder, which a new machine does not have.
     Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
     options = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
     return Cluster(initialize_head=True, head_node_args=options)
@@ -56,7 +57,7 @@ def head_alone(folder: str) -> Any:
 
 @contextmanager
 def nodes(number: int) -> Iterator[str]:
-    """The address of a cluster of so many machines, all on this one."""
+    """Provide the address of a cluster of `number` machines, all on this one."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder:
         made = head_alone(folder)
@@ -69,7 +70,7 @@ def nodes(number: int) -> Iterator[str]:
 
 
 def waiting(key: str, seconds: float, chain: str = "") -> Cell:
-    """A cell that takes so long and measures nothing."""
+    """Return a cell that takes `seconds` and measures nothing."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         begin_s = time.perf_counter()
@@ -80,7 +81,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
 
 def timing(key: str) -> Cell:
-    """A cell that times a primitive."""
+    """Return a cell that times a primitive."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         rng = np.random.default_rng(0)
@@ -115,14 +116,16 @@ def _row(quantity: str, samples: Sequence[float], **details: Any) -> Measurement
 
 
 def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurement]:
-    """Cells a minute on so many nodes, and the overhead of a cell: what it takes of its node's time beyond its own."""
+    """Return cells per minute on `number` nodes, and the overhead of a cell: its node's time beyond the cell's
+    own.
+    """
     rates, overheads, waited = [], [], []
     with nodes(number) as address, connected(address), tempfile.TemporaryDirectory() as folder:
-        for attempt in range(-1, rounds):  # the first one starts processes and imports
+        for attempt in range(-1, rounds):  # the first attempt starts processes and imports
             with Store.open(Path(folder) / f"{attempt}.sqlite") as store:
                 work = [waiting(str(i), cell_s) for i in range(cells if attempt >= 0 else number)]
-                # What starts and describes machines comes once a run, not once a cell.
-                plan = on_cluster.Plan(store, tiers.tier(TIER), work)
+                # Starting and describing machines happens once per run, not once per cell.
+                plan = on_cluster.ClusterPlan(store, tiers.tier(TIER), work)
                 begin_s = time.perf_counter()
                 outcome = plan.execute(silent)
                 took_s = time.perf_counter() - begin_s
@@ -144,7 +147,9 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> list[Measurem
 
 
 def same_numbers(pairs: int) -> list[Measurement]:
-    """The same cell here and over a cluster of one node by turns; the ratio of its times, and of here against here."""
+    """Measure the same cell here and over a cluster of one node in turns; returns the ratio of its times, and the
+    A/A ratio.
+    """
     numbers = itertools.count()
     with nodes(1) as address, connected(address), tempfile.TemporaryDirectory() as folder:
 
@@ -179,7 +184,7 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown."""
+    """Return the results as Markdown."""
     lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
     columns = (
         "nodes",
@@ -219,12 +224,14 @@ def _interval(row: Measurement, factor: float, digits: int = 1) -> str:
 
 
 def main(
-    machines: Annotated[str, typer.Option("--nodes", help="Of a cluster, separated by commas.")] = "1,2,4",
-    cells: Annotated[int, typer.Option("--cells", min=1, help="Of each round.")] = 40,
+    machines: Annotated[
+        str, typer.Option("--nodes", help="Numbers of nodes, separated by commas.")
+    ] = "1,2,4",
+    cells: Annotated[int, typer.Option("--cells", min=1, help="Cells per round.")] = 40,
     cell_s: Annotated[float, typer.Option("--cell-s", min=0.001, help="Seconds that a cell waits.")] = 0.25,
     rounds: Annotated[int, typer.Option("--rounds", min=1)] = statistics.FEWEST_SAMPLES,
     pairs: Annotated[
-        int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Of the timed cell.")
+        int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Pairs of runs of the timed cell.")
     ] = statistics.PAIRS,
     out: OutOption = RESULTS / SUITE,
     results: ResultsOption = RESULTS,

@@ -1,4 +1,4 @@
-"""What the benchmarks share: their options, the run that keeps their rows, and their table."""
+"""What the benchmarks share: their options, the run that stores their rows, and their table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Session:
     """One call of a benchmark.
 
     Attributes:
-        run: where the rows go.
-        out: folder of the table.
+        run: the run that stores the rows.
+        out: output folder of the table.
     """
 
     run: Run
@@ -36,15 +36,15 @@ class Session:
 
     @classmethod
     def begin(cls, out: Path, results: Path, tier: str) -> "Session":
-        """Open the run before anything is measured: a store that is in use says so at once.
+        """Open the run before anything is measured, so that a store in use is reported at once.
 
         Args:
-            out: folder of the table; made where it is missing.
+            out: output folder of the table; created if it does not exist.
             results: folder of the store.
-            tier: of the run that the rows are stored with.
+            tier: tier of the run that stores the rows.
 
         Raises:
-            UserError: no such tier, or a store or folder that cannot be written.
+            UserError: there is no such tier, or a store or folder cannot be written.
         """
         chosen = tiers.tier(tier)
         try:
@@ -54,30 +54,30 @@ class Session:
         return cls(begin(results, chosen), out)
 
     def measure(self, key: str, measure: Measure) -> list[Measurement]:
-        """Measure one cell behind a progress bar and store its rows.
+        """Measure one cell with a progress bar and store its rows.
 
         Args:
-            key: the cell's, such as `bench-replay/1048576`.
+            key: key of the cell, such as `bench-replay/1048576`.
             measure: does the work and returns the rows.
         """
         with bar(key) as report:
             return measure_now(self.run, Cell(key, 0, lambda _, inner: measure(inner)), report)
 
     def write(self, text: str) -> None:
-        """Print the table, and keep it as `table.md` in the folder `out`."""
+        """Print the table, and write it to `table.md` in the folder `out`."""
         (self.out / "table.md").write_text(text, encoding="utf-8")
         typer.echo(text)
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """Return the positive whole numbers of a comma-separated list.
+    """Return the positive integers of a comma-separated list.
 
     Args:
-        option: that the list was given with, such as `--threads`.
+        option: the option that the list was given with, such as `--threads`.
         text: the list.
 
     Raises:
-        UserError: one is no whole number, or below 1.
+        UserError: an entry is not an integer, or below 1.
     """
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
@@ -88,10 +88,10 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
-    """Return the names of a comma-separated list, `none` being an empty one.
+    """Return the names of a comma-separated list; `none` is an empty list.
 
     Raises:
-        UserError: one is not among `allowed`.
+        UserError: a name is not in `allowed`.
     """
     names = [] if text == "none" else [part.strip() for part in text.split(",")]
     for name in names:
@@ -101,7 +101,7 @@ def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
 
 
 def not_run(reason: str) -> None:
-    """Say why nothing can be measured here, and exit with status 1; nothing where the reason is empty."""
+    """Print why nothing can be measured here, and exit with status 1; does nothing if the reason is empty."""
     if reason:
         typer.echo(f"not run: {reason}", err=True)
         raise typer.Exit(1)
@@ -113,7 +113,7 @@ def joined(values: Sequence[object]) -> str:
 
 
 def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of one table of a benchmark, in Markdown under its title; an empty line is the last."""
+    """Return the lines of one table of a benchmark, in Markdown with its title; the last line is empty."""
     cells = tuple(map(tuple, rows))
     made = TextTable("table", title, tuple(columns), cells, "placerl bench")
     return [*as_markdown(made).splitlines(), ""]

@@ -1,6 +1,7 @@
-"""A product with data on a compute unit as large as the papers', checked; and what its simulation takes to build.
+"""Checks a product with data on a compute unit of the papers' size, and measures the time to build its
+simulation.
 
-`placerl bench fpga-product --side 32`: minutes to build the first time, so that no test does it.
+`placerl bench fpga-product --side 32`: the first build takes minutes, so no test runs it.
 """
 
 import resource
@@ -17,10 +18,10 @@ from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
 
 def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
-    """The product of random matrices, of sizes that are no multiples of `side`, in each dataflow.
+    """Compute the product of random matrices, with sizes that are not multiples of `side`, in each dataflow.
 
     Raises:
-        RuntimeError: a product is not that of NumPy, or its cycles are not those of the closed form.
+        RuntimeError: a product differs from NumPy's, or its cycles differ from the closed form.
     """
     from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
@@ -59,7 +60,7 @@ def product(side: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _cpu_s() -> float:
-    """Processor time of this process and of those that it has waited for."""
+    """Return the processor time of this process and of the children that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 

@@ -1,9 +1,9 @@
-"""The layout ablation of PAL IV-C4 and VI-H: fanouts, and node groups on cache lines or across them.
+"""The layout ablation of PAL IV-C4 and VI-H: fanouts, with node groups aligned to cache lines or not.
 
     placerl bench layouts [--capacities 1000,10000]
 
-For each capacity, the native tree with each fanout, its node groups aligned and not, samples and updates batches in
-interleaved rounds.
+For each capacity, the native tree with each fanout, aligned and not, samples and updates batches in interleaved
+rounds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +16,7 @@ from harness.cli.bench.command import OutOption, Session, TierOption, joined, nu
 from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure.protocol import Case, Protocol, Timing, measure
 from harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
 from harness.papers.tree_layouts import TreeLayout, check, priorities
@@ -28,7 +29,7 @@ BATCH_SIZE = 256
 
 
 def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
-    """A case a layout."""
+    """Return one case per layout."""
 
     def case(fanout: int, aligned: bool) -> Case[SumTree]:
         layout = TreeLayout(capacity, fanout, aligned)
@@ -50,7 +51,7 @@ def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]
 
 
 def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) -> str:
-    """Markdown: a row a layout, a column a capacity, for each operation."""
+    """Return Markdown: one row per layout, one column per capacity, for each operation."""
     lines = ["# Layouts of the native sum tree", ""]
     lines += [
         f"Microseconds a call of {batch_size}, median over the rounds; provenance: measured; ~ too noisy.",
@@ -75,7 +76,7 @@ def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) ->
 
 
 def _fastest(timings: Iterable[Timing]) -> str:
-    """Of those that were timed, by lower quartile as comparisons go."""
+    """Return the fastest layout, by the lower quartile that comparisons use."""
     timed = [timing for timing in timings if timing.samples_s]
     return min(timed, key=lambda t: lower_quartile(t.samples_s)).name if timed else "none"
 
@@ -89,16 +90,16 @@ def _text(timing: Timing) -> str:
 def ablation(
     capacities: Sequence[int], batch_size: int, rounds: int, report: Report
 ) -> tuple[dict[tuple[str, int], dict[str, Timing]], list[Measurement]]:
-    """Times every layout at every capacity.
+    """Time every layout at every capacity.
 
     Args:
-        capacities: leaves.
-        batch_size: items of a call.
+        capacities: numbers of leaves.
+        batch_size: items per call.
         rounds: samples of each case.
         report: called with the progress.
 
     Returns:
-        The timings by operation and capacity, and by layout; the same as rows of the store.
+        The timings by operation and capacity, and by layout; and the same as rows of the store.
     """
     timings: dict[tuple[str, int], dict[str, Timing]] = {}
     rows = []
@@ -107,7 +108,12 @@ def ablation(
         report(done, len(steps), f"{operation}, {capacity} leaves")
         found = measure(cases(operation, capacity, batch_size), Protocol(rounds=rounds))
         timings[operation, capacity] = found
-        common = {"suite": "bench-layouts", "backend": "native", "device": "cpu", "batch_size": batch_size}
+        common = {
+            "suite": Suite.BENCH_LAYOUTS,
+            "backend": "native",
+            "device": "cpu",
+            "batch_size": batch_size,
+        }
         rows += [
             timing.measurement(
                 **common,

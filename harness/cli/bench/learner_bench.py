@@ -1,4 +1,4 @@
-"""Gradient steps of every learner, beside PyTorch at its best and other systems.
+"""Times gradient steps of every learner, next to PyTorch's fastest form and other systems.
 
     placerl bench learner [--cells Hopper] [--threads 1,2] [--rounds 45] [--build]
 
@@ -6,17 +6,19 @@ A cell is a network and a batch size. In interleaved rounds of one run it times
 
     eager      PyTorch as CleanRL writes it: modules, `torch.optim.Adam`, one call an operation
     pure       the algorithm's pure step, as it is written
-    tuned      the same with plain autograd, fused Adam and foreach averaging
+    tuned      the same with plain autograd, fused Adam and foreach averaging; once more with subnormal numbers
+               flushed to zero
     compiled   the pure step through `torch.compile`
     native     and every other backend of `primitives.learner` that runs here (not the oracle `reference`);
-               native twice, so that its difference from itself is known; where the others have more threads, with
-               one beside
+               native twice, which gives its difference from itself; with several threads also on one thread
+    native[bfloat16]   the native learner with products in bfloat16
     sb3        Stable-Baselines3's `train()`, in an environment and a process of its own
     rltools    RLtools' C++ with OpenBLAS, likewise, for TD3, SAC and PPO's update
 
-and tells the time of a step, its ratio to the best form of PyTorch with an interval of 95%, and the share of the cores'
-peak arithmetic (float32 multiply-adds, measured beforehand). The TD errors of what runs in this process are checked
-against the definition in float64 before it is timed.
+and reports the time of a step, its ratio to the fastest form of PyTorch with a 95% interval, and the share of the
+cores' peak arithmetic (multiply-adds in float32, or in bfloat16 for the side in bfloat16; measured beforehand). The
+TD errors of the sides in this process are checked against the definition in float64 before they are timed. With
+`--trained 3000` they start from a state after so many real gradient steps, on batches of its replay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,51 +30,64 @@ import torch
 import typer
 
 from harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
-from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, Cell
+from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
 from harness.cli.bench.learner.limits import Limits, limits
-from harness.cli.bench.learner.sides import NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
+from harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
 from harness.cli.common import RESULTS, ResultsOption
 from harness.compare import registry
 from harness.core.errors import UserError
 from harness.core.progress import Report
+from harness.core.suites import Suite
 from harness.measure import statistics
 from harness.measure.protocol import Protocol, Timing, measure, paired
+from harness.profile.cases.learners import bfloat16_products
+from harness.profile.cases.trained import TrainedStart, train
 from harness.store.store import Measurement
 from primitives import _native
+from primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
 
-SUITE = "bench-learner"
+SUITE = Suite.BENCH_LEARNER
 PEERS = (SB3, RLTOOLS)
 REST_S = 10e-3
-"""PyTorch's second thread spins for some 5 ms after its work, on the core that the next side needs."""
+"""PyTorch's second thread spins for about 5 ms after its work, on the core that the next side needs."""
 CELL_BUDGET_S = 150.0
-"""After which a cell gets no further round, compilation included: steps of half a second need no 45 of them."""
+"""Seconds after which a cell gets no further round, including compilation: half-second steps need fewer than 45.
+"""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One cell's timings with so many threads.
+    """The timings of one cell with a number of threads.
 
     Attributes:
-        cell: what was timed.
-        threads: of PyTorch, the native learner and the peers.
-        timings: of each side, seconds a call.
-        peak_gflops: of one core.
-        limits: of the native learner; None where it was not timed.
+        cell: the configuration.
+        threads: threads of PyTorch, the native learner and the peers.
+        timings: timing of each side, seconds per call.
+        peak_gflops: peak arithmetic of one core.
+        limits: limits of the native learner; None if it was not timed.
+        bfloat16_gflops: peak arithmetic of one core in bfloat16; 0 if unknown.
+        trained_steps: gradient steps of the training whose state the learners start from; 0: a fresh state.
     """
 
-    cell: Cell
+    cell: LearnerCell
     threads: int
     timings: Mapping[str, Timing]
     peak_gflops: float
     limits: Limits | None
+    bfloat16_gflops: float = 0.0
+    trained_steps: int = 0
+
+    def peak_of(self, side: str) -> float:
+        """Return the peak arithmetic of one core in a side's precision, GFLOP/s."""
+        return self.bfloat16_gflops if side == BFLOAT_16 else self.peak_gflops
 
     def threads_of(self, side: str) -> int:
-        """How many threads a side had."""
+        """Return the number of threads of a side."""
         return 1 if side == NATIVE_ALONE else self.threads
 
     @property
     def best_pytorch(self) -> str | None:
-        """The fastest form of PyTorch, by lower quartiles."""
+        """Return the fastest form of PyTorch, by lower quartiles."""
         quick = {
             name: statistics.lower_quartile(self.timings[name].samples_s)
             for name in PYTORCH
@@ -81,7 +96,7 @@ class Result:
         return min(quick, key=quick.__getitem__) if quick else None
 
     def against(self, side: str, other: str) -> statistics.Ratio | None:
-        """How many times as fast a side is as another one; None where either was not timed."""
+        """Return the speedup of a side over another one; None if either was not timed."""
         ours, theirs = self.timings.get(side), self.timings.get(other)
         if not ours or not theirs or "failed" in (ours.status, theirs.status):
             return None
@@ -89,14 +104,15 @@ class Result:
         return statistics.paired_ratio(theirs_s, ours_s) if len(ours_s) >= statistics.FEWEST_SAMPLES else None
 
     def share_of_peak(self, side: str) -> float | None:
-        """Arithmetic of the matrix products over what the side's cores can do at most."""
+        """Return the arithmetic of the matrix products as a share of the peak of the side's cores."""
         median_s = self.timings[side].median_s
-        if median_s is None:
+        peak_gflops = self.peak_of(side)
+        if median_s is None or not peak_gflops:
             return None
-        return self.cell.flops / median_s / (self.threads_of(side) * self.peak_gflops * 1e9)
+        return self.cell.flops / median_s / (self.threads_of(side) * peak_gflops * 1e9)
 
     def verdicts(self) -> list[str]:
-        """What the native learner reached against the best of PyTorch and against each peer."""
+        """Return the native learner's results against the fastest form of PyTorch and against each peer."""
         said = []
         targets = {self.best_pytorch: self.cell.target} | dict.fromkeys((RLTOOLS,), 1.0)
         for other in (self.best_pytorch, *self.cell.peers):
@@ -111,12 +127,14 @@ class Result:
             said.append(text)
         if alone := self.against(NATIVE, NATIVE_ALONE):
             said.append(f"{alone.value:.2f}x one thread [{alone.low:.2f}, {alone.high:.2f}]")
+        if rounded := self.against(BFLOAT_16, NATIVE):
+            said.append(f"in bfloat16 {rounded.value:.2f}x float32 [{rounded.low:.2f}, {rounded.high:.2f}]")
         if null := self.against(NATIVE, NULL):
             said.append(f"native against itself {null.value:.2f}x [{null.low:.2f}, {null.high:.2f}]")
         return said
 
     def note(self) -> str:
-        """What limits the native learner."""
+        """Return what limits the native learner."""
         median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
         if self.limits is None or median_s is None:
             return "native was not timed"
@@ -128,7 +146,7 @@ class Result:
         return text
 
     def measurements(self) -> list[Measurement]:
-        """The rows of the store."""
+        """Return the rows of the store."""
         rows = []
         for side, timing in self.timings.items():
             details: dict[str, object] = {
@@ -137,7 +155,8 @@ class Result:
                 "gradient_steps_per_call": self.cell.steps,
                 "flops_per_call": self.cell.flops,
                 "settings": dict(self.cell.settings),
-                "peak_gflops_per_core": self.peak_gflops,
+                "peak_gflops_per_core": self.peak_of(side),
+                "trained_steps": self.trained_steps,
             }
             if (share := self.share_of_peak(side)) is not None:
                 details["share_of_peak"] = share
@@ -157,11 +176,20 @@ class Result:
         return rows
 
 
-def run_cell(cell: Cell, threads: int, rounds: int, *, compiled: bool, peak_gflops: float) -> Result:
-    """Time one cell."""
-    # What other cells compiled counts against PyTorch's limit of compilations, beyond which it refuses.
+def run_cell(
+    cell: LearnerCell,
+    threads: int,
+    rounds: int,
+    *,
+    compiled: bool,
+    peak_gflops: float,
+    bfloat16_gflops: float,
+    trained_steps: int = 0,
+) -> Result:
+    """Time one cell; see `Result` for the peaks."""
+    # Earlier cells' compilations count towards PyTorch's limit, beyond which it refuses to compile.
     torch.compiler.reset()
-    # Random batches are made outside the clock, but they take time too: few, for long steps.
+    # Random batches are made before the clock starts, but take time too, so there are few for long steps.
     protocol = Protocol(
         rounds=rounds,
         threads=threads,
@@ -170,14 +198,24 @@ def run_cell(cell: Cell, threads: int, rounds: int, *, compiled: bool, peak_gflo
         budget_s=CELL_BUDGET_S,
         rest_s=REST_S if threads > 1 else 0.0,
     )
-    timings = measure(sides(cell, threads, compiled=compiled), protocol)
+    start = trained(cell, trained_steps) if trained_steps else None
+    timings = measure(sides(cell, threads, compiled=compiled, start=start), protocol)
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
-    return Result(cell, threads, timings, peak_gflops, limits(cell, threads) if timed else None)
+    found = limits(cell, threads) if timed else None
+    return Result(cell, threads, timings, peak_gflops, found, bfloat16_gflops, trained_steps)
+
+
+def trained(cell: LearnerCell, steps: int) -> TrainedStart:
+    """Return the state after some gradient steps of a cell's workload; UserError if a call of the cell is an update."""
+    if cell.whole_update:
+        raise UserError("command line", "--trained", cell.name, "cells whose call is one gradient step")
+    return train(cell.item, steps, cell.batch_size)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown: a table a number of threads, then what the native learner reached and what limits it."""
+    """Return Markdown: one table per number of threads, then the native learner's results and limits."""
     lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
+    lines += [f"{_roofs(result)}." for result in results[:1]] + [""]
     for threads in dict.fromkeys(result.threads for result in results):
         chosen = [result for result in results if result.threads == threads]
         cells = [_cells(result, side) for result in chosen for side in result.timings]
@@ -188,6 +226,12 @@ def table(results: Sequence[Result]) -> str:
             lines += [f"  - {result.note()}."]
         lines += [""]
     return "\n".join(lines)
+
+
+def _roofs(result: Result) -> str:
+    """Return the peak of a core in each precision, and how this processor multiplies in bfloat16."""
+    rounded = f"{result.bfloat16_gflops:.4g} GFLOP/s" if result.bfloat16_gflops else "unknown"
+    return f"Peak of one core: float32 {result.peak_gflops:.4g} GFLOP/s, bfloat16 ({bfloat16_products()}) {rounded}"
 
 
 _COLUMNS = ("cell", "side", "us a call", "calls/s", "faster than the best PyTorch", "share of peak")
@@ -211,22 +255,30 @@ def _cells(result: Result, side: str) -> list[str]:
     return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
 
 
-def main(
-    threads: Annotated[str, typer.Option("--threads", help="Of all sides, separated by commas.")] = "1,2",
+def main(  # noqa: PLR0913 (a command: its options)
+    threads: Annotated[
+        str, typer.Option("--threads", help="Numbers of threads, separated by commas.")
+    ] = "1,2",
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_SAMPLES, help="Samples of each side.")
     ] = statistics.PAIRS,
     no_compile: Annotated[
-        bool, typer.Option("--no-compile", help="Leave out torch.compile, minutes of it.")
+        bool, typer.Option("--no-compile", help="Leave out torch.compile, which takes minutes.")
     ] = False,
     peak_gflops: Annotated[
         float | None,
         typer.Option("--peak-gflops", min=0, help="float32 peak of one core; measured when left out."),
     ] = None,
     only: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
-    build: Annotated[
-        bool, typer.Option("--build", help="Make the peers' environments where they are missing.")
-    ] = False,
+    trained_steps: Annotated[
+        int,
+        typer.Option(
+            "--trained",
+            min=0,
+            help="Gradient steps of real training before the steps that are timed; 0: none.",
+        ),
+    ] = 0,
+    build: Annotated[bool, typer.Option("--build", help="Create missing environments of the peers.")] = False,
     out: OutOption = RESULTS / SUITE,
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
@@ -242,14 +294,26 @@ def main(
             if failure:
                 typer.echo(f"{name}: {failure}", err=True)
     peak = peak_gflops or _native.learner.peak_gflops()
+    rounded_peak = _native.learner.peak_gflops(products=BFLOAT16_PRODUCTS)
+    state = f", trained {trained_steps}" if trained_steps else ""
     made: list[Result] = []
 
-    def measured(cell: Cell, count: int, report: Report) -> list[Measurement]:
+    def measured(cell: LearnerCell, count: int, report: Report) -> list[Measurement]:
         report(0, 1, cell.name)
-        made.append(run_cell(cell, count, rounds, compiled=not no_compile, peak_gflops=peak))
+        made.append(
+            run_cell(
+                cell,
+                count,
+                rounds,
+                compiled=not no_compile,
+                peak_gflops=peak,
+                bfloat16_gflops=rounded_peak,
+                trained_steps=trained_steps,
+            )
+        )
         return made[-1].measurements()
 
     for count in counts:
         for cell in cells:
-            session.measure(f"{SUITE}/{cell.name}/{count} threads", partial(measured, cell, count))
+            session.measure(f"{SUITE}/{cell.name}/{count} threads{state}", partial(measured, cell, count))
     session.write(table(made))

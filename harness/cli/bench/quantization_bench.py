@@ -1,21 +1,21 @@
-"""The native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
+"""Times the native gradient step in floats, 32-bit and 16-bit fixed point (FIX V-C, VI).
 
     placerl bench quantization [--batch-size 256] [--rounds 45]
 
-DDPG of HalfCheetah, 400-300, one thread. In interleaved rounds:
+DDPG on HalfCheetah, 400-300, one thread. In interleaved rounds:
 
     float 32             the native learner
     fixed 32             everything in 32 bits
-    16-bit activations   FIX's own: 16-bit activations, 32-bit weights and errors, after the delay
-    16-bit products      every operand of a product in at most 16 bits (weights and errors 12); sums exact, weights and
-                         gradients stored in 32 bits as ever
+    16-bit activations   FIX's format: 16-bit activations, 32-bit weights and errors, after the delay
+    16-bit products      every operand of a product in at most 16 bits (weights and errors 12); exact sums, weights
+                         and gradients are stored in 32 bits as before
 
-FIX's element takes 32 by 16 bits; a processor's multipliers take two operands of one width. So an operand of more than
-16 bits goes in digits, and a product of m by n digits takes m n of 16-bit multiply-adds, which are twice as many a
-cycle as floats'. What the numbers of a step really need is counted, and with the measured peaks it bounds how much
-faster than floats its products can be: FIX's own weights take two digits, so its products can be no faster than
-floats' at their peak. Before it is timed, a step of each side in fixed point is compared, to the last bit, with the
-definition in NumPy.
+FIX's processing element multiplies 32 by 16 bits; a processor's multipliers take two operands of equal width. So
+an operand of more than 16 bits is split into digits, and a product of m by n digits takes m n 16-bit
+multiply-adds, of which a core does twice as many per cycle as in floats. The multiply-adds that a step's numbers
+need are counted; with the measured peaks they give an upper limit of the speedup over floats. FIX's weights take
+two digits, so at the peaks its products cannot be faster than floats. Before it is timed, a step of each
+fixed-point side is compared bit by bit with the NumPy reference.
 """
 
 from collections import Counter
@@ -31,6 +31,7 @@ from harness.cli.bench.command import OutOption, Session, TierOption, section
 from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure import statistics
 from harness.measure.protocol import Case, Protocol, measure
 from harness.measure.statistics import Comparison
@@ -43,7 +44,7 @@ from primitives.learner import Learner
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
 from primitives.quantization import precision
-from primitives.quantization.native_backend import NativeExecutable
+from primitives.quantization.native_backend import NativeFixedPointExecutable
 from primitives.quantization.precision import Precision
 
 WORKLOAD = "halfcheetah-ddpg"
@@ -58,12 +59,12 @@ FORMATS: dict[str, Precision | None] = {
     PRODUCTS: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=DELAY),
 }
 TARGETS = {FIXED_32: 0.4, ACTIVATIONS: 1.5, PRODUCTS: 1.5}
-"""How many times as fast as floats, at least."""
+"""Required speedup over floats."""
 PROFILE_STEPS = 10
 
 
 def peaks_gmacs() -> dict[str, float]:
-    """Multiply-accumulates a second that one core does at most, 10^9, measured: by kind of operands."""
+    """Return the measured peak multiply-accumulates per second of one core, 10^9, by kind of operands."""
     return {
         "float32": _native.learner.peak_gflops() / 2,
         "int32": _native.quantization.peak_gmacs(False),
@@ -72,17 +73,17 @@ def peaks_gmacs() -> dict[str, float]:
 
 
 def least_s(multiply_accumulates: Mapping[str, int], peaks: Mapping[str, float]) -> float:
-    """Seconds that multiply-accumulates take at the peaks, both by kind of operands."""
+    """Return the seconds of multiply-accumulates at the peaks, both by kind of operands."""
     return sum(count / peaks[kind] / 1e9 for kind, count in multiply_accumulates.items())
 
 
 def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, int]:
-    """The multiply-accumulates of a step by kind of operands: those of 16 bits for each pair of digits."""
+    """Return a step's multiply-accumulates by kind of operands: 16-bit ones count once per pair of digits."""
     if formats is None:
         return {"float32": step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()}
     made = make(item, formats, batch_size)
     assert isinstance(made, FixedPointLearner)
-    assert isinstance(made.fixed, NativeExecutable)
+    assert isinstance(made.fixed, NativeFixedPointExecutable)
     before = made.fixed.narrow_multiply_accumulates, made.fixed.wide_multiply_accumulates
     made.step(random_batch(item, batch_size, np.random.default_rng(5)))
     return {
@@ -92,7 +93,7 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
-    """A learner past its delay."""
+    """Return a learner after its delay."""
     made = make_learner(item, formats, batch_size, 0)
     rng = np.random.default_rng(1)
     for _ in range(DELAY + 2):
@@ -101,7 +102,7 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
 
 
 def check(item: Workload, batch_size: int, made: Learner) -> None:
-    """Compare a step with its definition: in floats within bounds, in fixed point to the last bit.
+    """Compare a step with its reference: in floats within bounds, in fixed point bit by bit.
 
     Raises:
         AssertionError: they differ.
@@ -124,7 +125,7 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
-    """A case a side, and the A/A null."""
+    """Return one case per side, and the A/A null."""
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
         return Case(
@@ -139,7 +140,7 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
 
 
 def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
-    """Time every side; a row each."""
+    """Time every side; returns one row each."""
     item = workloads.load(WORKLOAD)
     peaks = peaks_gmacs()
     protocol = Protocol(rounds=rounds, threads=1, block_s=5e-3, largest_block=64)
@@ -163,7 +164,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
             details["profile_s"] = profile(item, FORMATS[side], batch_size)
         rows.append(
             timing.measurement(
-                suite="bench-quantization",
+                suite=Suite.BENCH_QUANTIZATION,
                 workload=WORKLOAD,
                 primitive="learner.step",
                 backend=f"native, {name}",
@@ -176,7 +177,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> list[Measurement]:
 
 
 def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[str, float]:
-    """Seconds of a step by kind of node: the least of some steps, node by node."""
+    """Return seconds of a step by kind of node, taking each node's minimum over some steps."""
     made = make(item, formats, batch_size)
     assert isinstance(made, FixedPointLearner)
     total: Counter[str] = Counter()
@@ -186,13 +187,15 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
 
 
 def compared(rows: Sequence[Measurement], side: str) -> Comparison:
-    """A side's time against floats', beside the null."""
+    """Return the comparison of a side's time with floats', with the null."""
     found = {(row.details["side"], row.details["null"]): row.samples for row in rows}
     return statistics.compare(found[FLOAT, False], found[side, False], found[FLOAT, True])
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown: a line a side, its share of what its arithmetic allows, and why a target is missed."""
+    """Return Markdown: one line per side, its share of the limit that its arithmetic sets, and why a target is
+    missed.
+    """
     by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
     first = by_side[FLOAT]
     lines = [
@@ -200,7 +203,7 @@ def table(rows: Sequence[Measurement]) -> str:
         "",
         "Time: median. Faster than floats: ratio of the faster halves' means with its 95% interval. Products at the "
         "peak: the step's multiply-accumulates, of 16 bits one for each pair of digits, at what one core was "
-        "measured to do of them at most; beside it how much faster than "
+        "measured to do of them at most, and how much faster than "
         "floats' that is, which no implementation can "
         "exceed where floats reach their peak. Share: that time over the step's. Provenance: measured.",
         "",
@@ -239,7 +242,7 @@ def table(rows: Sequence[Measurement]) -> str:
 
 
 def _note(side: str, row: Measurement) -> str:
-    """Where the time of a side that does not meet its target goes."""
+    """Return where the time of a side goes that does not meet its target."""
     details, profiled = row.details, row.details["profile_s"]
     parts = ", ".join(f"{kind} {seconds * 1e3:.2f} ms" for kind, seconds in profiled.items())
     narrow, wide = (details["multiply_accumulates"][kind] / 1e6 for kind in ("int16", "int32"))

@@ -1,12 +1,12 @@
-"""Every sum tree in one table, timed in interleaved rounds.
+"""Times every sum tree in interleaved rounds, in one table.
 
     placerl bench replay [--build] [--capacities 131072] [--batch-sizes 32,256]
 
-Each tree lives in a process of its own, in its own environment, filled to its capacity and checked before anything is
-timed. In each round every tree does one block of calls, one tree at a time, in an order drawn anew; each call is a
-whole call from Python with arguments of its own, random numbers included in `sample`. The native tree runs twice, so
-that it is seen by how much it differs from itself (A/A). Beside each cell stand the fastest peer, the memory floor,
-the targets and whether they are met. A tree that fails, or takes too long, is a row that says so.
+Each tree has its own process and virtual environment, is filled to its capacity, and is checked before anything
+is timed. In each round every tree does one block of calls, one tree at a time, in a new random order. Each call
+is a whole call from Python with its own arguments, including random numbers for `sample`. The native tree runs
+twice, to show its difference from itself (A/A). Each cell also shows the fastest peer, the memory floor, the
+targets and whether they are met. A tree that fails or takes too long has a row that says so.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from harness.cli.bench.tree_rows import (
     OURS,
     PEERS,
     Row,
-    Samples,
+    TreeSamples,
     cell_samples,
     floor_rows,
     own_rows,
@@ -35,9 +35,10 @@ from harness.compare import registry
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.measure import statistics
 from harness.measure.conditions import conditions
-from harness.measure.rows import sampled
+from harness.measure.rows import summary_row
 
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)
@@ -45,12 +46,12 @@ OPERATIONS = ("sample", "update")
 
 
 def measurement(
-    operation: str, row: Row, batch_size: int, samples: Samples, details: dict[str, Any]
+    operation: str, row: Row, batch_size: int, samples: TreeSamples, details: dict[str, Any]
 ) -> Measurement:
-    """One tree in one cell."""
+    """Return the row of one tree in one cell."""
     own = {"version": row.version, "note": row.note, "peer": row.peer, "null": row.name == NULL}
     common: dict[str, Any] = {
-        "suite": "bench-replay",
+        "suite": Suite.BENCH_REPLAY,
         "primitive": f"sum_tree.{operation}",
         "backend": OURS if row.name == NULL else row.name,
         "device": row.device,
@@ -59,7 +60,7 @@ def measurement(
         "details": own | details,
     }
     if samples.seconds:
-        return sampled(samples.seconds, **common)
+        return summary_row(samples.seconds, **common)
     status = "not_run" if samples.reason.startswith("not run") else "failed"
     return Measurement(**common, provenance=Provenance.MEASURED, status=status, reason=samples.reason)
 
@@ -72,14 +73,14 @@ def measure(
     rng: np.random.Generator,
     report: Report,
 ) -> list[Measurement]:
-    """Every cell of one capacity, and what the native tree reached in it.
+    """Measure every cell of one capacity; returns also the native tree's results in it.
 
     Args:
-        capacity: leaves of every tree.
-        batch_sizes: items of a call.
-        rounds: samples of a cell.
-        rows: the trees; failures stay with them. `floor_rows` among them.
-        rng: orders and seeds.
+        capacity: number of leaves of every tree.
+        batch_sizes: items per call.
+        rounds: samples per cell.
+        rows: the trees, including `floor_rows`; failures are stored in them.
+        rng: generator for orders and seeds.
         report: called with the progress.
     """
     cells = [(operation, batch_size) for operation in OPERATIONS for batch_size in batch_sizes]
@@ -111,9 +112,7 @@ def main(
     peers: Annotated[
         str, typer.Option("--peers", help="Other libraries, separated by commas, or `none`.")
     ] = joined(PEERS),
-    build: Annotated[
-        bool, typer.Option("--build", help="Make the peers' environments where they are missing.")
-    ] = False,
+    build: Annotated[bool, typer.Option("--build", help="Create missing environments of the peers.")] = False,
     out: OutOption = RESULTS / "bench-replay",
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",
@@ -124,12 +123,11 @@ def main(
     session = Session.begin(out, results, tier)
     if build:
         registry.build_baselines(others)
-    rows = [*own_rows(), *peer_rows(others)]
-    rows += floor_rows(rows)
+    rows = [*own_rows(), *peer_rows(others), *floor_rows()]
     rng = np.random.default_rng(0)
     measured: list[Measurement] = []
     try:
-        for capacity in sorted(leaves):  # a tree that fails at one is not tried at a larger one
+        for capacity in sorted(leaves):  # a tree that fails at one capacity is not tried at a larger one
             timed = partial(measure, capacity, sizes, rounds, rows, rng)
             measured += session.measure(f"bench-replay/{capacity}", timed)
     finally:

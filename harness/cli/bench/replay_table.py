@@ -1,4 +1,4 @@
-"""What the native sum tree reached against its targets, and the replay benchmark's table."""
+"""The native sum tree's results compared with its targets, and the replay benchmark's table."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from harness.cli.bench.command import section
 from harness.cli.bench.tree_rows import FLOORS, OURS, Row
 from harness.core.row import Measurement
-from harness.measure import rows as sampled
+from harness.measure import rows as summary_rows
 from harness.measure import statistics
 from harness.measure.statistics import lower_quartile
 
@@ -16,7 +16,7 @@ FLOOR_RATIO_TARGET = 2.0
 FLOOR_TARGET_FROM = 256
 SMALL_BATCH = 32
 
-# From `perf` over the kernels alone, at 2^20 leaves on one AVX-512 core, K=16, float32.
+# Measured with `perf` on the kernels alone, at 2^20 leaves on one AVX-512 core, K=16, float32.
 BOUNDS = {
     ("sample", True): "the call itself: one item takes 0.3 us to sample, a third of it the Generator's lock",
     ("sample", False): (
@@ -33,21 +33,21 @@ BOUNDS = {
 
 
 def speedup_target(operation: str, batch_size: int) -> float:
-    """How many times as fast as the fastest peer `native` shall be."""
+    """Return the required speedup of `native` over the fastest peer."""
     if operation == "sample":
         return 4.0
     return 3.0 if batch_size <= SMALL_BATCH else 5.0
 
 
 def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
-    """Rows of what `native` reached in one cell: over the fastest peer, over the memory floor, over itself.
+    """Yield rows of `native` in one cell: compared with the fastest peer, the memory floor, and itself.
 
-    Each is a ratio of the faster halves' means with its 95% interval, from pairs of the same rounds.
-    `details["verdict"]` is "met" or "missed" where the whole interval is, beyond what the native tree differs from
-    itself by (A/A), else "no verdict".
+    Each is a ratio of the means of the faster halves with its 95% interval, from pairs of the same rounds.
+    `details["verdict"]` is "met" or "missed" if the whole interval is, beyond the native tree's difference from
+    itself (A/A); else "no verdict".
 
     Args:
-        cell: the trees' rows of one operation, capacity and batch size.
+        cell: the trees' rows for one operation, capacity and batch size.
     """
     timed = [row for row in cell if row.samples]
     ours = [row for row in timed if row.backend == OURS]
@@ -70,12 +70,12 @@ def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
 
     itself = compared(null)
     if itself.ratio:
-        yield sampled.ratio(itself.ratio, **shared, quantity=NULL_RATIO, details=details(null))
+        yield summary_rows.ratio(itself.ratio, **shared, quantity=NULL_RATIO, details=details(null))
     if peers := [row for row in timed if row.details["peer"]]:
         peer = min(peers, key=_quick)
         outcome, target = compared(peer), speedup_target(operation, size)
         if outcome.ratio:
-            row = sampled.gain(
+            row = summary_rows.gain(
                 outcome.ratio, **shared, quantity=PEER_GAIN, details=details(peer, target=target)
             )
             yield _with_verdict(row, outcome.reach, lambda gain: gain >= target)
@@ -84,7 +84,7 @@ def judged(cell: Sequence[Measurement]) -> Iterator[Measurement]:
         outcome = compared(floor)
         if outcome.ratio:
             aim = FLOOR_RATIO_TARGET if size >= FLOOR_TARGET_FROM else None
-            row = sampled.ratio(
+            row = summary_rows.ratio(
                 outcome.ratio, **shared, quantity=FLOOR_RATIO, details=details(floor, target=aim)
             )
             yield _with_verdict(row, outcome.reach, lambda times: times <= FLOOR_RATIO_TARGET)
@@ -105,10 +105,11 @@ def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]
 
 
 def table(measured: Sequence[Measurement], rows: Sequence[Row]) -> str:
-    """Markdown: a table for each capacity and operation, then what bounds cells whose target is not met, then notes.
+    """Return Markdown: a table per capacity and operation, then what limits cells that miss their target, then
+    notes.
 
     Args:
-        measured: rows of the cells, `judged` ones among them.
+        measured: rows of the cells, including the `judged` ones.
         rows: the trees.
     """
     lines = [
@@ -179,7 +180,7 @@ def _missed(row: Measurement, operation: str, capacity: int) -> str:
 
 
 def _reasons(measured: Sequence[Measurement]) -> list[str]:
-    """What was not run in some cells alone."""
+    """Return the reasons of what was not run in some cells only."""
     return [
         f"- {m.backend}, {m.primitive.removeprefix('sum_tree.')}, B={m.batch_size}, capacity "
         f"{m.details['capacity']:,}: {m.reason}"

@@ -1,10 +1,11 @@
-"""Threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
+"""Times threads on one replay buffer, by how they share it (PAL VI-D, Fig. 9).
 
     placerl bench replay-threads [--batch-sizes 32,256] [--threads 1,2,4]
 
-Each thread, one of C++'s, goes round: insert 8 items, sample a batch, update its priorities. Before anything is timed
-every side samples from a small, contended buffer, where each byte of each item is checked. The sides and numbers of
-threads take turns in an order drawn anew each round. `harness/papers/pal/locks.py` says what the sides are.
+Each C++ thread repeats: insert 8 items, sample a batch, update its priorities. Before anything is timed, every
+side samples from a small, contended buffer, and each byte of each item is checked. The sides and numbers of
+threads take turns in a new random order in each round. `harness/papers/pal/figure_9_locks.py` describes the
+sides.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,16 @@ from harness.core.progress import Report
 from harness.core.row import Measurement
 from harness.measure import statistics
 from harness.measure.statistics import Comparison, lower_quartile
-from harness.papers.pal.locks import BINARY, CAPACITY, ONE_LOCK, OWNER, SHARINGS, THREADS, TWO_LOCKS, measure
+from harness.papers.pal.figure_9_locks import (
+    BINARY,
+    CAPACITY,
+    ONE_LOCK,
+    OWNER,
+    SHARINGS,
+    THREADS,
+    TWO_LOCKS,
+    measure,
+)
 
 BATCH_SIZES = (32, 256, 2048)
 BUDGET_S = 150.0
@@ -27,13 +37,15 @@ Cells = dict[tuple[str, int, bool], Measurement]
 
 
 def cells(rows: Sequence[Measurement], batch_size: int) -> Cells:
-    """Rows of a batch size by sharing, threads, and whether they are the A/A null."""
+    """Return the rows of a batch size, by sharing, threads, and whether they are the A/A null."""
     chosen = (row for row in rows if row.batch_size == batch_size)
     return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown: for each batch size the rounds a second, what more threads bring, and two locks against the others."""
+    """Return Markdown: for each batch size the rounds per second, the gain of more threads, and two locks against
+    the others.
+    """
     details = rows[0].details
     lines = [
         "# Threads on one replay buffer",
@@ -89,9 +101,9 @@ def main(
     batch_sizes: Annotated[
         str, typer.Option("--batch-sizes", help="Items sampled at once, separated by commas.")
     ] = joined(BATCH_SIZES),
-    threads: Annotated[str, typer.Option("--threads", help="On the buffer, separated by commas.")] = joined(
-        THREADS
-    ),
+    threads: Annotated[
+        str, typer.Option("--threads", help="Numbers of threads, separated by commas.")
+    ] = joined(THREADS),
     capacity: Annotated[int, typer.Option("--capacity", min=1, help="Items of the buffer.")] = CAPACITY,
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Turns of each side.")

@@ -1,11 +1,11 @@
-"""1 to 10,000 nodes, simulated from service times measured here.
+"""Simulates 1 to 10,000 nodes from service times measured here.
 
     placerl bench scale [--nodes 1,10,100] [--shards 1,4,16] [--workload hopper-ddpg]
 
-Measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of one
-(`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of the replay and
-the broadcast of the weights have no time left; the asymptotes are modelled. What it cannot measure on one machine is
-given: the seconds of a cell and the speed of a link.
+It measures one visit to each part of a cluster (`harness.cluster.service_times`), simulates both uses of a
+cluster (`harness.cluster.scale`, which states the assumptions), and shows where the single writer, the shards of
+the replay and the broadcast of the weights are saturated; the asymptotes are modelled. What one machine cannot
+measure is an option: the seconds of a cell and the bandwidth of a link.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,13 @@ from harness.core.errors import UserError
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 
-SUITE = "scale"
+SUITE = Suite.SCALE
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 SHARDS = (1, 4, 16)
-CELL_S = 25.0  # of the quick tier's plan: a profile takes 10 s, a training 20 s, a comparison 42 s
+CELL_S = 25.0  # in the quick tier's plan: a profile takes 10 s, a training 20 s, a comparison 42 s
 MAPPING = "native-native-cpu"
 BROADCASTS = {"direct": False, "tree": True}
 
@@ -37,7 +38,7 @@ BROADCASTS = {"direct": False, "tree": True}
 def simulate(
     service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
 ) -> list[Measurement]:
-    """The rows of suite `scale`: rates and shares by nodes, and the nodes from which a part has no time left."""
+    """Return the rows of suite `scale`: rates and shares by nodes, and the nodes at which each part is saturated."""
     rows: list[Measurement] = []
     total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
 
@@ -79,7 +80,7 @@ def _row(
 
 
 def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, float]:
-    """Values by nodes."""
+    """Return values by nodes."""
     return {
         row.details["nodes"]: row.value or 0.0
         for row in rows
@@ -88,7 +89,7 @@ def _of(rows: Sequence[Measurement], quantity: str, **which: Any) -> dict[int, f
 
 
 def table(rows: Sequence[Measurement]) -> str:
-    """Markdown: the inputs, the rates by nodes, and where what saturates."""
+    """Return Markdown: the inputs, the rates by nodes, and the number of nodes at which each part saturates."""
     service = rows[0].details["service"]
     nodes = list(_of(rows, "cells_per_s", use="cells"))
     shards = sorted({row.details["shards"] for row in rows if "shards" in row.details})
@@ -131,7 +132,7 @@ def _training(rows: Sequence[Measurement], nodes: int, shards: int, broadcast: s
 
 
 def plot(rows: Sequence[Measurement], path: Path) -> None:
-    """Both uses' rates by nodes, with the modelled asymptotes."""
+    """Plot both uses' rates by nodes, with the modelled asymptotes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
@@ -157,16 +158,18 @@ def plot(rows: Sequence[Measurement], path: Path) -> None:
     figure.savefig(path)
 
 
-def main(
-    machines: Annotated[str, typer.Option("--nodes", help="Separated by commas.")] = joined(NODES),
-    shards: Annotated[str, typer.Option("--shards", help="Of the replay, separated by commas.")] = joined(
-        SHARDS
+def main(  # noqa: PLR0913 (a command: its options)
+    machines: Annotated[str, typer.Option("--nodes", help="Numbers of nodes, separated by commas.")] = joined(
+        NODES
     ),
+    shards: Annotated[
+        str, typer.Option("--shards", help="Numbers of replay shards, separated by commas.")
+    ] = joined(SHARDS),
     workload: Annotated[str, typer.Option("--workload")] = "hopper-ddpg",
     mapping: Annotated[str, typer.Option("--mapping", help="LEARNER-RMM-STORAGE.")] = MAPPING,
     cell_s: Annotated[float, typer.Option("--cell-s", help="Seconds that a cell takes.")] = CELL_S,
     link_bytes_per_s: Annotated[
-        float, typer.Option("--link-bytes-per-s", help="Of a machine.")
+        float, typer.Option("--link-bytes-per-s", help="Bandwidth of a machine's link.")
     ] = service_times.TEN_GBIT_BYTES_PER_S,
     out: OutOption = RESULTS / SUITE,
     results: ResultsOption = RESULTS,

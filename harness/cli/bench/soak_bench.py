@@ -1,9 +1,9 @@
-"""Training for a long time: whether memory, descriptors, threads and throughput stay as they were.
+"""Trains for a long time and checks that memory, file descriptors, threads and throughput do not change.
 
     placerl bench soak [--minutes 60] [--out results/soak]
 
-Trains `hopper-ddpg` for half of the time fused and for half of it unfused. The replay is small, so that it is full,
-and begins to overwrite, before anything is compared.
+It trains `hopper-ddpg` fused for half of the time and unfused for the other half. The replay is small, so that it
+is full and being overwritten before anything is compared.
 """
 
 import os
@@ -22,30 +22,31 @@ from harness.cli.common import RESULTS, ResultsOption
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Suite
 from harness.mapping import Mapping
 from harness.measure.conditions import conditions
 from harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
 from harness.store.diff import DRIFT
 
 WORKLOAD, MAPPING = "hopper-ddpg", Mapping.parse("native-native-cpu")
-SOAK = "soak"
+SOAK = Suite.SOAK
 CAPACITY = 5_000  # transitions: overwritten many times in minutes
 STRETCH_S = 2.0
-GROWTH = 0.01  # of resident memory that still counts as flat
+GROWTH = 0.01  # of resident memory that still counts as unchanged
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The process after a stretch of training.
+    """The state of the process after a stretch of training.
 
     Attributes:
-        gradient_steps_per_processor_s: in the stretch, by the processor time of the process: what other programs take
-            of the cores in an hour is no change of this one.
-        resident_bytes: memory that is in use, shared pages included.
-        descriptors: open files.
-        threads: of the process.
+        gradient_steps_per_processor_s: gradient steps of the stretch per second of the process's processor time,
+            which other programs on the cores do not change.
+        resident_bytes: memory in use, including shared pages.
+        descriptors: number of open files.
+        threads: number of threads.
     """
 
     gradient_steps_per_processor_s: float
@@ -55,10 +56,10 @@ class Reading:
 
 
 def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading]:
-    """Trains for that long after the replay is full, and reads the process every `STRETCH_S` seconds."""
+    """Train for `seconds` after the replay is full, and yield a reading every `STRETCH_S` seconds."""
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
-    training = Training(item, MAPPING, fusion=fusion)
+    training = Training(item, MAPPING, options=Options(fusion=fusion))
     process = psutil.Process(os.getpid())
     try:
         training.warm_up()
@@ -75,7 +76,7 @@ def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading
 
 
 def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
-    """Takes that many gradient steps; how many the next stretch should have, and their rate by processor time."""
+    """Take `steps` gradient steps; returns the number for the next stretch, and the rate by processor time."""
     begin_s = time.process_time()
     progress = training.advance(steps)
     processor_s = time.process_time() - begin_s
@@ -85,10 +86,11 @@ def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
 
 
 def verdicts(found: Sequence[Reading]) -> dict[str, str]:
-    """What grew or fell, by quantity, from the first quarter of the readings to the last; empty where all is flat.
+    """Return what grew or fell, by quantity, from the first to the last quarter of the readings; empty if nothing
+    did.
 
     Raises:
-        ValueError: too few readings to compare.
+        ValueError: there are too few readings to compare.
     """
     quarter = len(found) // 4
     if quarter < FEWEST_SAMPLES:
@@ -110,7 +112,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
 
 
 def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
-    """The readings as rows of suite `soak`, with what is not flat among their details."""
+    """Return the readings as rows of suite `soak`; changes are among their details."""
     said, made = verdicts(found), []
     for quantity in (field.name for field in fields(Reading)):
         samples = tuple(float(asdict(reading)[quantity]) for reading in found)
@@ -132,7 +134,7 @@ def rows(fusion: Fusion, found: Sequence[Reading]) -> list[Measurement]:
 
 
 def main(
-    minutes: Annotated[float, typer.Option("--minutes", min=2, help="In all.")] = 60,
+    minutes: Annotated[float, typer.Option("--minutes", min=2, help="Minutes in total.")] = 60,
     out: OutOption = RESULTS / SOAK,
     results: ResultsOption = RESULTS,
     tier: TierOption = "quick",

@@ -1,4 +1,4 @@
-"""The trees of the replay benchmark, each in a process and an environment of its own (`baselines/tree_worker.py`)."""
+"""The trees of the replay benchmark, each in its own process and environment (`baselines/tree_worker.py`)."""
 
 import json
 import sys
@@ -20,16 +20,17 @@ OURS, NULL = "native", "native (null)"
 FLOORS = ("load_independent", "load_dependent")
 WORKER = registry.BASELINES / "tree_worker.py"
 OWN_TREE = Path(__file__).parents[2] / "compare" / "own_tree.py"
+MEMORY_FLOOR = OWN_TREE.with_name("own_memory_floor.py")
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
 WARM_UP_CALLS = 3
-"""What a first call does beside (summing what was filled) says nothing about how long a block must be."""
+"""Calls before the block length is determined: a first call does extra work, such as summing what was filled."""
 COLD_CALL_S = 0.1
-"""From which on a call is slow by itself, and needs no other to make a block."""
+"""Seconds from which on a single call is a whole block."""
 FILL_LIMIT_S = 120.0
 CELL_LIMIT_S = 3.0
-"""What one tree may take for the samples of one cell, so that a slow one does not hold up all others."""
-_BLOCK_LIMIT_S = 120.0  # beyond which a worker hangs
+"""Seconds of one tree for the samples of one cell, so that a slow tree does not delay all others."""
+_BLOCK_LIMIT_S = 120.0  # after which a worker is taken to hang
 _FAILURE_CHARACTERS = 240
 
 
@@ -38,12 +39,12 @@ class Row:
     """One tree of the table.
 
     Attributes:
-        name: as printed.
+        name: name in the table.
         command: starts its worker.
-        peer: somebody else's library.
-        device: where it keeps its priorities, as a mapping names it.
-        failure: why it is not timed (any more); empty when it is.
-        version, note: the worker's.
+        peer: whether it is another library's.
+        device: device of its priorities, as a mapping names it.
+        failure: why it is not timed, or no longer; empty if it is.
+        version, note: as reported by the worker.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Row:
     worker: protocol.Worker | None = field(default=None, repr=False)
 
     def ask(self, request: Mapping[str, object], limit_s: float) -> dict[str, object]:
-        """The worker's answer; on failure an empty one, and the row says why."""
+        """Return the worker's answer; on failure an empty answer, with the reason stored in the row."""
         if self.failure:
             return {}
         try:
@@ -64,7 +65,7 @@ class Row:
             return self.worker.ask_json(request, limit_s)
         except protocol.WorkerFailure as failure:
             self.worker = None
-            # Without the place of this checkout, which says nothing to others.
+            # Without the path of this checkout, which is of no use to others.
             said = str(failure).replace(f"{registry.BASELINES.parent}/", "")
             self.failure = said[:_FAILURE_CHARACTERS]
             if failure.kind is FailureKind.TIMEOUT:
@@ -73,26 +74,30 @@ class Row:
             return {}
 
     def fill(self, capacity: int) -> None:
-        """Has a tree made and filled, in place of the one before. A failure stays: fill the smallest first."""
+        """Create and fill a tree in place of the previous one. A failure is permanent, so fill the smallest
+        first.
+        """
         answer = self.ask({"capacity": capacity}, FILL_LIMIT_S)
         self.version = str(answer.get("version", self.version))
         self.note = str(answer.get("note", self.note))
 
     def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float | None:
-        """Seconds a call, over a block of calls; None on failure."""
+        """Return seconds per call over a block of calls; None on failure."""
         request = {"operation": operation, "batch_size": batch_size, "calls": calls, "seed": seed}
         answer = self.ask(request, _BLOCK_LIMIT_S)
         return float(answer["wall_s"]) / calls if answer else None  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Ends the worker."""
+        """End the worker."""
         if self.worker:
             self.worker.close()
             self.worker = None
 
 
 def own_rows() -> list[Row]:
-    """The available backends, PyTorch's on CUDA too where it sees a device, NumPy in float32, and the A/A null."""
+    """Return the available backends, with PyTorch's also on CUDA if there is a device, NumPy in float32, and the
+    A/A null.
+    """
     names = [status.name for status in sum_tree.backends() if status.available and not status.simulated]
     rows = [(name, Target(name).device, [name]) for name in names]
     if "flat" in names and _torch_sees_cuda():
@@ -105,10 +110,9 @@ def own_rows() -> list[Row]:
     ]
 
 
-def floor_rows(rows: Sequence[Row]) -> list[Row]:
-    """The memory floors, which a native tree of their own measures."""
-    native = next(row for row in rows if row.name == OURS)
-    return [Row(name, native.command, peer=False) for name in FLOORS]
+def floor_rows() -> list[Row]:
+    """Return the memory floors, each measured in its own process."""
+    return [Row(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
 
 
 def _torch_sees_cuda() -> bool:
@@ -118,7 +122,7 @@ def _torch_sees_cuda() -> bool:
 
 
 def peer_rows(names: Iterable[str]) -> list[Row]:
-    """A row a peer whose environment is there; one that says so for the others."""
+    """Return one row per peer; for a peer without an environment the row says so."""
     rows = []
     for name in names:
         python = registry.baseline_python(name)
@@ -130,11 +134,11 @@ def peer_rows(names: Iterable[str]) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """What one tree did in one cell.
+class TreeSamples:
+    """The samples of one tree in one cell.
 
     Attributes:
-        seconds: a call, a sample each round; empty where there are none.
+        seconds: seconds per call, one sample per round; empty if there are none.
         reason: why there are none.
     """
 
@@ -149,16 +153,16 @@ def cell_samples(
     rounds: int,
     rng: np.random.Generator,
     limit_s: float = CELL_LIMIT_S,
-) -> dict[str, Samples]:
-    """Times each row in interleaved rounds; a slow one takes part in the first rounds alone.
+) -> dict[str, TreeSamples]:
+    """Time each row in interleaved rounds; a slow one takes part in the first rounds only.
 
     Args:
         rows: the trees, filled.
-        operations: what each row is asked to do, by name.
-        batch_size: items of a call.
-        rounds: samples.
-        rng: orders and seeds.
-        limit_s: seconds that the samples of one row may take; one too slow for an interval within it is not run.
+        operations: the operation of each row, by name.
+        batch_size: items per call.
+        rounds: number of samples.
+        rng: generator for orders and seeds.
+        limit_s: seconds for the samples of one row; a row too slow for an interval within it is not run.
     """
     calls: dict[str, int] = {}
     turns: dict[str, int] = {}
@@ -193,6 +197,6 @@ def cell_samples(
     return {row.name: _samples(row, samples.get(row.name, []), reasons.get(row.name, "")) for row in rows}
 
 
-def _samples(row: Row, seconds: Sequence[float], reason: str) -> Samples:
+def _samples(row: Row, seconds: Sequence[float], reason: str) -> TreeSamples:
     reason = reason or row.failure
-    return Samples(reason=reason) if reason or not seconds else Samples(tuple(seconds))
+    return TreeSamples(reason=reason) if reason or not seconds else TreeSamples(tuple(seconds))

@@ -1,7 +1,7 @@
-"""The mapping strategies, found by file: a new one is one file in this folder.
+"""The mapping strategies, found by file name: to add one, add a file to this folder.
 
-A file defines `STRATEGIES`, a tuple of `harness.mapping.base.Strategy` under names of their own; and `ONLY_VALIDATED`
-for those that need measurements which only a validation makes.
+A file defines `STRATEGIES`, a tuple of `harness.mapping.base.Strategy` with unique names. It may define
+`ONLY_VALIDATED` for strategies whose measurements only a validation makes.
 """
 
 from importlib import import_module
@@ -15,11 +15,11 @@ def discover(package: str = __name__, *, only_validated: bool = False) -> dict[s
 
     Args:
         package: an importable package.
-        only_validated: those of `ONLY_VALIDATED`, where a file has it, instead of those of `STRATEGIES`.
+        only_validated: return the strategies of `ONLY_VALIDATED`, if a file has it, instead of `STRATEGIES`.
 
     Raises:
         AttributeError: a file does not define `STRATEGIES`.
-        ValueError: two strategies have one name.
+        ValueError: two strategies have the same name.
     """
     found: dict[str, Strategy] = {}
     for file in iter_modules(import_module(package).__path__):

@@ -2,9 +2,9 @@
 
     f_a(x_a) = update_interval x f_l(x_l),   x_a + x_l <= M
 
-f_a and f_l are the throughputs of collection (environment steps a second) and consumption (gradient steps a
-second) over cores; M is the number of cores. Cores are whole, so equality is seldom possible: the exhaustive search
-takes the allocation with the most consumption that collection keeps up with.
+f_a and f_l are the throughputs of collection (environment steps per second) and consumption (gradient steps per
+second) as functions of cores; M is the number of cores. Cores are whole numbers, so equality is rarely possible:
+the exhaustive search chooses the allocation with the most consumption for which collection suffices.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ from harness.mapping.base import (
 
 CPU = Target("cpu")
 Curve = Callable[[int], float]
-"""From a number of cores to a throughput, 1/s."""
+"""Maps a number of cores to a throughput, 1/s."""
 
 
 @dataclass(frozen=True)
-class Allocation:
-    """Cores of actors and learners, and what they reach together.
+class CoreAllocation:
+    """Cores of actors and learners, and their joint throughput.
 
     Attributes:
         actor_cores, learner_cores: x_a and x_l.
-        gradient_steps_per_s: the smaller of what is consumed and of what is collected / update_interval.
-        imbalance: |f_a - update_interval f_l| over the larger of the two, 0 where Equation 5 holds.
+        gradient_steps_per_s: the smaller of consumption and collection / update_interval.
+        imbalance: |f_a - update_interval f_l| divided by the larger of the two, 0 if Equation 5 holds.
     """
 
     actor_cores: int
@@ -44,20 +44,21 @@ class Allocation:
     imbalance: float
 
 
-def allocate(collection: Curve, consumption: Curve, cores: int, update_interval: int) -> Allocation:
-    """The solution of Equation 5, by trying every allocation: O(M^2), as PAL VI-G.
+def allocate(collection: Curve, consumption: Curve, cores: int, update_interval: int) -> CoreAllocation:
+    """Solve Equation 5 by trying every allocation, in O(M^2) as PAL VI-G.
 
     Args:
-        collection: f_a, environment steps a second.
-        consumption: f_l, gradient steps a second.
+        collection: f_a, environment steps per second.
+        consumption: f_l, gradient steps per second.
         cores: M, at least 2.
-        update_interval: environment steps a gradient step.
+        update_interval: environment steps per gradient step.
 
     Returns:
-        The allocation with the most gradient steps; of equals the best balanced, then the one with the fewest cores.
+        The allocation with the most gradient steps; among equal ones the best balanced, then the one with the
+        fewest cores.
 
     Raises:
-        ValueError: fewer than two cores.
+        ValueError: there are fewer than two cores.
     """
     if cores < 2:
         raise ValueError(f"cores: found {cores}; allowed: at least 2, one for actors and one for learners")
@@ -67,7 +68,7 @@ def allocate(collection: Curve, consumption: Curve, cores: int, update_interval:
             collected = collection(actor_cores) / update_interval
             consumed = consumption(learner_cores)
             imbalance = abs(collected - consumed) / max(collected, consumed)
-            found.append(Allocation(actor_cores, learner_cores, min(collected, consumed), imbalance))
+            found.append(CoreAllocation(actor_cores, learner_cores, min(collected, consumed), imbalance))
     return max(
         found,
         key=lambda one: (one.gradient_steps_per_s, -one.imbalance, -one.actor_cores - one.learner_cores),
@@ -77,15 +78,15 @@ def allocate(collection: Curve, consumption: Curve, cores: int, update_interval:
 class ActorsLearners:
     """PAL's strategy: the fastest learner and replay, storage on the CPU, cores by Equation 5.
 
-    The curves are linear in the cores from the table's times of one core, as PAL Figure 10 has them below
-    saturation; a learner on a device of its own has one curve's point, and one host core.
+    The curves are linear in the cores, extrapolated from the table's times for one core, as in PAL Figure 10
+    below saturation. A learner on its own device has a constant throughput and takes one host core.
     """
 
     name = "pal21"
     loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """The mapping whose best allocation trains fastest.
+        """Return the mapping whose best allocation trains fastest.
 
         Raises:
             ValueError: the table lacks a term of every mapping, or there are fewer than two cores.
@@ -104,7 +105,7 @@ class ActorsLearners:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """The throughput of the best allocation under one mapping."""
+        """Return the throughput of the best allocation under one mapping."""
         collecting = _actor_cells(mapping.learner, mapping.rmm)
         training: list[Cell] = [
             ("sum_tree.sample", mapping.rmm),

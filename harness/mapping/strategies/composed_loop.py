@@ -1,40 +1,48 @@
-"""The runtime's own loop, from its pieces as the runtime calls them, its own time included.
+"""A performance model of the runtime's loop, composed from its measured pieces, including the runtime's own time.
 
-Where `PrimitiveSum` adds up the papers' primitives, each profiled alone, this model goes by what one thread really
-calls in a round: an actor's collection with its inference, the insertion of a round's transitions, then either whole
-gradient steps in one fused call, or sampling with gathering, the learner's step and the priority update. What
-remains is the runtime itself, profiled with parts that do nothing. The pieces are put into the order in which the
-runtime calls them (`harness.mapping.schedule`): on a host alone that is their sum; simulated devices, and actors in a
-process of their own, work beside it.
+`PrimitiveSum` adds up the papers' primitives, each profiled alone. This model uses the calls that one thread
+makes in a round: an actor's collection with its inference, the insertion of a round's transitions, then either
+whole gradient steps in one fused call, or sampling with gathering, the learner's step and the priority update.
+The rest is the runtime's own time, profiled with parts that do nothing. The pieces are scheduled in the order in
+which the runtime calls them (`harness.mapping.schedule`). On the host alone their times are added; simulated
+devices, and actors in a process of their own, run in parallel.
 
-A part runs slower after one that takes the caches: the native replay's after a gradient step in PyTorch, the actor
-after a sum tree in PyTorch. So that such a mapping need not be measured itself, each learner is profiled beside the
-native replay and each replay beside the native learner, all parts of both, and each part once more with the private
-caches emptied before it. How much of the caches a partner takes shows in the native parts beside it (`beside_learner`,
-`beside_replay`): from nothing, where they are as fast as beside each other, to all, where they are as slow as with
-emptied caches. As much of the way from warm to cold is any other part beside that partner taken to go.
+A part runs slower after a part that displaces its data from the caches: the native replay after a gradient step
+in PyTorch, the actor after a sum tree in PyTorch. So that a mapping of such parts need not be measured itself,
+each learner is profiled together with the native replay, each replay together with the native learner, and each
+part once more with the private caches emptied before it. The native parts show how much of the caches a partner
+takes (`beside_learner`, `beside_replay`): nothing if they are as fast as with a native partner, everything if
+they are as slow as with emptied caches. Every other part is assumed to slow down by the same fraction of the
+warm-to-cold difference.
+
+In the relaxed loop the replay manager is a unit of its own: sampling and updating run in parallel with the learner,
+on D batches ahead, and the slower of the two sets the pace. Each has a core of its own, so neither displaces the
+other's data.
 
 On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns), and
-K epochs of minibatches (PPO 2.1); a gradient step is charged its share of it. Early stopping is not foreseen.
+K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores early
+stopping.
 
 | primitive | a call is | target |
 |---|---|---|
 | `round.collect` | the vector steps of one round (on-policy: one vector step) | the learner, whose policy acts |
 | `round.insert` | the insertion of a round's transitions | the replay management |
 | `round.sample` | sampling, gathering, importance weights (simulated: without gathering) | the replay management |
-| `round.gather`, `.write` | beside simulated replay management: gathering, writing the transitions | the storage |
+| `round.gather`, `.write` | with simulated replay management: gathering, writing the transitions | the storage |
 | `round.learn` | a step on a batch just gathered (on-policy: a minibatch dealt and learnt) | the learner |
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
 | `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
+| `opencl_round`, `cuda_round` | each part of `round`, with learner and storage on that device | as there |
 | `cold_round` | each part of `round`, the caches emptied before it | as there |
-| `strict_round.insert`, `.sample`, `.update` | the same where `round` has them fused | replay management |
-| `fused_round.collect`, `.insert` | the same where the gradient steps are fused | learner and replay management |
+| `strict_round.insert`, `.sample`, `.update` | the separate calls if `round` has them fused | replay management |
+| `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
-| `overlapped_round.collect` | an iteration's vector steps in a process, asked for and waited for | cpu |
-| `overlapped_round.collect` | an iteration's vector steps beside a simulated learner | the learner |
+| `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
+| `overlapped_round.collect` | an iteration's vector steps, alongside a simulated learner | the learner |
 | `overlapped_round.insert`, `.steps`, `.write` | of an iteration | replay management; both; the storage |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
+| `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `round.prepare` | advantages and returns of an iteration | cpu |
 | `round.runtime`, `fused_round.runtime` | a round of the runtime whose parts do nothing | cpu |
 """
@@ -58,24 +66,35 @@ from harness.mapping.base import (
     Problem,
     Target,
     inputs_provenance,
+    transfer_s,
 )
 from harness.mapping.exhaustive import Exhaustive
-from harness.mapping.schedule import ACTORS, HOST, LINK, STORAGE, Call
+from harness.mapping.schedule import ACTORS, HOST, LINK, RMM, STORAGE, Call
+from primitives.replay import device
 
 CPU, NATIVE = Target("cpu"), Target("native")
-NAMES = {Loop.FUSED: "composed-loop", Loop.STRICT: "strict-loop", Loop.OVERLAPPED: "overlapped-loop"}
+STORING_DEVICES = tuple(status.name for status in device.backends())
+"""Kinds of devices whose memory can hold the storage; simulated ones have the host's."""
+NAMES = {
+    Loop.FUSED: "composed-loop",
+    Loop.STRICT: "strict-loop",
+    Loop.OVERLAPPED: "overlapped-loop",
+    Loop.RELAXED: "relaxed-loop",
+}
+BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
+"""Loops whose actors run in parallel with the rest."""
 
 Calls = dict[str, tuple[Cell, float]]
-"""By term: a cell of the table, and its calls in a round."""
+"""The cell of the table and its number of calls in a round, by term."""
 
 
 @dataclass(frozen=True)
 class _Partner:
-    """What else runs in the loop, as a native part shows it.
+    """Another part of the loop, and its effect on a native part.
 
     Attributes:
-        beside: the native part beside it.
-        alone: the native part beside native ones.
+        beside: the native part when it runs with this partner.
+        alone: the native part when it runs with native parts only.
         emptied: the native part with the caches emptied.
     """
 
@@ -84,29 +103,31 @@ class _Partner:
     emptied: Cell
 
     def added_s(self, table: PerformanceTable) -> float:
-        """Seconds that it adds to the native part."""
+        """Return the seconds that the partner adds to the native part."""
         return table.time_s(*self.beside) - table.time_s(*self.alone)
 
     def taken(self, table: PerformanceTable) -> float:
-        """The share of the caches that it takes, 0 to 1."""
+        """Return the share of the caches that the partner takes, 0 to 1."""
         most_s = table.time_s(*self.emptied) - table.time_s(*self.alone)
         return min(1.0, max(0.0, self.added_s(table) / most_s)) if most_s > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class _Disturbed:
-    """A part beside heavy ones.
+    """A part that runs with partners that displace its data from the caches.
 
     Attributes:
-        partners: of several the one that takes the most counts: what one has taken another cannot.
-        emptied: the part with the caches emptied; None for a native part, of which is known what a partner adds.
+        partners: its partners; the one that takes the most counts, because the others cannot displace the same
+            data again.
+        emptied: the part with the caches emptied; None for a native part, for which the partner's effect was
+            measured.
     """
 
     partners: tuple[_Partner, ...]
     emptied: Cell | None
 
     def seconds(self, table: PerformanceTable, time_s: float) -> float:
-        """Of a call that takes `time_s` beside native parts."""
+        """Return the predicted seconds of a call that takes `time_s` next to native parts."""
         if self.emptied is None:
             return max(0.0, time_s + max(partner.added_s(table) for partner in self.partners))
         taken = max(partner.taken(table) for partner in self.partners)
@@ -114,20 +135,20 @@ class _Disturbed:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """What it is made from."""
+        """Return the cells that the prediction uses."""
         made = [cell for one in self.partners for cell in (one.beside, one.alone, one.emptied)]
         return (*made, *([self.emptied] if self.emptied else []))
 
 
 @dataclass(frozen=True)
 class _Composed:
-    """A round as the table has it.
+    """The calls of a round, as the table gives them.
 
     Attributes:
-        calls: what the host or a device does, by term.
-        gradient_steps: of the round.
+        calls: calls of the host or a device, by term.
+        gradient_steps: gradient steps of the round.
         disturbed: the terms that partners slow down.
-        transfers_s: what the inputs of a call need on their way to or from a simulated device, by term.
+        transfers_s: seconds that a call's inputs take to or from a simulated device, by term.
     """
 
     calls: Calls
@@ -136,7 +157,7 @@ class _Composed:
     disturbed: MappingABC[str, _Disturbed] = field(default_factory=dict)
 
     def seconds(self, table: PerformanceTable, term: str) -> float:
-        """Of a term in a round."""
+        """Return the seconds of a term in a round."""
         cell, times = self.calls[term]
         time_s = table.time_s(*cell)
         if term in self.disturbed:
@@ -145,16 +166,16 @@ class _Composed:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """What it is made from."""
+        """Return the cells that the round uses."""
         added = [cell for term, one in self.disturbed.items() if term in self.calls for cell in one.cells]
         return tuple(dict.fromkeys([*(cell for cell, _ in self.calls.values()), *added]))
 
 
 class ComposedLoop:
-    """The pieces of one of the runtime's loops, in the order in which it calls them.
+    """A performance model of one of the runtime's loops, from its pieces in the order in which it calls them.
 
     Args:
-        loop: which one.
+        loop: the loop that is predicted.
     """
 
     def __init__(self, loop: Loop = Loop.FUSED) -> None:
@@ -164,20 +185,22 @@ class ComposedLoop:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Seconds a gradient step; KeyError where a piece was not profiled."""
+        """Return the predicted throughput of a mapping; KeyError if a piece was not profiled."""
         if problem.on_policy:
             made = _on_policy(problem, mapping)
-        elif self.loop is Loop.OVERLAPPED:
-            made = _overlapped(table, problem, mapping)
+        elif self.loop in BESIDE:
+            made = _overlapped(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:
             made = _in_turn(table, problem, mapping, apart=self.loop is Loop.STRICT)
         simulated = _with_simulated(made, table, problem, platform, mapping)
         seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
-        if "gather" in simulated.transfers_s and "gather" not in seconds:  # by a simulated device's memory
+        # gathering uses a simulated device's memory
+        if "gather" in simulated.transfers_s and "gather" not in seconds:
             seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
-        round_s = self._round(simulated, table, seconds).period_s
+        ahead = problem.ahead if self.loop is Loop.RELAXED else 0
+        round_s = self._round(simulated, table, seconds, ahead).period_s
         return Prediction(
             mapping=mapping,
             model=self.name,
@@ -188,9 +211,10 @@ class ComposedLoop:
         )
 
     def _round(
-        self, made: _Composed, table: PerformanceTable, seconds: MappingABC[str, float]
-    ) -> schedule.Round:
-        overlapped, learn = self.loop is Loop.OVERLAPPED, "step" if "step" in seconds else "learner"
+        self, made: _Composed, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
+    ) -> schedule.ScheduledRound:
+        overlapped, learn = self.loop in BESIDE, "step" if "step" in seconds else "learner"
+        manager = RMM if self.loop is Loop.RELAXED else HOST
         times = 1 if learn == "step" else made.gradient_steps
 
         def call(term: str, unit: str = HOST, times: int = 1) -> Call:
@@ -198,29 +222,31 @@ class ComposedLoop:
                 unit = made.calls[term][0][1].device
             return Call(unit, seconds.get(term, 0.0) / times)
 
-        return schedule.Round(
+        return schedule.ScheduledRound(
             act=call("actor", ACTORS if overlapped else HOST),
             insert=call("insert"),
-            sample=call("sample" if "sample" in seconds else "sample and gather", times=times),
+            sample=call("sample" if "sample" in seconds else "sample and gather", manager, times),
             gather=call("gather", STORAGE, times),
             write=call("write", STORAGE),
             learn=call(learn, times=times),
-            update=call("update", times=times),
+            update=call("update", manager, times),
             gradient_steps=times,
             publish=call("publish", LINK if "publish" in made.transfers_s else HOST),
             host_s=sum(seconds.get(term, 0.0) for term in ("loop", "prepare")),
             overlapped=overlapped,
+            ahead=ahead,
         )
 
 
 def _fuses(table: PerformanceTable, mapping: Mapping) -> bool:
     """Whether whole gradient steps are one call."""
     learner = mapping.learner
-    return mapping.storage == CPU and learner == mapping.rmm and ("fused_round.steps", learner) in table
+    at_home = mapping.storage == CPU and learner.in_floats == mapping.rmm
+    return at_home and ("fused_round.steps", learner) in table
 
 
 def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apart: bool) -> _Composed:
-    """A round of the fused loop, or of the strict one, which keeps everything `apart`."""
+    """Return a round of the fused loop, or of the strict loop, in which every part is a separate call (`apart`)."""
     learner, rmm, steps = mapping.learner, mapping.rmm, problem.round_gradient_steps
     if not apart and _fuses(table, mapping):
         return _Composed(
@@ -232,6 +258,8 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
             },
             steps,
         )
+    if mapping.storage.backend in STORING_DEVICES:
+        return _stored(mapping, steps)
     replay = "strict_round" if apart and ("strict_round.sample", rmm) in table else "round"
     return _Composed(
         {
@@ -247,6 +275,22 @@ def _in_turn(table: PerformanceTable, problem: Problem, mapping: Mapping, *, apa
     )
 
 
+def _stored(mapping: Mapping, steps: int) -> _Composed:
+    """Return a round with learner and storage on one device, whose parts were profiled together."""
+    learner, rmm, place = mapping.learner, mapping.rmm, f"{mapping.storage}_round"
+    return _Composed(
+        {
+            "actor": ((f"{place}.collect", learner), 1),
+            "insert": ((f"{place}.insert", rmm), 1),
+            "sample and gather": ((f"{place}.sample", rmm), steps),
+            "learner": ((f"{place}.learn", learner), steps),
+            "update": ((f"{place}.update", rmm), steps),
+            "loop": (("round.runtime", CPU), 1),
+        },
+        steps,
+    )
+
+
 _SLOWED_BY = {
     "actor": ("beside_replay.collect",),
     "learner": ("beside_replay.learn",),
@@ -255,11 +299,12 @@ _SLOWED_BY = {
     "update": ("beside_learner.update",),
     "loop": ("beside_learner.runtime", "beside_replay.runtime"),
 }
-"""By term: the native parts that show what the learner takes from the replay's, and the replay from the learner's."""
+"""The native parts that show the learner's effect on the replay and the replay's effect on the learner, by term.
+"""
 
 
 def _disturbed(table: PerformanceTable, mapping: Mapping) -> dict[str, _Disturbed]:
-    """The terms of a mapping that run beside something that is not native."""
+    """Return the terms of a mapping that run with a part that is not native."""
     found = {}
     for term, names in _SLOWED_BY.items():
         partners = []
@@ -272,30 +317,46 @@ def _disturbed(table: PerformanceTable, mapping: Mapping) -> dict[str, _Disturbe
                 partners.append(partner)
         own = mapping.learner if term in ("actor", "learner") else mapping.rmm
         cold = None if own == NATIVE or term == "loop" else (f"cold_round.{part}", own)
-        # Beside a simulated device, which has no such part, all is cold already.
+        # A simulated device has no such part; next to it all parts are already cold.
         if partners and (cold is None or cold in table):
             found[term] = _Disturbed(tuple(partners), cold)
     return found
 
 
-def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> _Composed:
-    """An iteration with its actors beside it: in a process, or in virtual time on a core that is not there."""
+def _overlapped(
+    table: PerformanceTable, problem: Problem, mapping: Mapping, *, relaxed: bool = False
+) -> _Composed:
+    """Return an iteration with concurrent actors: in a process, or in virtual time on a core of their own.
+
+    In the relaxed loop, replay manager and learner have a core each, so that neither displaces the other's data.
+    """
     learner, rmm = mapping.learner, mapping.rmm
+    if mapping.storage.backend in STORING_DEVICES:
+        raise KeyError(f"overlapped rounds with the storage on {mapping.storage}")
     simulated = _simulated(table, "round.learn", learner) or _simulated(table, "round.sample", rmm)
     rounds = problem.overlapped_rounds(simulated)
     steps = rounds * problem.round_gradient_steps
     calls: Calls = {"insert": (("overlapped_round.insert", rmm), 1)}
+    if calls["insert"][0] not in table:
+        calls["insert"] = (("round.insert", rmm), rounds)
     if (
         "overlapped_round.collect",
         learner,
-    ) in table:  # a simulation leaves cold caches to the first step alone
+    ) in table:  # with a simulation, only the first step has cold caches
         calls["actor"] = (("overlapped_round.collect", learner), 1)
     elif simulated:
         calls["actor"] = (("round.collect", learner), rounds)
     else:
         calls["actor"] = (("overlapped_round.collect", CPU), 1)
         calls["publish"] = (("overlapped_round.publish", learner), 1)
-    if _fuses(table, mapping):
+    if relaxed and _fuses(table, mapping) and ("relaxed_round.learn", learner) in table:
+        calls |= {
+            "sample and gather": (("relaxed_round.sample", rmm), steps),
+            "learner": (("relaxed_round.learn", learner), steps),
+            "update": (("relaxed_round.update", rmm), steps),
+            "loop": (("fused_round.runtime", CPU), 1),
+        }
+    elif not relaxed and _fuses(table, mapping):
         calls |= {"step": (("overlapped_round.steps", learner), 1), "loop": (("fused_round.runtime", CPU), 1)}
     else:
         calls |= {
@@ -304,7 +365,7 @@ def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> 
             "update": (("round.update", rmm), steps),
             "loop": (("round.runtime", CPU), rounds),
         }
-    slowed = _disturbed(table, mapping)
+    slowed = {} if relaxed else _disturbed(table, mapping)
     return _Composed(
         calls, steps, disturbed={term: slowed[term] for term in calls if term in slowed and term != "actor"}
     )
@@ -313,7 +374,7 @@ def _overlapped(table: PerformanceTable, problem: Problem, mapping: Mapping) -> 
 def _with_simulated(
     made: _Composed, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
 ) -> _Composed:
-    """The same with what links to and from simulated devices need, and a simulated replay's gathering apart."""
+    """Add the times of links to and from simulated devices, and separate a simulated replay's gathering."""
     calls, slowed = dict(made.calls), dict(made.disturbed)
     learner = mapping.learner if _simulated(table, "round.learn", mapping.learner) else CPU
     rmm = mapping.rmm if _simulated(table, "round.sample", mapping.rmm) else CPU
@@ -323,8 +384,8 @@ def _with_simulated(
 
     def link_s(source: Target, target: Target, sent_bytes: int) -> float:
         if source == target == CPU:
-            return 0.0  # part of what is measured there
-        return sent_bytes / platform.bytes_per_s(source.device, target.device)
+            return 0.0  # included in the measured time
+        return transfer_s(platform, source.device, target.device, sent_bytes)
 
     batch, batch_bytes = problem.batch_size, problem.batch_size * problem.item_bytes
     transfers_s = {"learner": link_s(storage, learner, batch_bytes)}
@@ -340,7 +401,7 @@ def _with_simulated(
         transfers_s["update"] = link_s(learner, rmm, batch * PRIORITY_BYTES)
     if rmm != CPU:
         calls["sample"] = calls.pop("sample and gather")
-        for term in ("insert", "update"):  # a device's clock does not know the host's caches
+        for term in ("insert", "update"):  # a device's clock does not depend on the host's caches
             slowed.pop(term, None)
         transfers_s["gather"] = link_s(rmm, storage, batch * INDEX_BYTES)
         if storage == CPU:
@@ -359,14 +420,21 @@ def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
-    """Every mapping whose pieces were profiled; on-policy there is no replay to map, and it reads native."""
+    """Return every mapping whose pieces were profiled; on-policy there is no replay to map, so it is `native`."""
     managers = table.targets("round.sample") or [Target("native")]
-    return [
+    found = [
         Mapping(learner, rmm, storage)
         for learner in table.targets("round.learn")
         for rmm in managers
         for storage in (CPU, *([rmm] if _simulated(table, "round.sample", rmm) else []))
     ]
+    stored = [
+        Mapping(learner, rmm, Target(place))
+        for place in STORING_DEVICES
+        for learner in table.targets(f"{place}_round.learn")
+        for rmm in table.targets(f"{place}_round.sample")
+    ]
+    return found + stored
 
 
 def _on_policy(problem: Problem, mapping: Mapping) -> _Composed:
@@ -385,4 +453,4 @@ def _strategy(loop: Loop) -> Exhaustive:
 
 
 STRATEGIES = (_strategy(Loop.FUSED),)
-ONLY_VALIDATED = (_strategy(Loop.STRICT), _strategy(Loop.OVERLAPPED))
+ONLY_VALIDATED = tuple(map(_strategy, (Loop.STRICT, Loop.OVERLAPPED, Loop.RELAXED)))

@@ -24,12 +24,12 @@ class MapTpds23:
     """MAP's strategy and its performance model."""
 
     name = "map-tpds23"
-    loop = Loop.OVERLAPPED
+    loop = Loop.RELAXED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """The mapping of MAP Algorithm 3 and the throughput that Equation 3 predicts for it.
+        """Return the mapping of MAP Algorithm 3 and the throughput that Equation 3 predicts for it.
 
-        Ties go to the target that comes first by name, so that the choice does not depend on the table's order.
+        Ties go to the target that is first by name, so that the choice does not depend on the table's order.
 
         Raises:
             ValueError: no target was profiled for the learner or for the replay management.
@@ -41,15 +41,16 @@ class MapTpds23:
 
         # Step 1 (lines 4-5).
         learner = min(learners, key=lambda target: table.time_s("learner.step", target))
-        # Step 2 (lines 4-7). The listing prunes after its argmax; the text says why: replay management on
-        # the learner's own GPU slows the learner, so it must not be picked when another target keeps up.
+        # Step 2 (lines 4-7). The listing prunes after its argmax, and the text gives the reason: replay
+        # management on the learner's GPU slows down the learner, so it must not be chosen if another target keeps
+        # up.
         learner_s = table.time_s("learner.step", learner)
         keeping_up = [target for target in managers if _rmm_s(table, target) <= learner_s]
         if learner.device.startswith("cuda") and any(one.device != learner.device for one in keeping_up):
             managers = [target for target in managers if target.device != learner.device]
             keeping_up = [target for target in keeping_up if target in managers]
-        # Targets that keep up with the learner are equal under Equation 3: of those MAP takes the one with the
-        # fewest devices and the least communication (VII-D), the actors being on the CPU in any case.
+        # Targets that keep up with the learner are equal under Equation 3. Among them MAP takes the one with the
+        # fewest devices and the least communication (VII-D); the actors are on the CPU in any case.
         rmm = min(
             keeping_up or managers,
             key=lambda target: (
@@ -66,7 +67,7 @@ class MapTpds23:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """MAP Equation 3 for one mapping; on a GPU that both share, the times add up (MAP VI-B step 2)."""
+        """Return MAP Equation 3 for one mapping; if both share a GPU, the times add up (MAP VI-B step 2)."""
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)
         shared = mapping.learner.device == mapping.rmm.device and mapping.learner.device.startswith("cuda")
@@ -91,16 +92,16 @@ def _rmm_s(table: PerformanceTable, target: Target) -> float:
 
 
 def _storage(table: PerformanceTable, problem: Problem, learner: Target, rmm: Target) -> Target:
-    """The device with the least remote traffic, in words a gradient step (MAP Algorithm 3, lines 10-15).
+    """Return the device with the least remote traffic, in words per gradient step (MAP Algorithm 3, lines 10-15).
 
-    Only traffic that crosses devices counts: components beside the storage cost nothing.
+    Only traffic between devices counts: components on the storage's device cost nothing.
     """
     costs = [
         (learner.device, problem.batch_size * problem.item_words),
         ("cpu", problem.actors * problem.item_words),
         (rmm.device, problem.batch_size),
     ]
-    return least_traffic(table, costs, lambda place, other: float(place != other))
+    return least_traffic(table, costs, lambda place, other, words: words if place != other else 0.0)
 
 
 STRATEGIES = (MapTpds23(), Exhaustive("exhaustive", MapTpds23()))

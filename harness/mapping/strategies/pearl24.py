@@ -1,13 +1,18 @@
 """PRL Algorithm 2: the system composition with the shortest iteration, communication included.
 
-The iteration is Equation 6 as `pearl24_equations` rebuilds it. Step 1 tries every pair of devices for replay
-management and learner; step 2 places the experience memory where the data traffic takes the least time, over the
-links between devices and the memory bandwidth within one. Here a pair is judged with its own best placement. Of
-equal iterations the one with the least traffic wins (PRL 6.3).
+The iteration is Equation 6 as `pearl24_equations` reconstructs it. Step 1 tries every pair of devices for replay
+management and learner. Step 2 places the experience memory where the data traffic takes the least time, given the
+links between devices and the memory bandwidth within each. Here each pair is judged with its own best placement.
+Among equal iterations the one with the least traffic is chosen (PRL 6.3).
 
-The table that it searches holds each learner with its best number of streams (PRL 5.1). A learner that works in
-several has a row `learner.step in N streams` for each number that was profiled, beside `learner.step`, which is one;
-the learners of this project work in one.
+Replay and learner on one device take the times that the table holds for that, under names with " sharing" (the third
+column of PRL's table, 5.2; the authors' table has them). A transfer costs the latency of its link as well as its bytes,
+over two links if neither device is the host. `AS_PUBLISHED` is the composer as the authors published it
+(CatherineMeng/HeteroRL, SysConfig/SysCon.py): without communication, and the update overlaps with training.
+
+The table holds each learner with its best number of streams (PRL 5.1). A learner that supports several streams
+has a row `learner.step in N streams` for each profiled number, as well as `learner.step`, which is one stream.
+The learners of this project use one.
 """
 
 import re
@@ -25,9 +30,12 @@ from harness.mapping.base import (
     inputs_provenance,
     least_traffic,
     rmm_targets,
+    transfer_s,
 )
-from harness.mapping.pearl24_equations import best_streams, iteration_s
+from harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
 
+SHARING = " sharing"
+"""Suffix of a primitive's name for its time when replay and learner share a device."""
 _IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
 
 
@@ -37,8 +45,12 @@ class Pearl24:
     name = "pearl24"
     loop = Loop.OVERLAPPED
 
+    def __init__(self, *, as_published: bool = False) -> None:
+        """Create the strategy; `as_published`: with the iteration of the authors' code in place of Equation 6."""
+        self._as_published = as_published
+
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """The composition with the shortest iteration.
+        """Return the composition with the shortest iteration.
 
         Raises:
             ValueError: no target was profiled for the learner or for the replay management.
@@ -56,31 +68,40 @@ class Pearl24:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """PRL Equation 6 for one mapping; on a GPU that both share nothing overlaps (its combined column)."""
+        """Return PRL Equation 6 for one mapping; on a GPU that both share nothing overlaps (PRL's combined
+        column).
+        """
         learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
         streams, learner_cell = _learner_in_streams(table, problem, learner)
-        cells: list[Cell] = [
-            ("sum_tree.sample", rmm),
-            learner_cell,
-            ("sum_tree.update", rmm),
-        ]
+        sharing = learner.device == rmm.device and (f"learner.step{SHARING}", learner) in table
+        if sharing:
+            learner_cell = (f"learner.step{SHARING}", learner)
+        sample_cell, update_cell, insert_cell = (
+            _shared(table, f"sum_tree.{name}", rmm) if sharing else (f"sum_tree.{name}", rmm)
+            for name in ("sample", "update", "insert")
+        )
+        cells: list[Cell] = [sample_cell, learner_cell, update_cell]
         insertions: list[Cell] = [
-            cell for cell in (("sum_tree.insert", rmm), ("storage.insert", storage)) if cell in table
+            cell for cell in (insert_cell, ("storage.insert", storage)) if cell in table
         ]
         terms_s = {
-            "sample": table.time_s("sum_tree.sample", rmm),
+            "sample": table.time_s(*sample_cell),
             "learner": table.time_s(*learner_cell),
             "insert": problem.update_interval * sum(table.time_s(*cell) for cell in insertions),
-            "update": table.time_s("sum_tree.update", rmm),
+            "update": table.time_s(*update_cell),
         } | _communication_s(problem, platform, mapping)
         sample, learn, insert, update = (
             terms_s[name] + terms_s[f"{name} communication"]
             for name in ("sample", "learner", "insert", "update")
         )
-        shared_gpu = learner.device == rmm.device and learner.device.startswith("cuda")
-        step_s = (
-            sample + learn + insert + update if shared_gpu else iteration_s(sample, learn, insert, update)
-        )
+        shared_gpu = learner.device == rmm.device and learner.device.startswith("cuda") and not sharing
+        if self._as_published:
+            times = (terms_s[name] for name in ("sample", "learner", "insert", "update"))
+            step_s = published_iteration_s(*times)
+        elif shared_gpu:
+            step_s = sample + learn + insert + update
+        else:
+            step_s = iteration_s(sample, learn, insert, update)
         used = (*cells, *insertions)
         return Prediction(
             mapping=mapping,
@@ -93,8 +114,14 @@ class Pearl24:
         )
 
 
+def _shared(table: PerformanceTable, primitive: str, target: Target) -> Cell:
+    """Return the cell of a primitive next to the learner on its device; the primitive's own if there is none."""
+    cell = (f"{primitive}{SHARING}", target)
+    return cell if cell in table else (primitive, target)
+
+
 def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Target) -> tuple[int, Cell]:
-    """The number of streams in which a learner's step was profiled to be the shortest, and its cell."""
+    """Return the number of streams with the shortest profiled step of a learner, and its cell."""
     cells: dict[int, Cell] = {1: ("learner.step", learner)}
     for entry in table:
         if entry.target == learner and (found := _IN_STREAMS.fullmatch(entry.primitive)):
@@ -105,12 +132,14 @@ def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Targ
 
 
 def _communication_s(problem: Problem, platform: Platform, mapping: Mapping) -> dict[str, float]:
-    """Seconds of each component's inputs on their way (PRL Algorithm 2 line 8), by link or by memory bandwidth."""
+    """Return the transfer seconds of each component's inputs (PRL Algorithm 2 line 8), by link or memory
+    bandwidth.
+    """
     learner, rmm, storage = (target.device for target in (mapping.learner, mapping.rmm, mapping.storage))
     batch, experience = problem.batch_size, problem.item_words
 
     def seconds(words: int, source: str, target: str) -> float:
-        return words * WORD_BYTES / platform.bytes_per_s(source, target)
+        return transfer_s(platform, source, target, words * WORD_BYTES)
 
     return {
         "sample communication": seconds(batch, rmm, storage),
@@ -127,13 +156,18 @@ def _communication(prediction: Prediction) -> dict[str, float]:
 def _storage(
     table: PerformanceTable, problem: Problem, platform: Platform, learner: Target, rmm: Target
 ) -> Target:
-    """The experience memory's place: words over bandwidth, within a device too (PRL Algorithm 2 lines 7-13)."""
+    """Return the place of the experience memory: seconds of its transfers, also within a device (PRL Algorithm 2
+    lines 7-13).
+    """
     costs = [
         (learner.device, problem.batch_size * (problem.item_words + 1)),
         ("cpu", problem.actors * problem.item_words),
         (rmm.device, problem.batch_size),
     ]
-    return least_traffic(table, costs, lambda place, other: 1 / platform.bytes_per_s(place, other))
+    return least_traffic(
+        table, costs, lambda place, other, words: transfer_s(platform, place, other, words * WORD_BYTES)
+    )
 
 
 STRATEGIES = (Pearl24(),)
+AS_PUBLISHED = Pearl24(as_published=True)

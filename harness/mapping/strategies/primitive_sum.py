@@ -1,9 +1,10 @@
-"""The strict training loop as a sum of the papers' primitives, in sequence on one thread (D = 0, MAP II-A2).
+"""Models the strict training loop as a sum of the papers' primitives, in sequence on one thread (D = 0, MAP
+II-A2).
 
-MAP Equation 3 describes a system whose parts overlap. Where they do not, the time of a gradient step is the sum of
-the papers' primitives, the actor's environment steps included. This model adds up primitives that were each profiled
-alone, warm and without what the replay does around its tree: what it lacks is what `ComposedLoop` adds, which goes by
-the pieces as the runtime calls them.
+MAP Equation 3 describes a system whose parts overlap. If they do not, the time of a gradient step is the sum of
+the papers' primitives, including the actor's environment steps. This model adds up primitives that were each
+profiled alone, with warm caches and without the replay's work around its tree. `ComposedLoop` includes these
+effects, because it uses the pieces as the runtime calls them.
 """
 
 from harness.mapping.base import (
@@ -30,7 +31,9 @@ class PrimitiveSum:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Seconds a gradient step: learner, replay, and `update_interval` environment steps."""
+        """Return the predicted throughput from the sum of learner, replay, and `update_interval` environment
+        steps.
+        """
         steps = problem.update_interval
         calls = {
             "environment": ("environment.step", CPU, steps),

@@ -3,8 +3,8 @@
 from harness.papers import resources
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
-from harness.papers.fix import figure_10_array, figures_7_10, platform, published_figures, sizes
-from harness.papers.fix.figures_7_10 import NEEDS_CURVES, NEEDS_SWEEP
+from harness.papers.fix import figure_7, figure_10_array, platform, published_figures, sizes, table_1
+from harness.papers.fix.figure_7 import NEEDS_CURVES, NEEDS_SWEEP
 from harness.papers.fix.platform import ACCELERATOR, NEEDS_ARRAY, NEEDS_STEPS
 from harness.papers.fix.throughput import BATCH_SIZES
 from harness.papers.number import from_cell, from_text
@@ -24,10 +24,11 @@ CLAIMS = (
         "FIX-F7",
         "VI-C, Fig. 7",
         "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not",
-        (*from_text("FIX.reward_level"), *figures_7_10.published_levels()),
+        (*from_text("FIX.reward_level"), *figure_7.published_levels()),
         NEEDS_CURVES,
-        figures_7_10.reward,
+        figure_7.reward,
         reads=("claim/FIX-F7",),
+        draw=figure_7.draw,
     ),
     Claim(
         "FIX-F7-sweep",
@@ -36,7 +37,7 @@ CLAIMS = (
         "and fraction bits is given)",
         (),
         NEEDS_SWEEP,
-        figures_7_10.sweep,
+        figure_7.sweep,
         reads=("claim/FIX-F7-sweep",),
     ),
     Claim(
@@ -47,6 +48,7 @@ CLAIMS = (
         f"{ACCELERATOR} and a CUDA device",
         platform.platform,
         reads=("claim/FIX-F8", "claim/FIX-F10"),
+        draw=platform.draw_platform,
     ),
     Claim(
         "FIX-F8-host",
@@ -56,6 +58,7 @@ CLAIMS = (
         f"{NEEDS_STEPS}, {NEEDS_ARRAY}",
         at_both_clocks(platform.joined_platform),
         reads=("claim/FIX-F8", "claim/FIX-F10"),
+        draw=platform.draw_platform,
     ),
     Claim(
         "FIX-F8-range",
@@ -73,6 +76,7 @@ CLAIMS = (
         NEEDS_STEPS,
         platform.breakdown,
         reads=("claim/FIX-F8",),
+        draw=platform.draw_breakdown,
     ),
     Claim(
         "FIX-F10",
@@ -87,6 +91,7 @@ CLAIMS = (
         f"{ACCELERATOR}, a CUDA device, watts of both",
         platform.accelerator,
         reads=("claim/FIX-F8", "claim/FIX-F10"),
+        draw=platform.draw_accelerator,
     ),
     Claim(
         "FIX-F10-rate",
@@ -96,6 +101,7 @@ CLAIMS = (
         NEEDS_ARRAY,
         figure_10_array.fixar_throughput,
         reads=("claim/FIX-F10",),
+        draw=platform.draw_accelerator,
     ),
     Claim(
         "FIX-T1",
@@ -103,7 +109,7 @@ CLAIMS = (
         "FPGA resources of the processing elements",
         tuple(from_cell("fix_table_1", "PEs", name) for name in ("LUT", "FF", "DSP")),
         "nothing",
-        resources.check("FIX-T1"),
+        resources.check(table_1.ELEMENTS),
     ),
     Claim(
         "FIX-T1-adam",
@@ -111,7 +117,7 @@ CLAIMS = (
         "FPGA resources of the optimiser",
         tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP")),
         "nothing",
-        resources.check("FIX-T1-adam"),
+        resources.check(table_1.ADAM),
     ),
     Claim(
         "FIX-T2",

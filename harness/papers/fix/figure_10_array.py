@@ -1,36 +1,122 @@
-"""Checks of FIX V-C and Fig. 10 over its adaptive array; `array_runs` models its cycles."""
+"""Models FIX's accelerator over batch size: samples per second of a DDPG update, from a cycle formula (FIX Fig.
+10).
+
+The products of an update run one after another on the adaptive array: two cores of 16 x 16 elements. Adam
+follows, on the 16 weights that the memory gives per cycle (FIX does not state how many its optimiser takes).
+Activations are applied to the array's output. The clock frequency is the paper's, and an assumption: this design
+was not placed on the device.
+
+The rows are modelled. `AdaptiveTimer` and `StreamSequencer` are simulated hardware, but they only count passes,
+words and latencies from Python's formulas (`layer_passes`, `layer_words`, `adam_latency`). Only the tests
+simulate the array itself with its data, with 2 and 3 elements per side; its cycles there equal the formula's.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from harness.core.progress import Report
 from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
 from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
 from harness.papers.clocks import CLOCK, placed_clock, times_as_fast
-from harness.papers.evidence import detail, number, records, select
-from harness.papers.fix import array_runs
+from harness.papers.evidence import detail, number, rows_of
+from harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from harness.papers.gains_rule import interval
 from harness.papers.number import Number, from_cell, from_text, ratio
+from harness.profile import simulated
+from harness.store.cell import Cell
 from primitives.fpga.cycles import fixar, networks
+from primitives.fpga.cycles.networks import FIX_BENCHMARKS
+from primitives.learner.fpga import fpga_backend
 
+EXPERIMENT = Experiment("FIX-F10", "FIX's array over the batch size", "learner_inferences_per_s")
+DEVICE = "fpga:u50"
+QUANTITY = "learner_inferences_per_s"
+BACKENDS = {32: "array of 32-bit activations", 16: "array of 16-bit activations"}
 TWICE = 2.0
 ROOM = 1.25
-"""The model leaves out activations and control: it may be this many times as fast as what is published."""
+"""Largest ratio to the published throughput, because the model leaves out activations and control."""
 NEEDS_ROWS = "the array's modelled rates (claim/FIX-F10)"
 
 
+def measure(report: Report) -> list[Measurement]:
+    """Return a row per batch size and width of activations; not run if hardware cannot be simulated."""
+    missing = fpga_backend.unavailable_reason()
+    rows = []
+    for done, batch_size in enumerate(BATCH_SIZES):
+        report(done, len(BATCH_SIZES), f"FIX's array, batch size {batch_size}")
+        for bits in BACKENDS:
+            row = _row(batch_size, bits)
+            if missing:
+                rows.append(replace(row, status="not_run", reason=f"needs {missing}"))
+            else:
+                rows.append(_counted(row, batch_size, bits))
+    return rows
+
+
+def _row(batch_size: int, bits: int) -> Measurement:
+    clock = simulated.clock(DEVICE)
+    return Measurement(
+        suite=Suite.CLAIM,
+        workload=WORKLOAD,
+        primitive="learner.step",
+        backend=BACKENDS[bits],
+        device=DEVICE,
+        batch_size=batch_size,
+        quantity=QUANTITY,
+        provenance=Provenance.MODELLED,
+        status="not_run",
+        reason="not counted yet",
+        details={
+            "experiment": EXPERIMENT,
+            "clock_mhz": clock.value,
+            "clock_assumed": True,
+            "clock_source": clock.source,
+        },
+    )
+
+
+def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
+    from primitives.fpga.cycles.simulated_units import array_cycles, sequence_cycles
+    from primitives.fpga.learner_pipeline.update_unit import adam_latency
+
+    array = replace(fixar.FIXAR, halves=bits == 16)
+    state, action = FIX_BENCHMARKS["HalfCheetah"]
+    products = array_cycles(fixar.ddpg_products(state, action, batch_size), array)
+    words = -(-fixar.ddpg_weights(state, action) // array.side)
+    adam = sequence_cycles(words, adam_latency(batch_size))
+    cycles, formula = products + adam, fixar.ddpg_cycles(state, action, batch_size, array)
+    details = {
+        **row.details,
+        "cycles": cycles,
+        "unit_cycles": {"array": products, "adam": adam},
+        "formula": "passes x words, every block in beside the pass before it (FIX V-B)",
+        "formula_cycles": formula,
+        "difference_cycles": cycles - formula,
+    }
+    value = batch_size * row.details["clock_mhz"] * 1e6 / cycles
+    return replace(row, status="ok", reason="", value=value, details=details)
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of FIX's accelerator over batch size."""
+    return [claim_cell(EXPERIMENT, 2, measure, Provenance.MODELLED)]
+
+
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
-    """Return the rows of FIX's array by width of activations and batch size (`harness.papers.fix.array_runs`)."""
-    found: dict[str, dict[int, Any]] = {name: {} for name in array_runs.BACKENDS.values()}
-    for row in records(select(frame, suite="claim", quantity=array_runs.QUANTITY)):
-        if detail(row, "experiment") == array_runs.EXPERIMENT:
-            found[row.backend][int(row.batch_size)] = row
+    """Return the rows of FIX's array by width of activations and batch size."""
+    found: dict[str, dict[int, Any]] = {name: {} for name in BACKENDS.values()}
+    for row in rows_of(frame, EXPERIMENT, QUANTITY):
+        found[row.backend][int(row.batch_size)] = row
     return found
 
 
 def modelled_rate(row: Any, quantity: str) -> Number:
-    """Return a row of `array_rows` as a number: modelled, also where an earlier run called it simulated."""
+    """Return a row of `array_rows` as a modelled number, even if an earlier run labelled it simulated."""
     return replace(number(row, quantity), provenance=Provenance.MODELLED)
 
 
@@ -44,8 +130,10 @@ def array_rates(frame: pd.DataFrame) -> list[Number]:
 
 
 def fixar_throughput(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 10: inferences a second of the array, the same at every batch size, and how full its blocks are."""
-    full = array_rows(frame)[array_runs.BACKENDS[32]]
+    """Check FIX Fig. 10: inferences per second of the array, equal at every batch size, and the utilisation of
+    its blocks.
+    """
+    full = array_rows(frame)[BACKENDS[32]]
     if len(full) < 2:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
     numbers = array_rates(frame)
@@ -90,9 +178,9 @@ def _bar(size: int) -> Number:
 
 
 def half_precision(frame: pd.DataFrame) -> Finding:
-    """FIX V-C: what 16-bit activations do to the cycles of the array's products, at every batch size."""
+    """Check FIX V-C: the effect of 16-bit activations on the cycles of the array's products, at every batch size."""
     rows = array_rows(frame)
-    full, half = (rows[array_runs.BACKENDS[bits]] for bits in (32, 16))
+    full, half = (rows[BACKENDS[bits]] for bits in (32, 16))
     arrays, updates = [], []
     for size in sorted(full.keys() & half.keys()):
         title = f"batch size {size}: 32-bit activations over 16-bit ones"

@@ -1,34 +1,41 @@
-"""Checks of FIX VI-C: inferences a second of the platform, and where a step's time goes (Fig. 8 to 10, Table II)."""
+"""Checks of FIX VI-C: inferences per second of the platform, and the shares of a step's time (Fig. 8 to 10, Table
+II).
+"""
 
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.core.provenance import Provenance
+from harness.papers import charts
 from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, noisy, number, records, select
-from harness.papers.fix import array_runs, throughput
-from harness.papers.fix.figure_10_array import array_rates, array_rows
+from harness.papers.charts import Line, Panel
+from harness.papers.evidence import noisy, number, rows_of
+from harness.papers.fix import throughput
+from harness.papers.fix.figure_10_array import BACKENDS, array_rates, array_rows, modelled_rate
 from harness.papers.fix.training import DYNAMIC
-from harness.papers.number import Number, from_cell, ratio
+from harness.papers.number import Number, from_cell, ratio, scaled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
 NEEDS_ARRAY = "the array's modelled rates (claim/FIX-F10)"
 NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 CONSTANT = 1.5
-"""A time is constant when the whole interval of its ratio over batch sizes is within this factor; Fig. 9 has 1.1."""
+"""A time is constant if the whole interval of its ratio over batch sizes is within this factor; Fig. 9 has 1.1.
+"""
 
 
 def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
-    """Rows of the throughput experiment by side and batch size."""
+    """Return the rows of the throughput experiment by side and batch size."""
     found: dict[str, dict[int, Any]] = defaultdict(dict)
-    for row in records(select(frame, suite="claim", quantity=quantity)):
-        if detail(row, "experiment") == throughput.EXPERIMENT:
-            found[row.backend][int(row.batch_size)] = row
+    for row in rows_of(frame, throughput.EXPERIMENT, quantity):
+        found[row.backend][int(row.batch_size)] = row
     return found
 
 
@@ -41,7 +48,9 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
 
 
 def platform(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 8: inferences a second of a whole step; this machine's processor stands where the accelerator would."""
+    """Check FIX Fig. 8: inferences per second of a whole step; here this machine's processor replaces the
+    accelerator.
+    """
     ours = _rates(frame, "inferences_per_s", "whole step on this processor")
     if not ours:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
@@ -49,9 +58,11 @@ def platform(frame: pd.DataFrame) -> Finding:
 
 
 def _joined(frame: pd.DataFrame) -> dict[int, Number]:
-    """Samples a second by batch size of this host with FIX's array: host's terms measured, the step modelled."""
+    """Return samples per second by batch size of this host with FIX's array: host measured, gradient step
+    modelled.
+    """
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
-    array = array_rows(frame)[array_runs.BACKENDS[32]]
+    array = array_rows(frame)[BACKENDS[32]]
     joined = {}
     for size in sorted(set(array).intersection(*terms.values())):
         parts = [number(rows[size], term) for term, rows in terms.items()]
@@ -78,7 +89,7 @@ def _joined(frame: pd.DataFrame) -> dict[int, Number]:
 
 
 def _with_the_papers_host(size: int, array_rate: float) -> Number:
-    """Samples a second of the paper's host (Fig. 9(a), HalfCheetah) with the array modelled here."""
+    """Return samples per second of the paper's host (Fig. 9(a), HalfCheetah) with the array modelled here."""
     parts = [
         from_cell("fix_figure_9", f"B = {size}", f"{part}, time")
         for part in ("PCIe communication", "Python environment")
@@ -97,11 +108,11 @@ def _with_the_papers_host(size: int, array_rate: float) -> Number:
 
 
 def joined_platform(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 8, 9: the platform's throughput grows with the batch, and the bottleneck moves to the accelerator."""
+    """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator."""
     joined = _joined(frame)
     if len(joined) < 2:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
-    array = {size: float(array_rows(frame)[array_runs.BACKENDS[32]][size].value) for size in joined}
+    array = {size: float(array_rows(frame)[BACKENDS[32]][size].value) for size in joined}
     theirs = [_with_the_papers_host(size, array[size]) for size in joined]
     smallest, largest = min(joined), max(joined)
     shares = [
@@ -134,7 +145,7 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
 
 
 def normalised_peaks(frame: pd.DataFrame) -> Finding:
-    """FIX Table II: the platform's peak on FIX's network against those of earlier accelerators, scaled to it."""
+    """Check FIX Table II: the platform's peak on FIX's network against earlier accelerators' peaks, scaled to it."""
     joined = _joined(frame)
     if not joined:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
@@ -160,7 +171,7 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
 
 
 def accelerator(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 10: inferences a second of the gradient step alone, and per watt."""
+    """Check FIX Fig. 10: inferences per second of the gradient step alone, and per watt."""
     ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
     modelled = array_rates(frame)
     lacking = [NEEDS_GPU_STEPS, "power counters of both (a modelled array has none)"]
@@ -170,7 +181,7 @@ def accelerator(frame: pd.DataFrame) -> Finding:
 
 
 def breakdown(frame: pd.DataFrame) -> Finding:
-    """FIX Fig. 9: where a step's time goes as the batch grows."""
+    """Check FIX Fig. 9: the shares of a step's time as the batch grows."""
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
     sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
     if len(sizes) < 2:
@@ -210,3 +221,55 @@ def breakdown(frame: pd.DataFrame) -> Finding:
 
 def _change(before: Number, after: Number) -> Number:
     return ratio(f"{after.quantity} over that of the smallest batch size", after, before)
+
+
+def draw_platform(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the samples per second of a whole step over the batch size (Fig. 8, HalfCheetah)."""
+    lines = _side_lines(frame, "inferences_per_s", "this processor")
+    lines.append(charts.line("this host with FIX's array", sorted(_joined(frame).items())))
+    for column in ("FIXAR", "CPU-GPU"):
+        bars = [(size, from_cell("fix_figure_8", _row(size), column)) for size in throughput.BATCH_SIZES]
+        lines.append(charts.line(column, bars))
+    return charts.chart(Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True))
+
+
+def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the samples per second of a gradient step alone over the batch size (Fig. 10, HalfCheetah)."""
+    lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
+    for name, rows in array_rows(frame).items():
+        lines.append(
+            charts.line(name, [(size, modelled_rate(row, name)) for size, row in sorted(rows.items())])
+        )
+    for column in ("accelerator", "GPU"):
+        cells = [
+            (size, from_cell("fix_figure_10", _row(size), f"{column}, throughput"))
+            for size in throughput.BATCH_SIZES
+        ]
+        lines.append(charts.line(column, cells))
+    return charts.chart(Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True))
+
+
+def draw_breakdown(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the time of a step's parts over the batch size (Fig. 9)."""
+    lines = []
+    for term in throughput.TERMS:
+        rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())
+        lines.append(charts.line(term, [(size, number(row, term)) for size, row in rows]))
+    for part in ("Python environment", "PCIe communication", "accelerator"):
+        cells = [
+            (size, from_cell("fix_figure_9", f"B = {size}", f"{part}, time"))
+            for size in throughput.BATCH_SIZES
+        ]
+        lines.append(charts.line(part, [(size, scaled(cell, 1e-3, "s")) for size, cell in cells]))
+    return charts.chart(Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True))
+
+
+def _side_lines(frame: pd.DataFrame, quantity: str, where: str) -> list[Line]:
+    return [
+        charts.line(f"{side} on {where}", [(size, number(row, side)) for size, row in sorted(sizes.items())])
+        for side, sizes in _steps(frame, quantity).items()
+    ]
+
+
+def _row(size: int) -> str:
+    return f"HalfCheetah, B = {size}"

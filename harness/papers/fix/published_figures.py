@@ -1,4 +1,4 @@
-"""Checks of FIX over its own numbers: Fig. 8 and 10 against the text and Table II, and throughput against watts."""
+"""Checks of FIX's own numbers: Fig. 8 and 10 against the text and Table II, and throughput against power."""
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ _HALF_DIGIT = 0.05  # gains are printed to one decimal
 
 
 def _mean(quantity: str, numbers: list[Number]) -> Number:
-    """Mean of values read off a figure; their reading errors may all be of one sign."""
+    """Return the mean of values read off a figure; their reading errors may all have the same sign."""
     value, low, high = (
         sum(bounds) / len(numbers)
         for bounds in (
@@ -27,12 +27,12 @@ def _mean(quantity: str, numbers: list[Number]) -> Number:
 
 
 def _holds(read: Number, printed: Number) -> bool:
-    """Whether a printed gain, rounded, can be the one read off a figure."""
+    """Whether a printed, rounded gain is compatible with the one read off a figure."""
     return not read.above(printed.value + _HALF_DIGIT) and not read.below(printed.value - _HALF_DIGIT)
 
 
 def speedup_range(_: pd.DataFrame) -> Finding:
-    """FIX Abstract against VI-C and Fig. 8: one gain over CPU-GPU, and a range of gains."""
+    """Check the FIX Abstract against VI-C and Fig. 8: a single gain over CPU-GPU against a range of gains."""
     single, low, high = from_text(
         "FIX.platform_speedup", "FIX.platform_speedup_low", "FIX.platform_speedup_high"
     )
@@ -54,7 +54,9 @@ _APART = "The bars of the figure do not give what the text prints, by more than 
 
 
 def peak(_: pd.DataFrame) -> Finding:
-    """FIX Table II against Fig. 8 and 10: which throughput is the platform's, and which the accelerator's alone."""
+    """Check FIX Table II against Fig. 8 and 10: which throughput is the platform's and which the accelerator's
+    alone.
+    """
     alone = from_text("FIX.accelerator_ips")[0]
     table_peak = from_cell("fix_table_2", "peak performance", "FIXAR")
     platform = max((from_cell("fix_figure_8", row, "FIXAR") for row in BARS), key=lambda bar: bar.value)
@@ -72,7 +74,7 @@ def peak(_: pd.DataFrame) -> Finding:
 
 
 def normalised_peak(_: pd.DataFrame) -> Finding:
-    """FIX Table II: peaks normalised by network size, from the table's own sizes and peaks."""
+    """Check FIX Table II: peaks normalised by network size, from the table's own sizes and peaks."""
     ours, agree = [], True
     size = from_cell("fix_table_2", "network size", "FIXAR")
     for column in ("ASPLOS'19 [19]", "FCCM'20 [20]", "FIXAR"):
@@ -87,7 +89,7 @@ def normalised_peak(_: pd.DataFrame) -> Finding:
 
 
 def efficiency(_: pd.DataFrame) -> Finding:
-    """FIX Abstract and VI-C: the gain in efficiency against the gain in throughput and both powers."""
+    """Check the FIX Abstract and VI-C: the gain in efficiency against the gain in throughput and both powers."""
     speedup, card, gpu, gain, ips, per_watt = from_text(
         "FIX.accelerator_speedup",
         "FIX.accelerator_power",

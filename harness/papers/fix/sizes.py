@@ -1,8 +1,8 @@
 """Checks of FIX's statements about sizes: of environments, networks and the memory that holds them.
 
-Sizes are counted, of networks by formula and of environments as Gymnasium states them: nothing runs, so that a size
-that agrees is consistent and reproduces nothing. Where one does not agree, the paper may have counted otherwise, or
-used another version of an environment, and there is no verdict.
+Sizes are counted: those of networks by formula, those of environments from Gymnasium. Nothing is run, so an equal
+size is "consistent" and reproduces nothing. If a size differs, the paper may have counted in another way or
+used another version of an environment, so there is no verdict.
 """
 
 import pandas as pd
@@ -13,11 +13,11 @@ from harness.papers.number import Number, from_cell, from_text
 
 _VERSION = "not name the version of its environments, nor whether it changed them."
 ARRAY_SIDE = 16  # FIX III
-"""Activations come in vectors of so many."""
+"""Activations are stored in vectors of this length."""
 
 
 def _spaces(name: str) -> tuple[Number, Number]:
-    """State and action size of an environment of Gymnasium's."""
+    """Return state and action size of a Gymnasium environment."""
     import gymnasium
 
     from harness.core import simulator_warnings
@@ -42,7 +42,7 @@ def _spaces(name: str) -> tuple[Number, Number]:
 
 
 def hopper_actions(_: pd.DataFrame) -> Finding:
-    """FIX VI-B: the action size of Hopper against the environment's."""
+    """Check FIX VI-B: the action size of Hopper against the environment's."""
     size = _spaces("Hopper-v5")[1]
     if size.value == from_text("FIX.hopper_action")[0].value:
         return Finding(Outcome.CONSISTENT, (size,))
@@ -54,7 +54,7 @@ def hopper_actions(_: pd.DataFrame) -> Finding:
 
 
 def environment_sizes(_: pd.DataFrame) -> Finding:
-    """FIX VI-B: the other sizes of its benchmarks against the environments'."""
+    """Check FIX VI-B: the other sizes of its benchmarks against the environments'."""
     stated = from_text(
         "FIX.halfcheetah_state",
         "FIX.halfcheetah_action",
@@ -69,7 +69,7 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
 
 
 def network_size(_: pd.DataFrame) -> Finding:
-    """FIX Table II: network sizes against exact counts of the weights, 4 bytes each, biases left out."""
+    """Check FIX Table II: network sizes against exact counts of the weights, 4 bytes each, without biases."""
     from primitives.algorithms.networks import MLP, forward_macs
 
     state, action, first, second = (
@@ -88,7 +88,7 @@ def network_size(_: pd.DataFrame) -> Finding:
     }
     ours, agree = [], True
     for column, (name, network) in networks.items():
-        # An MLP multiplies each weight once a sample.
+        # An MLP multiplies each weight once per sample.
         size = 4 * forward_macs(network) / 1000
         source = "weights x 4 bytes, primitives.algorithms.networks"
         ours.append(Number(f"weights of the {name}", size, "KB", Provenance.MODELLED, source))
@@ -97,13 +97,13 @@ def network_size(_: pd.DataFrame) -> Finding:
         said = "The counts are others: the paper does not say what its sizes include."
         return Finding(Outcome.NO_VERDICT, tuple(ours), said)
     explanation = (
-        "Each size is that of one policy network: the critic, which trains beside it, is not counted."
+        "Each size is that of one policy network: the critic, which is trained with it, is not counted."
     )
     return Finding(Outcome.CONSISTENT, tuple(ours), explanation)
 
 
 def weight_memory(_: pd.DataFrame) -> Finding:
-    """FIX III: the memory that holds every weight, against the counts of actor and critic of HalfCheetah."""
+    """Check FIX III: the memory for all weights against the counts of HalfCheetah's actor and critic."""
     from primitives.algorithms.networks import MLP, parameter_count
 
     stated = from_text("FIX.weight_memory")[0]
@@ -125,7 +125,9 @@ def weight_memory(_: pd.DataFrame) -> Finding:
 
 
 def activation_memory(_: pd.DataFrame) -> Finding:
-    """FIX III: the memory of the activations of all layers, against HalfCheetah's in whole vectors of the array."""
+    """Check FIX III: the memory for the activations of all layers against HalfCheetah's, in whole vectors of the
+    array.
+    """
     stated = from_text("FIX.activation_memory")[0]
     state, first, second, action = (
         int(n.value)

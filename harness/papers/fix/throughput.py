@@ -1,8 +1,9 @@
-"""Inferences a second of training in floats and in fixed point, over batch size (FIX VI-C, Fig. 8 to 10).
+"""Measures inferences per second of training in floats and in fixed point, over batch size (FIX VI-C, Fig. 8 to
+10).
 
-FIX counts the samples of a batch over the end-to-end time of a step (IPS): environment, transfer and gradient step.
-Here the learner that stands where FIX has its accelerator is a core of this machine, and the transfer is the batch's
-way out of the replay.
+FIX counts the samples of a batch per end-to-end time of a step (IPS): environment, transfer and gradient step.
+Here the learner runs on a core of this machine in place of FIX's accelerator, and the transfer is reading the
+batch from the replay.
 """
 
 from collections.abc import Sequence
@@ -14,21 +15,33 @@ from typing import NamedTuple
 from harness import workloads
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
 from harness.measure.conditions import conditions
-from harness.measure.rows import sampled
+from harness.measure.rows import summary_row
 from harness.measure.turns import Rounds, in_rounds
-from harness.papers.cells import Tier, claim_cell
-from harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, Trial, described, make_learner
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
+from harness.runtime.training import Training
 from harness.store.cell import Cell
 from harness.workloads import Workload
 from primitives.quantization import precision
 from primitives.quantization.precision import Precision
 
-EXPERIMENT = "FIX-F8"
+EXPERIMENT = Experiment(
+    "FIX-F8",
+    "training steps over the batch size",
+    "inferences_per_s learner_inferences_per_s environment_time inference_time transfer_time learner_time",
+)
 TIERS = ("quick", "standard", "full")
 WORKLOAD = "halfcheetah-ddpg"
 BATCH_SIZES = (64, 128, 256, 512)
-TERMS = ("environment", "inference", "transfer", "learner")
+TERMS = {
+    "environment": ("environment",),
+    "inference": ("infer",),
+    "transfer": ("sample", "gather"),
+    "learner": ("learner",),
+}
+"""Terms of a step, with the training loop's names of their parts."""
 NARROW = "16-bit products"
 _DELAY = 4
 _ROUNDS = 15
@@ -41,13 +54,15 @@ FORMATS: dict[str, Precision | None] = {
     DYNAMIC: precision.dynamic(_DELAY),
     NARROW: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=_DELAY),
 }
-"""What is timed; those with a delay, after it. The last narrows every operand, so that 16-bit multipliers do all."""
+"""The timed sides; those with a delay, after it. The last narrows every operand, so that all products use 16-bit
+multipliers.
+"""
 
 
 @dataclass
 class _Side:
     name: str
-    trial: Trial
+    training: Training
     round_steps: int
 
 
@@ -64,14 +79,14 @@ def measure(
     """Time whole training steps in interleaved rounds.
 
     Args:
-        budget_s: begin no further round of a batch size after its share of this time, seconds; the fewest that an
-            interval takes are always measured.
+        budget_s: seconds, shared by the batch sizes; no further round of a batch size begins after its share. The
+            fewest rounds for an interval are always measured.
         report: called with the progress.
-        batch_sizes: to measure.
-        rounds: of each, at most.
+        batch_sizes: batch sizes to measure.
+        rounds: most rounds of each.
 
     Returns:
-        For each batch size and side: samples a second of the whole step, and seconds of each of `TERMS`.
+        For each batch size and side: samples per second of the whole step, and seconds of each of `TERMS`.
     """
     rows = []
     for number, batch_size in enumerate(batch_sizes):
@@ -92,42 +107,29 @@ def _at(batch_size: int, budget_s: float, rounds: int) -> list[Measurement]:
         )
     finally:
         for side in sides:
-            side.trial.close()
+            side.training.close()
     return [row for side in sides for row in _rows(side, steps[side.name], batch_size)]
 
 
 def _side(item: Workload, name: str, formats: Precision | None, batch_size: int) -> _Side:
-    trial = Trial(item, make_learner(item, formats, batch_size, 0), 0)
-    for _ in range(_DELAY + 2):
-        trial.step()
-    began_s = perf_counter()
-    trial.step()
-    steps = max(1, round(_ROUND_S / (perf_counter() - began_s)))
-    return _Side(name, trial, steps)
-
-
-def _terms(trial: Trial) -> dict[str, float]:
-    return {
-        "environment": trial.environment_s,
-        "inference": trial.inference_s,
-        "transfer": trial.sample_s,
-        "learner": trial.learner_s,
-    }
+    training = training_of(item, make_learner(item, formats, batch_size, 0), 0)
+    training.take(_DELAY + 2)
+    steps = max(1, round(_ROUND_S / training.advance(1).wall_s))
+    return _Side(name, training, steps)
 
 
 def _round(side: _Side) -> _Step:
-    before, began_s = _terms(side.trial), perf_counter()
-    for _ in range(side.round_steps):
-        side.trial.step()
-    step_s, after = (perf_counter() - began_s) / side.round_steps, _terms(side.trial)
-    return _Step(step_s, {term: (after[term] - before[term]) / side.round_steps for term in TERMS})
+    steps = side.round_steps
+    took = side.training.advance(steps)
+    terms_s = {term: sum(took.terms_s[part] for part in parts) / steps for term, parts in TERMS.items()}
+    return _Step(took.wall_s / steps, terms_s)
 
 
 def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurement]:
     def row(quantity: str, samples: Sequence[float]) -> Measurement:
-        return sampled(
+        return summary_row(
             samples,
-            suite="claim",
+            suite=Suite.CLAIM,
             workload=WORKLOAD,
             primitive="training",
             backend=side.name,
@@ -149,8 +151,8 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
     ]
 
 
-def cells(tier: Tier) -> list[Cell]:
-    """One cell; none in a tier without a name."""
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell; none in a tier without a name."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]

@@ -1,9 +1,10 @@
-"""Reward over training in fixed point and in floats, on the same start, data seeds and evaluations (FIX VI-C, Fig. 7).
+"""Measures the reward in fixed point and in floats, with the same start, data seeds and evaluations (FIX VI-C,
+Fig. 7).
 
-A run is a workload, a curve (one of `CURVES`) and a seed; its row holds the mean return of each evaluation: greedy
-episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from the same
-network and draw from the same streams. FIX leaves the delay and the split of integer and fraction bits open; here the
-delay is a share of the run, and `sweep` tries others of both.
+A run is a workload, a curve (one of `CURVES`) and a seed. Its row holds the mean return of each evaluation:
+greedy episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from
+the same network and use the same random streams. FIX does not state the delay and the split of integer and
+fraction bits; here the delay is a share of the run, and `sweep` tries other values of both.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,21 +20,27 @@ from harness import environments, workloads
 from harness.core.progress import Report
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
 from harness.measure.conditions import conditions
-from harness.papers.cells import Tier, row_cell
-from harness.runtime.actors.actor import Actor
+from harness.papers.cells import TierLimits, row_cell
+from harness.runtime.compose import Parts, actors_of, storage_of
+from harness.runtime.options import Fusion
 from harness.runtime.seed_order import interleaved, last_fifth
+from harness.runtime.training import WARM_UP_ROWS, Training
 from harness.store.cell import Cell
 from harness.workloads import Workload
-from harness.workloads.task import algorithm_of, columns_of
+from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.learner import Learner
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.quantization import Q, precision
 from primitives.quantization.precision import FLOAT_32, Precision
-from primitives.replay import Storage, UniformReplay
+from primitives.replay import UniformReplay
 
-EXPERIMENT, SWEEP = "FIX-F7", "FIX-F7-sweep"
+MAPPING = Mapping.parse("native-native-cpu")
+EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", "evaluation_return")
+SWEEP = Experiment("FIX-F7-sweep", "other delays and formats", "evaluation_return")
 STARTS = 10  # FIX VI-B
 FLOAT, FIXED_32, FIXED_16, DYNAMIC = "float 32", "fixed 32", "fixed 16", "dynamic"
 QUARL = "8-bit weights and activations"
@@ -42,14 +49,14 @@ _UNITS_OF_PROGRESS = 100
 
 
 @dataclass(frozen=True)
-class Task:
-    """One training run's size.
+class FixedPointTask:
+    """The size of one training run.
 
     Attributes:
-        workload: its name.
-        steps: environment steps after `learning_starts`, a gradient step each.
+        workload: name of the workload.
+        steps: environment steps after `learning_starts`, with one gradient step each.
         evaluation_interval: steps between evaluations.
-        step_s: rough seconds of a step, for the bar.
+        step_s: approximate seconds per step, for the progress bar.
     """
 
     workload: str
@@ -59,19 +66,19 @@ class Task:
 
     @property
     def delay(self) -> int:
-        """d of Algorithm 1, in gradient steps."""
+        """Return d of Algorithm 1, in gradient steps."""
         return int(self.steps * DELAY_SHARE)
 
 
 _MUJOCO = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
-TASKS: dict[str, tuple[Task, ...]] = {
-    "standard": (Task("halfcheetah-ddpg", 12_000, 1_000),),
-    "full": tuple(Task(name, 1_000_000, 5_000) for name in _MUJOCO),
+TASKS: dict[str, tuple[FixedPointTask, ...]] = {
+    "standard": (FixedPointTask("halfcheetah-ddpg", 12_000, 1_000),),
+    "full": tuple(FixedPointTask(name, 1_000_000, 5_000) for name in _MUJOCO),
 }
-SWEPT, SWEPT_SEED = Task("pendulum-ddpg", 8_000, 500, 1.2e-3), 0
+SWEPT, SWEPT_SEED = FixedPointTask("pendulum-ddpg", 8_000, 500, 1.2e-3), 0
 SEEDS = {"standard": 3, "full": 5}
 
-Curve = Callable[[Task], Precision | None]
+Curve = Callable[[FixedPointTask], Precision | None]
 CURVES: dict[str, Curve] = {
     FLOAT: lambda task: None,
     FIXED_32: lambda task: precision.fixed_32(),
@@ -83,75 +90,73 @@ CURVES: dict[str, Curve] = {
 
 
 def make_learner(item: Workload, formats: Precision | None, batch_size: int, seed: int) -> Learner:
-    """The native learner in floats, or in fixed point with these formats."""
+    """Return the native learner in floats, or in fixed point with these formats."""
     chosen = FLOAT_32 if formats is None else formats
     return learner.create(
         algorithm_of(item), backend="native", batch_size=batch_size, seed=seed, precision=chosen
     )
 
 
-class Trial:
-    """One training run, step by step.
+def training_of(item: Workload, made: Learner, seed: int) -> Training:
+    """Return the training of a workload from uniform replay, as FIX's, filled to `learning_starts` with random
+    actions.
 
     Args:
-        item: the workload; its replay is sampled uniformly, as FIX's is.
+        item: the workload.
         made: the learner.
-        seed: of everything random but the learner.
+        seed: seed of everything random except the learner; see `_streams`.
+    """
+    streams = _streams(seed)
+    storage = storage_of(item, MAPPING)
+    parts = Parts(
+        actors=actors_of(item, streams.environment, streams.exploration, storage.fields, WARM_UP_ROWS),
+        storage=storage,
+        replay=UniformReplay(storage),
+        learner=made,
+        rng=np.random.default_rng(streams.sampling),
+        fusion=Fusion.NONE,
+    )
+    training = Training(item, MAPPING, batch_size=made.batch_size, parts=parts)
+    training.fill()
+    return training
 
-    Attributes:
-        learner: the learner.
-        environment_s, learner_s: seconds spent so far in the environment, and in gradient steps.
+
+class _Streams(NamedTuple):
+    """Random generators, in the order in which they are derived from the seed."""
+
+    environment: np.random.SeedSequence
+    evaluation: np.random.SeedSequence
+    sampling: np.random.SeedSequence
+    exploration: np.random.SeedSequence
+
+
+def _streams(seed: int) -> _Streams:
+    return _Streams(*np.random.SeedSequence(seed).spawn(4))
+
+
+class Evaluation:
+    """Greedy episodes of a workload, from the same random starts each time.
+
+    Args:
+        item: the workload.
+        seed: seed of the training.
     """
 
-    def __init__(self, item: Workload, made: Learner, seed: int) -> None:
-        streams = np.random.SeedSequence(seed).spawn(4)
-        start, self._evaluation_seed = (int(stream.generate_state(1)[0] >> 1) for stream in streams[:2])
-        fields = columns_of(item)
-        self._item, self.learner = item, made
-        self._rng = np.random.default_rng(streams[2])
-        self._actor = Actor(
-            [environments.make(item.environment, start)],
-            np.random.default_rng(streams[3]),
-            fields,
-            item.training.learning_starts,
-        )
-        self._replay = UniformReplay(Storage(item.replay.capacity, fields))
-        self._evaluation = environments.make(item.environment, self._evaluation_seed)
-        self._replay.insert(self._actor.collect(item.training.learning_starts, None))
-        self.learner_s = self.sample_s = 0.0
-        self._sample: Any = None
+    def __init__(self, item: Workload, seed: int) -> None:
+        self._seed = int(_streams(seed).evaluation.generate_state(1)[0] >> 1)
+        self._environment = environments.make(item.environment, self._seed)
 
-    @property
-    def environment_s(self) -> float:
-        """Seconds spent so far in the environment."""
-        return self._actor.environment_s
-
-    @property
-    def inference_s(self) -> float:
-        """Seconds spent so far in choosing actions."""
-        return self._actor.inference_s
-
-    def step(self) -> None:
-        """One environment step and one gradient step."""
-        self._replay.insert(self._actor.collect(1, self.learner.explore))
-        began_s = perf_counter()
-        self._sample = self._replay.sample(self.learner.batch_size, self._rng, out=self._sample)
-        sampled_s = perf_counter()
-        self.learner.step(self._sample.batch, self._sample.weights)
-        self.learner_s += perf_counter() - sampled_s
-        self.sample_s += sampled_s - began_s
-
-    def evaluate(self, starts: int = STARTS) -> float:
-        """The mean return of greedy episodes, from the same random starts each time."""
-        space: Any = self._evaluation.action_space
+    def mean_return(self, policy: Learner, starts: int = STARTS) -> float:
+        """Return the mean return over one episode from each start."""
+        space: Any = self._environment.action_space
         half = (space.high - space.low) / 2
         returns = []
         for number in range(starts):
-            observation, _ = self._evaluation.reset(seed=self._evaluation_seed % 2**30 + number)
+            observation, _ = self._environment.reset(seed=self._seed % 2**30 + number)
             total, over = 0.0, False
             while not over:
-                action = self.learner.act(np.asarray(observation, np.float32))
-                observation, reward, terminated, truncated, _ = self._evaluation.step(
+                action = policy.act(np.asarray(observation, np.float32))
+                observation, reward, terminated, truncated, _ = self._environment.step(
                     space.low + (action + 1) * half
                 )
                 total += float(reward)
@@ -160,13 +165,12 @@ class Trial:
         return float(np.mean(returns))
 
     def close(self) -> None:
-        """Close the environments."""
-        self._actor.close()
-        self._evaluation.close()
+        """Close the environment."""
+        self._environment.close()
 
 
 def train(
-    task: Task,
+    task: FixedPointTask,
     curve: str,
     formats: Precision | None,
     seed: int,
@@ -174,39 +178,41 @@ def train(
     *,
     experiment: str = EXPERIMENT,
 ) -> Measurement:
-    """One training run.
+    """Run one training and return its row.
 
     Args:
-        task: its size.
-        curve: what to call it, for the row's `backend`.
-        formats: in fixed point with these; None for floats.
-        seed: of everything random.
+        task: the size of the run.
+        curve: name of the curve, for the row's `backend`.
+        formats: fixed-point formats; None for floats.
+        seed: seed of everything random.
         report: called with the progress.
-        experiment: what the row belongs to.
+        experiment: name of the experiment that the row belongs to.
 
     Returns:
-        A row of suite `claim`: the mean return of the last fifth of the evaluations, all of them as samples.
+        A row of suite `claim`: the mean return of the last fifth of the evaluations, with all evaluations as
+            samples.
 
     Raises:
-        ValueError: a delay beyond the run.
+        ValueError: the delay is longer than the run.
     """
     if formats is not None:
         formats.check_run(task.steps)
     item = workloads.load(task.workload)
     made = make_learner(item, formats, item.training.batch_size, seed)
-    trial = Trial(item, made, seed)
-    returns, wall_s = [trial.evaluate()], 0.0
+    training, evaluation = training_of(item, made, seed), Evaluation(item, seed)
+    returns, wall_s = [evaluation.mean_return(made)], 0.0
     try:
         for step in range(1, task.steps + 1):
             began_s = perf_counter()
-            trial.step()
+            training.take(1)
             wall_s += perf_counter() - began_s
             if step % (task.steps // _UNITS_OF_PROGRESS or 1) == 0:
                 report(step, task.steps, f"{task.workload}, {curve}, seed {seed}")
             if step % task.evaluation_interval == 0:
-                returns.append(trial.evaluate())
+                returns.append(evaluation.mean_return(made))
     finally:
-        trial.close()
+        training.close()
+        evaluation.close()
     saturated = made.saturated if isinstance(made, FixedPointLearner) else {}
     details = {
         "experiment": experiment,
@@ -222,7 +228,7 @@ def train(
         "conditions": conditions(),
     }
     return Measurement(
-        suite="claim",
+        suite=Suite.CLAIM,
         workload=task.workload,
         primitive="training",
         backend=curve,
@@ -237,7 +243,7 @@ def train(
 
 
 def described(formats: Precision | None) -> dict[str, Any]:
-    """A precision for a row's details."""
+    """Return a precision as a row's details."""
     if formats is None:
         return {"all": "binary32"}
     return {
@@ -251,8 +257,8 @@ def described(formats: Precision | None) -> dict[str, Any]:
     }
 
 
-def cells(tier: Tier) -> list[Cell]:
-    """A cell for each run. The quick tier has no time for seeds enough."""
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell per run. The quick tier has no time for enough seeds."""
     made: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
         seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier.name]]
@@ -265,14 +271,16 @@ def cells(tier: Tier) -> list[Cell]:
     return made
 
 
-def _key(experiment: str, task: Task, curve: str, seed: int) -> str:
+def _key(experiment: str, task: FixedPointTask, curve: str, seed: int) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", curve.lower()).strip("-")
     return f"{experiment}/{task.workload}/{name}/seed{seed}"
 
 
-def sweep(task: Task) -> dict[str, Precision]:
-    """What FIX does not give, tried: other delays, other splits of integer and fraction bits, and a fixed-point second
-    moment; and 32 and 16 bits from the start, with which they are compared. By name.
+def sweep(task: FixedPointTask) -> dict[str, Precision]:
+    """Return the values tried for what FIX does not state, by name.
+
+    These are other delays, other splits of integer and fraction bits, and a fixed-point second moment; and 32 and
+    16 bits from the start for comparison.
     """
     base = precision.fixed_32()
     tried: dict[str, Precision] = {FIXED_32: base, FIXED_16: precision.fixed_16()}

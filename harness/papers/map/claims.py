@@ -1,11 +1,25 @@
-"""Claims of MAP: mapping DRL with prioritised replay onto CPU, GPU and FPGA."""
+"""Claims of MAP: mapping deep RL with prioritised replay to CPU, GPU and FPGA."""
 
 from harness.compare.registry import RLLIB
-from harness.papers import devices
+from harness.papers import devices, processor_tiles
 from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
 from harness.papers.comparisons import beside
-from harness.papers.map import figure_10, figure_12_threads, predictions, tables, throughput
+from harness.papers.map import (
+    algorithm_2,
+    figure_10,
+    figure_11,
+    figure_12,
+    figure_12_threads,
+    figure_13,
+    figure_14,
+    predictions,
+    relaxed_loop,
+    table_5,
+    table_6,
+    table_7_rates,
+    tables,
+)
 from harness.papers.map.tables import FPGA_AND_GPU
 from harness.papers.number import from_cell, from_text
 
@@ -35,6 +49,16 @@ CLAIMS = (
         tables.table_3_pong,
     ),
     Claim(
+        "MAP-IV-B-tiles",
+        "IV-B, Fig. 3",
+        "A learner on systolic arrays: here the one in the processor (AMX tiles), faster than float32 on its core",
+        (),
+        processor_tiles.needs("hopper-ddpg"),
+        processor_tiles.faster_on_tiles("hopper-ddpg"),
+        ("precision_profile/hopper-ddpg",),
+        commands=(processor_tiles.command("hopper-ddpg"),),
+    ),
+    Claim(
         "MAP-IV-C4",
         "IV-C4",
         "A binary sum tree over a million priorities has at most so many nodes",
@@ -54,6 +78,24 @@ CLAIMS = (
         tables.tree_memory,
     ),
     Claim(
+        "MAP-IV-D1",
+        "IV-D1, Algorithm 2",
+        "The priority update leaves every updated priority, and every sum above it, right",
+        (),
+        algorithm_2.NEEDS,
+        algorithm_2.as_printed,
+        ("claim/MAP-A2",),
+    ),
+    Claim(
+        "MAP-IV-D3",
+        "IV-D3",
+        "Atomic additions at the root limit a GPU's priority update, and cannot be avoided",
+        (),
+        algorithm_2.NEEDS_GPU,
+        algorithm_2.unavoidable,
+        ("claim/MAP-A2",),
+    ),
+    Claim(
         "MAP-VI-B",
         "VI-B, Equation 3",
         "Throughput is the smallest over learner and replay manager: prediction against achievement",
@@ -64,6 +106,25 @@ CLAIMS = (
         predictions.COMMANDS,
     ),
     Claim(
+        "MAP-V-A",
+        "V-A",
+        "Batches sampled ahead, without waiting for priority updates, bring training throughput",
+        (),
+        relaxed_loop.NEEDS,
+        relaxed_loop.throughput,
+        ("validation", "claim/MAP-F10"),
+        relaxed_loop.COMMANDS,
+    ),
+    Claim(
+        "MAP-IV-C3",
+        "IV-C3",
+        "At small batches the prefix sum index takes longer on the GPU than on one CPU thread",
+        (),
+        devices.NEEDS_SMALL_ON_GPU,
+        devices.gpu_slower_at_small_batches,
+        ("profile/hopper-ddpg",),
+    ),
+    Claim(
         "MAP-F10",
         "VII-B, Fig. 10",
         "50 pre-sampled batches cost no reward; 200 visibly do on Hopper",
@@ -71,6 +132,7 @@ CLAIMS = (
         figure_10.NEEDS,
         figure_10.presampled,
         ("claim/MAP-F10",),
+        draw=figure_10.draw,
     ),
     Claim(
         "MAP-F11",
@@ -78,15 +140,9 @@ CLAIMS = (
         "Hopper trains fastest on the FPGA at small batches and on the GPU at large ones",
         from_text("MAP.fpga_training_best_below_hopper", "MAP.gpu_training_best_above_hopper"),
         FPGA_AND_GPU,
-        at_both_clocks(
-            lambda frame: devices.crossover(
-                frame,
-                "hopper-ddpg",
-                "MAP.fpga_training_best_below_hopper",
-                "MAP.gpu_training_best_above_hopper",
-            )
-        ),
+        figure_11.crossover("hopper-ddpg", "hopper"),
         devices.reads("hopper-ddpg"),
+        draw=figure_11.draw("hopper-ddpg", "hopper"),
     ),
     Claim(
         "MAP-F11-Pong",
@@ -94,13 +150,10 @@ CLAIMS = (
         "Pong trains fastest on the FPGA at small batches and on the GPU at large ones",
         from_text("MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"),
         FPGA_AND_GPU,
-        at_both_clocks(
-            lambda frame: devices.crossover(
-                frame, "pong-dqn", "MAP.fpga_training_best_below_pong", "MAP.gpu_training_best_above_pong"
-            )
-        ),
+        figure_11.crossover("pong-dqn", "pong"),
         devices.reads("pong-dqn"),
         devices.commands("pong-dqn", 8, 64),
+        draw=figure_11.draw("pong-dqn", "pong"),
     ),
     Claim(
         "MAP-F11-CartPole",
@@ -110,6 +163,7 @@ CLAIMS = (
         FPGA_AND_GPU,
         at_both_clocks(devices.smallest_network),
         devices.reads("cartpole-ddpg"),
+        draw=figure_11.draw("cartpole-ddpg"),
     ),
     Claim(
         "MAP-F12-sampling",
@@ -117,15 +171,9 @@ CLAIMS = (
         "Prefix sum index: the FPGA is faster than the GPU at small batches and slower at large ones",
         from_text("MAP.prefix_sum_fpga_over_gpu_high", "MAP.prefix_sum_gpu_over_fpga_high"),
         FPGA_AND_GPU,
-        at_both_clocks(
-            lambda frame: devices.fpga_over_gpu(
-                frame,
-                "sum_tree.sample",
-                "MAP.prefix_sum_gpu_over_fpga_high",
-                "MAP.prefix_sum_fpga_over_gpu_high",
-            )
-        ),
+        figure_12.sampling,
         devices.reads("hopper-ddpg"),
+        draw=figure_12.draw,
     ),
     Claim(
         "MAP-F12-GPU",
@@ -135,6 +183,7 @@ CLAIMS = (
         "a CUDA device",
         devices.gpu_constant,
         ("profile/hopper-ddpg",),
+        draw=figure_12.draw,
     ),
     Claim(
         "MAP-F12-linear",
@@ -144,6 +193,7 @@ CLAIMS = (
         "the FPGA's sum tree at two batch sizes on either side of that (simulated)",
         at_both_clocks(devices.fpga_linear),
         devices.reads("hopper-ddpg", timed=False),
+        draw=figure_12.draw,
     ),
     Claim(
         "MAP-F12-update",
@@ -151,15 +201,9 @@ CLAIMS = (
         "Priority update: the FPGA is always faster than the GPU",
         from_text("MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"),
         FPGA_AND_GPU,
-        at_both_clocks(
-            lambda frame: devices.fpga_over_gpu(
-                frame,
-                "sum_tree.update",
-                "MAP.priority_update_fpga_over_gpu_low",
-                "MAP.priority_update_fpga_over_gpu_high",
-            )
-        ),
+        figure_12.update,
         devices.reads("hopper-ddpg"),
+        draw=figure_12.draw,
     ),
     Claim(
         "MAP-F12-threads",
@@ -185,8 +229,8 @@ CLAIMS = (
         "VII-D",
         "A replay manager on the CPU hides behind Hopper's learner on the GPU from batch size 256 on, not at 16384",
         from_text("MAP.hopper_learner_on_gpu_above", "MAP.hopper_replay_on_fpga_at"),
-        throughput.NEEDS_HIDDEN,
-        throughput.replay_hidden,
+        figure_13.NEEDS_HIDDEN,
+        figure_13.replay_hidden,
         ("profile/hopper-ddpg",),
     ),
     Claim(
@@ -205,7 +249,7 @@ CLAIMS = (
         "A replay manager on the learner's GPU costs throughput",
         from_text("MAP.shared_gpu_loss"),
         "a CUDA device",
-        throughput.shared_gpu,
+        figure_13.shared_gpu,
         ("validation",),
         commands=("placerl validate --tier quick", "placerl report"),
     ),
@@ -213,18 +257,18 @@ CLAIMS = (
         "MAP-T5",
         "VII-D, Table V",
         "Optimal mapping by batch size",
-        (throughput.printed_mappings(),),
-        throughput.NEEDS_TABLE_5,
-        throughput.table_5,
+        (table_5.printed_mappings(),),
+        table_5.NEEDS_TABLE_5,
+        table_5.table_5,
         ("claim/MAP-T5",),
     ),
     Claim(
         "MAP-T5-gains",
         "VII-D, Table V",
         "Gain of the optimal mapping over the second best and over the worst",
-        throughput.printed_gains(),
-        throughput.NEEDS_TABLE_5,
-        throughput.table_5_gains,
+        table_5.printed_gains(),
+        table_5.NEEDS_TABLE_5,
+        table_5.table_5_gains,
         ("claim/MAP-T5",),
     ),
     Claim(
@@ -237,7 +281,7 @@ CLAIMS = (
             for column in ("LUT", "LUT share")
         ),
         "FPGA resources from synthesis",
-        tables.table_6,
+        table_6.table_6,
     ),
     Claim(
         "MAP-T6-cells",
@@ -249,25 +293,26 @@ CLAIMS = (
             for column in ("SRAM", "REG", "LUT", "DSP")
         ),
         "nothing",
-        tables.table_6_cells,
+        table_6.table_6_cells,
     ),
     Claim(
         "MAP-F14",
         "VII-E, Fig. 14",
         "Gain over RLlib",
         from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"),
-        throughput.NEEDS_RLLIB_ON_GPU,
-        throughput.rllib,
+        figure_14.NEEDS_RLLIB_ON_GPU,
+        figure_14.rllib,
         beside(*RLLIB),
+        draw=figure_14.draw,
     ),
     Claim(
         "MAP-F14-CartPole",
         "VII-E, Fig. 14",
         "The largest gain over RLlib is CartPole's",
         from_text("MAP.rllib_speedup_high"),
-        throughput.NEEDS_ALONE,
-        throughput.rllib_cartpole,
-        throughput.ALONE,
+        figure_14.NEEDS_ALONE,
+        figure_14.rllib_cartpole,
+        figure_14.ALONE,
         commands=(
             "placerl compare cartpole-ddpg --alone --baselines rllib_2_6_3 --batch-size 32",
             "placerl compare cartpole-dqn --alone --baselines rllib --batch-size 32",
@@ -291,6 +336,15 @@ CLAIMS = (
         from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high"),
         "nothing",
         tables.table_7_pong,
+    ),
+    Claim(
+        "MAP-T7-rates",
+        "VII-E, Table VII",
+        "Gradient steps per second of the optimal mapping at the largest batch",
+        table_7_rates.printed_rates(),
+        table_7_rates.NEEDS,
+        table_7_rates.rates,
+        ("claim/MAP-T5",),
     ),
     Claim(
         "MAP-T7",

@@ -1,7 +1,8 @@
 """Checks of MAP Equation 3 (VI-B, VII-D): predictions and the optimum compared with runs of the relaxed loop.
 
-The equation takes the smallest throughput over learner and replay management, which work at once on D pre-sampled
-batches (MAP V-A). Loops in which the two take turns (D = 0) say nothing about it, whatever the actors do meanwhile.
+The equation takes the minimum throughput of learner and replay management, which run in parallel on D pre-sampled
+batches (MAP V-A). It does not apply to loops in which the two take turns (D = 0), whatever the actors do
+meanwhile.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.core.provenance import Provenance, weakest
+from harness.core.suites import Suite
 from harness.mapping.strategies.map_tpds23 import MapTpds23
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.evidence import detail, mapping_of, noisy, number, rate, records, select
@@ -17,17 +19,18 @@ from harness.papers.number import Number, from_text, shortfall
 
 RELAXED = "relaxed"
 NEEDS = (
-    "the mapping that MAP's strategy chose, run under a relaxed loop, in which replay management works ahead of the "
-    "learner by D pre-sampled batches (MAP V-A); `placerl validate` has loops in which the two take turns"
+    "the mapping that MAP's strategy chose, run under the relaxed loop, in which replay management works ahead of the "
+    "learner by D pre-sampled batches (MAP V-A): `placerl validate`"
 )
 COMMANDS = ("placerl validate --tier quick", "placerl report")
-SUITE = "validation"
+SUITE = Suite.VALIDATION
 
 
 def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
-    """What MAP's strategy predicted for the mappings that it chose, each with the relaxed run of that mapping.
+    """Return the predictions of MAP's strategy for its chosen mappings, each with the relaxed run of that
+    mapping.
 
-    Where runs were measured or simulated, those whose rates a formula gives are left out: they refute nothing.
+    If runs were measured or simulated, modelled runs are left out, because they cannot refute anything.
     """
     achieved = {
         (row.workload, row.batch_size, mapping_of(row)): row
@@ -47,7 +50,7 @@ def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
 
 
 def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[Any]) -> Finding:
-    """The finding; of runs whose rates a formula gives, what a formula can say."""
+    """Return the finding; for modelled runs, only what a formula can support."""
     if all(run.provenance == Provenance.MODELLED for run in runs):
         unknown = "The formula does not know what else the accelerator's units wait for."
         return by_a_model(outcome is Outcome.REPRODUCED, ours, said, unknown=unknown)
@@ -55,12 +58,12 @@ def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[A
 
 
 def _is_of_relaxed_loop(prediction: Any) -> bool:
-    """Whether the error that the validation stored is that against a relaxed run."""
+    """Whether the error that the validation stored refers to a relaxed run."""
     return detail(prediction, "error") is not None and detail(prediction, "ran") == RELAXED
 
 
 def _error(prediction: Any, run: Any) -> Number:
-    """The error that the validation stored: the median over rounds, in percent, and its interval."""
+    """Return the error that the validation stored: the median over rounds, in percent, and its interval."""
     low, high = (detail(prediction, f"error_{end}") for end in ("low", "high"))
     return Number(
         f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: error of the prediction",
@@ -75,14 +78,14 @@ def _error(prediction: Any, run: Any) -> Number:
 
 
 def prediction_error(frame: pd.DataFrame) -> Finding:
-    """MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
+    """Check MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
     limit = from_text("MAP.optimum_gap")[0].value
     chosen = _chosen(frame)
     if not chosen:
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
     errors = [_error(prediction, run) for prediction, run in chosen]
     outcome, said = _judged(frame, errors, -limit, limit)
-    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}"
+    said += f" of what was achieved; above 0 is a prediction too high. {_in_turn(chosen)}{_actors(chosen)}"
     achieved = [
         number(run, f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: achieved")
         for _, run in chosen
@@ -91,7 +94,7 @@ def prediction_error(frame: pd.DataFrame) -> Finding:
 
 
 def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
-    """Whether numbers lie between two bounds, each with its whole interval; one that is too noisy says nothing."""
+    """Return whether numbers are between two bounds with their whole intervals; noisy ones decide nothing."""
     clear = [
         (n.low, n.high)
         for n in found
@@ -107,7 +110,7 @@ def _judged(frame: pd.DataFrame, found: list[Number], least: float, most: float)
 
 
 def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
-    """What the same times would have predicted had learner and replay management taken turns."""
+    """Describe the prediction from the same times if learner and replay management took turns."""
     errors = [
         100 * (1 / sum(detail(prediction, "terms_s").values()) / run.value - 1) for prediction, run in chosen
     ]
@@ -117,13 +120,30 @@ def _in_turn(chosen: list[tuple[Any, Any]]) -> str:
     )
 
 
+def _actors(chosen: list[tuple[Any, Any]]) -> str:
+    """Name the runs in which the actors, which Equation 3 leaves out, took longer than learner and replay."""
+    slow = []
+    for _, run in chosen:
+        terms_s = detail(run, "terms_s") or {}
+        acting_s = sum(terms_s.get(term, 0.0) for term in ("environment", "infer"))
+        replay_s = sum(terms_s.get(term, 0.0) for term in ("sample", "gather", "update"))
+        if acting_s > max(replay_s, terms_s.get("learner", 0.0)):
+            slow.append(f"{run.workload} at batch size {run.batch_size}")
+    if not slow:
+        return ""
+    return (
+        f" The actors, to which MAP gives cores of their own and Equation 3 no term, are slower than both in "
+        f"{len(slow)} of {len(chosen)}: {', '.join(slow)}."
+    )
+
+
 def optimum_gap(frame: pd.DataFrame) -> Finding:
-    """MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
+    """Check MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
     steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
     gaps, runs = [], []
     for _, run in _chosen(frame):
         mine = steps[(steps["workload"] == run.workload) & (steps["batch_size"] == run.batch_size)]
-        # A measured run cannot reach, nor be judged by, the rate of a device that was only simulated.
+        # A measured run cannot reach the rate of a device that was only simulated, nor be judged by it.
         if run.provenance == Provenance.MEASURED:
             mine = mine[mine["provenance"] == Provenance.MEASURED]
         if mine.empty:

@@ -1,12 +1,11 @@
-"""Checks of MAP's tables that are arithmetic on what the paper prints: Tables III, VI and VII, IV-C4."""
+"""Checks of MAP's tables by arithmetic on the printed numbers: Tables III and VII, IV-C4."""
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 
 from harness.core.provenance import Provenance
-from harness.papers import resources
+from harness.core.suites import Suite
 from harness.papers.base import Finding, Outcome, among_themselves
 from harness.papers.evidence import mapping_of, number, records, select
 from harness.papers.number import Number, from_cell, from_text, ratio
@@ -25,7 +24,7 @@ def _count(quantity: str, value: int, source: str) -> Number:
 
 
 def table_3(row: str, state: int, action: int, hidden: int) -> Finding:
-    """MAP Table III: the column MACs against exact counts of the row's own multi-layer perceptron."""
+    """Check MAP Table III: the column MACs against exact counts of the row's own multi-layer perceptron."""
     from primitives.algorithms.networks import MLP, forward_macs, parameter_count
 
     published = from_cell("map_table_3", row, "MACs")
@@ -53,7 +52,7 @@ def table_3(row: str, state: int, action: int, hidden: int) -> Finding:
 
 
 def table_3_pong(_: pd.DataFrame) -> Finding:
-    """MAP Table III, row Pong: 18.8M against the two networks that "ConvNet in [14]" can mean."""
+    """Check MAP Table III, row Pong: 18.8M against the two networks that "ConvNet in [14]" can mean."""
     from primitives.algorithms.networks import NatureCNN, forward_macs
 
     published = from_cell("map_table_3", "Pong", "MACs")
@@ -80,13 +79,13 @@ def table_3_pong(_: pd.DataFrame) -> Finding:
 
 
 def _nodes() -> float:
-    """Nodes of a binary tree over a million priorities."""
+    """Return the nodes of a binary tree over a million priorities."""
     leaves, fanout = from_text("MAP.replay_capacity", "MAP.fanout")
     return leaves.value + (leaves.value - 1) / (fanout.value - 1)
 
 
 def tree_nodes(_: pd.DataFrame) -> Finding:
-    """MAP IV-C4: how many nodes a binary tree over a million priorities has."""
+    """Check MAP IV-C4: the number of nodes of a binary tree over a million priorities."""
     limit, nodes = from_text("MAP.binary_tree_nodes")[0], _nodes()
     ours = Number("nodes", nodes, "count", Provenance.MODELLED, "N + (N - 1) / (K - 1), K = 2 (PAL IV-C5)")
     holds = 0.99 * limit.value < nodes <= limit.value
@@ -95,7 +94,7 @@ def tree_nodes(_: pd.DataFrame) -> Finding:
 
 
 def tree_memory(_: pd.DataFrame) -> Finding:
-    """MAP IV-C4: a binary tree over a million priorities in the FPGA's memory."""
+    """Check MAP IV-C4: a binary tree over a million priorities against the FPGA's memory."""
     nodes = _nodes()
     whole = from_cell("map_table_4", "last-level cache or SRAM", "FPGA")
     used = from_cell("map_table_6", "RMM (S=32)", "SRAM")
@@ -116,45 +115,8 @@ def tree_memory(_: pd.DataFrame) -> Finding:
     )
 
 
-def table_6(_: pd.DataFrame) -> Finding:
-    """MAP Table VI: the device total that each share implies."""
-    ours = []
-    for row in ("RMM (S=32)", "DQN learner", "DDPG learner"):
-        used, share = from_cell("map_table_6", row, "LUT"), from_cell("map_table_6", row, "LUT share")
-        ours.append(
-            Number(
-                f"{row}: LUTs of the whole device",
-                100 * used.value / share.value,
-                "count",
-                Provenance.PUBLISHED,
-                "used / share",
-                100 * used.value / (share.value + 1),
-                100 * used.value / (share.value - 1),
-            )
-        )
-    agree = max(n.low or 0 for n in ours) <= min(n.high or math.inf for n in ours)
-    explanation = (
-        "The LUT shares of the three modules imply different totals for one device, even if each is off by a "
-        "percentage point. The other columns agree with the device. Count and share stand in one cell, so that no lost "
-        "figure or table could explain it."
-    )
-    return among_themselves(agree, tuple(ours), needs="FPGA resources from synthesis", apart=explanation)
-
-
-def table_6_cells(frame: pd.DataFrame) -> Finding:
-    """MAP Table VI beside the cells of the blocks here: alike or not, of designs whose sizes the table leaves open."""
-    found = resources.check("MAP-T6-cells")(frame)
-    if found.outcome is not Outcome.NOT_REPRODUCED:
-        return found
-    said = (
-        "The table names neither the size of the replay manager's tree nor the learner's network, and another choice "
-        "of them could explain the difference."
-    )
-    return replace(found, outcome=Outcome.NO_VERDICT, explanation=f"{found.explanation} {said}")
-
-
 def _power_table(row: str) -> tuple[Number, Number, Number]:
-    """GPS of MAP, GPS of RLlib and their ratio, from power and efficiency."""
+    """Return GPS of MAP, GPS of RLlib and their ratio, from power and efficiency."""
     gps = []
     for system in ("MAP", "RLlib"):
         watts = from_cell("map_table_7", row, f"{system} power")
@@ -167,10 +129,10 @@ def _power_table(row: str) -> tuple[Number, Number, Number]:
 
 
 def table_7_throughput(_: pd.DataFrame) -> Finding:
-    """MAP Table VII gives Hopper's gain at the largest batch; VII-E a range, and that the gain falls."""
+    """Check MAP Table VII against VII-E: Hopper's gain at the largest batch against a range and a falling gain."""
     ours = _power_table("Hopper, DDPG")
     smallest = from_text("MAP.rllib_speedup_hopper_low")[0].value
-    # 0.87 is printed to two digits, so that the gain is known to 0.6%.
+    # 0.87 is printed with two digits, so the gain is known to 0.6%.
     if abs(ours[2].value / smallest - 1) < 0.02:
         return among_themselves(True, ours, needs=RLLIB_BESIDE)
     explanation = (
@@ -182,7 +144,7 @@ def table_7_throughput(_: pd.DataFrame) -> Finding:
 
 
 def table_7_pong(_: pd.DataFrame) -> Finding:
-    """MAP VII-E: the range of Pong's gains over RLlib against the one that Table VII implies."""
+    """Check MAP VII-E: the range of Pong's gains over RLlib against the gain that Table VII implies."""
     low, high = from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high")
     ours = _power_table("Pong, DQN")
     within = low.value <= ours[2].value <= high.value
@@ -191,12 +153,14 @@ def table_7_pong(_: pd.DataFrame) -> Finding:
 
 
 def table_7(frame: pd.DataFrame) -> Finding:
-    """MAP Table VII: its own arithmetic, and this project's throughput per watt where a run could read any."""
+    """Check MAP Table VII: its own arithmetic, and this project's throughput per watt if a run could measure
+    power.
+    """
     efficiency = [from_cell("map_table_7", "CartPole, DDPG", f"{s} efficiency") for s in ("MAP", "RLlib")]
     gain = ratio("CartPole: gain in GPS/W, from the table", *efficiency)
     ours = (
         number(row, f"{row.workload}, batch size {row.batch_size}, {mapping_of(row)}: GPS/W")
-        for row in records(select(frame, suite="run", quantity="throughput_per_watt"))
+        for row in records(select(frame, suite=Suite.RUN, quantity="throughput_per_watt"))
     )
     explanation = "The text's gain is the table's largest."
     return Finding(Outcome.NOT_RUN, (gain, *ours), explanation, needs=NEEDS_WATTS)

@@ -2,18 +2,26 @@
 
 import pandas as pd
 
-from harness.core.provenance import Provenance
-from harness.papers import published, resources
+from harness.papers import processor_tiles, published, resources
 from harness.papers.base import Claim, Finding, among_themselves
 from harness.papers.clocks import at_both_clocks
-from harness.papers.number import Number, from_cell, from_text, ratio
-from harness.papers.ppo import factors, figures_12_15, networks, table_2, table_2_arithmetic
+from harness.papers.number import from_cell, from_text, ratio
+from harness.papers.ppo import (
+    environment_steps,
+    figures_10_11,
+    figures_12_15,
+    networks,
+    shared_trunk,
+    table_1,
+    table_2,
+    table_2_arithmetic,
+)
 
 ITERATIONS = ("claim/PPO-T2/hopper", "claim/PPO-T2/humanoid")
 
 
 def gaming_range(_: pd.DataFrame) -> Finding:
-    """PPO Abstract against Table 2: the smallest speed-up that the table prints for Pong."""
+    """Check the PPO Abstract against Table 2: the smallest speedup that the table prints for Pong."""
     cells = [
         cell
         for cell in published.table("ppo_table_2").cells
@@ -34,24 +42,6 @@ def gaming_range(_: pd.DataFrame) -> Finding:
     return among_themselves(agree, ours, needs=table_2_arithmetic.NEEDS, apart=explanation, could_be=could_be)
 
 
-def table_1(_: pd.DataFrame) -> Finding:
-    """PPO Table 1: the device total that each BRAM share implies."""
-    ours = []
-    for row, column in (("Humanoid", "BRAM, M=512"), ("Hopper", "BRAM, M=512"), ("Pong", "BRAM")):
-        share = from_cell("ppo_table_1", row, column.replace("BRAM", "BRAM share"))
-        total = 100 * from_cell("ppo_table_1", row, column).value / share.value
-        name = f"{row}: BRAMs of the whole device"
-        ours.append(Number(name, total, "count", Provenance.PUBLISHED, "used / share"))
-    agree = max(n.value for n in ours) < 1.1 * min(n.value for n in ours)
-    explanation = (
-        "MuJoCo's rows are shares of one number of blocks, Pong's of more than twice as many: the rows count in "
-        "different units."
-    )
-    could_be = "A unit that the table does not state could explain it: blocks of 18 Kbit, or UltraRAM counted as well."
-    needs = "FPGA resources from synthesis"
-    return among_themselves(agree, tuple(ours), needs=needs, apart=explanation, could_be=could_be)
-
-
 CLAIMS = (
     Claim(
         "PPO-T1",
@@ -63,7 +53,7 @@ CLAIMS = (
             from_cell("ppo_table_1", "Pong", "BRAM"),
         ),
         "FPGA resources from synthesis",
-        table_1,
+        table_1.table_1,
     ),
     Claim(
         "PPO-T1-cells",
@@ -74,7 +64,7 @@ CLAIMS = (
             for column in ("DSP", "logic", "flip-flop")
         ),
         "nothing",
-        resources.check("PPO-T1-cells"),
+        resources.check(*table_1.COUNTERPARTS),
     ),
     Claim(
         "PPO-T2",
@@ -180,8 +170,8 @@ CLAIMS = (
         "5.3.1",
         "Networks that share their layers train about twice as fast",
         from_text("PPO.shared_network_gain"),
-        factors.NEEDS_NETWORKS,
-        factors.shared_networks_train_faster,
+        shared_trunk.NEEDS_NETWORKS,
+        shared_trunk.shared_networks_train_faster,
         ("claim/PPO-5.3.1-shared",),
     ),
     Claim(
@@ -189,8 +179,8 @@ CLAIMS = (
         "5.3.1",
         "An environment step of Baselines takes about 8 times as long as one of Spinning Up",
         from_text("PPO.subproc_step_slowdown"),
-        factors.NEEDS_STEPS,
-        factors.environment_step,
+        environment_steps.NEEDS_STEPS,
+        environment_steps.environment_step,
         ("claim/PPO-5.3.1-environment",),
     ),
     Claim(
@@ -202,13 +192,24 @@ CLAIMS = (
         networks.memory,
     ),
     Claim(
+        "PPO-3.2-tiles",
+        "3.2",
+        "A learner on a systolic array: here the one in the processor (AMX tiles), faster than float32 on its core",
+        (),
+        processor_tiles.needs("hopper-ppo"),
+        processor_tiles.faster_on_tiles("hopper-ppo"),
+        ("precision_profile/hopper-ppo",),
+        commands=(processor_tiles.command("hopper-ppo"),),
+    ),
+    Claim(
         "PPO-F10",
         "5.3.1, Fig. 10",
         "MuJoCo trains and infers faster on the FPGA, whose training does not slow down with small mini-batches",
         (),
         table_2.NEEDS,
-        at_both_clocks(table_2.mujoco_times),
+        at_both_clocks(figures_10_11.mujoco_times),
         ITERATIONS,
+        draw=figures_10_11.draw("Hopper", "Humanoid"),
     ),
     Claim(
         "PPO-F11",
@@ -216,8 +217,9 @@ CLAIMS = (
         "Pong trains slightly slower on the FPGA than on the GPU and infers faster, for more inferences a second",
         (),
         f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}",
-        at_both_clocks(table_2.pong_times),
+        at_both_clocks(figures_10_11.pong_times),
         ("claim/PPO-T2/pong",),
+        draw=figures_10_11.draw("Pong"),
     ),
     Claim(
         "PPO-F12",
@@ -227,6 +229,7 @@ CLAIMS = (
         "nothing",
         figures_12_15.dataflow_mujoco,
         reads=("claim/PPO-F12",),
+        draw=figures_12_15.draw_dataflows,
     ),
     Claim(
         "PPO-F13",
@@ -236,6 +239,7 @@ CLAIMS = (
         "nothing",
         figures_12_15.dataflow_pong,
         reads=("claim/PPO-F13",),
+        draw=figures_12_15.draw_dataflows_pong,
     ),
     Claim(
         "PPO-F14",
@@ -245,6 +249,7 @@ CLAIMS = (
         "nothing",
         figures_12_15.blocked_layout,
         reads=("claim/PPO-F14",),
+        draw=figures_12_15.draw_layouts,
     ),
     Claim(
         "PPO-F15",
@@ -259,6 +264,7 @@ CLAIMS = (
         "nothing",
         figures_12_15.balancing,
         reads=("claim/PPO-F15",),
+        draw=figures_12_15.draw_balancing,
     ),
     Claim(
         "PPO-2.4-memory",

@@ -1,8 +1,8 @@
-"""Checks of PPO's Fig. 12 to 15 over the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
+"""Checks of PPO's Fig. 12 to 15 with the cycle models of the FPGA blocks (`primitives.fpga.cycles`).
 
-The models' closed forms hold for the RTL to the cycle (`tests/primitives/fpga`); the papers' formulas stand beside
-them. Communication and the host are in neither. Formulas reproduce nothing: where they agree with the paper the claim
-is consistent, where they do not there is no verdict.
+The models' closed forms equal the RTL's cycles exactly (`tests/primitives/fpga`); the papers' formulas are
+compared with them. Neither includes communication and the host. Formulas cannot reproduce a claim: if they agree
+with the paper it is consistent, otherwise there is no verdict.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from harness.papers import gains_rule
 from harness.papers.base import Finding, Outcome, by_a_model
 from harness.papers.clocks import merged, placed_clock
 from harness.papers.number import Number, from_cell, from_text
-from harness.papers.ppo.accelerator_runs import AGENTS, BASELINES, SPINNING_UP
+from harness.papers.ppo.figures_12_15_cycles import AGENTS, BASELINES, SPINNING_UP
 from harness.papers.ppo.published_clocks import published_clock_mhz
 from primitives.fpga.cycles import gains, gemm, networks, ppo
 
@@ -32,15 +32,17 @@ BALANCE_GAINS = {
     "Hopper": ("PPO.balance_gain_hopper_low", "PPO.balance_gain_hopper_high"),
     "Humanoid": ("PPO.balance_gain_humanoid_low", "PPO.balance_gain_humanoid_high"),
 }
-"""By benchmark, keys of the lowest and the highest gain."""
+"""Keys of the lowest and the highest gain, by benchmark."""
 
 
 def _modelled(quantity: str, value: float, unit: str, source: str) -> Number:
     return Number(quantity, value, unit, Provenance.MODELLED, source)
 
 
-def _dataflows(benchmark: str, side: int, iteration: ppo.Iteration) -> tuple[list[Number], bool]:
-    """Gains over NS for few and many agents under each model; whether Equation 5's grow as N falls under P."""
+def _dataflows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> tuple[list[Number], bool]:
+    """Return gains over NS for few and many agents under each model, and whether Equation 5's grow as N falls
+    below P.
+    """
     layers, numbers, grows = networks.PPO_NETWORKS[benchmark], [], True
     for name, product_cycles in MODELS.items():
         gain = {
@@ -74,7 +76,7 @@ UNKNOWN = "The formulas know neither how memory feeds the array nor what else bo
 
 
 def dataflow_mujoco(_: pd.DataFrame) -> Finding:
-    """PPO Fig. 12."""
+    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo."""
     hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
     humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
     holds = hopper_grows and humanoid_grows
@@ -83,7 +85,7 @@ def dataflow_mujoco(_: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(_: pd.DataFrame) -> Finding:
-    """PPO Fig. 13: P = 32, and the array of 38 x 38 that divides no layer."""
+    """Check PPO Fig. 13: the gain with P = 32, and with an array of 38 x 38, a side that divides no layer."""
     numbers, grows = _dataflows("Pong", 32, BASELINES)
     odd: dict[str, float] = {}
     for side in (32, 38):
@@ -100,32 +102,32 @@ def dataflow_pong(_: pd.DataFrame) -> Finding:
     return by_a_model(holds, tuple(numbers), said, unknown=UNKNOWN)
 
 
-def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gains.Throughput:
-    """Inferences a second of PPO Table 2, at the clock of PPO 5.2 or at another, in MHz."""
+def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gains.PublishedThroughput:
+    """Return the inferences per second of PPO Table 2, at the clock of PPO 5.2 or at another, in MHz."""
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
     if benchmark == "Pong":
         row, column = "Pong, Baselines, CPU-FPGA", "N=8"
     clock_hz = 1e6 * (published_clock_mhz(benchmark) if clock_mhz is None else clock_mhz)
-    return gains.Throughput(from_cell("ppo_table_2", row, column).value, clock_hz)
+    return gains.PublishedThroughput(from_cell("ppo_table_2", row, column).value, clock_hz)
 
 
 def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
     """Return the finding at PPO's clocks merged with that at the placed clock.
 
     Args:
-        finding_at: makes the finding at a clock in MHz; None stands for PPO's clocks.
+        finding_at: makes the finding at a clock in MHz; None means PPO's clocks.
     """
     placed = placed_clock()
     return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)
 
 
 def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -> Finding:
-    """What the rule for gains says of modelled ones: a formula agrees only where the factor does, too."""
+    """Return the outcome of the rule for modelled gains: a formula agrees only if the factor also does."""
     return by_a_model(outcome is Outcome.REPRODUCED, tuple(ours), said, unknown=unknown)
 
 
 def blocked_layout(_: pd.DataFrame) -> Finding:
-    """PPO Fig. 14: stalls that the blocked layout saves, over the published time of an iteration."""
+    """Check PPO Fig. 14: stalls that the blocked layout saves, relative to the published time of an iteration."""
     return at_both_clocks(_blocked_layout)
 
 
@@ -163,7 +165,9 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
 
 
 def balancing(_: pd.DataFrame) -> Finding:
-    """PPO Fig. 15: the policy stops early, after epochs that the paper does not give; the range over all of them."""
+    """Check PPO Fig. 15: the range of gains over all epochs after which the policy may stop; the paper gives
+    none.
+    """
     return at_both_clocks(_balancing)
 
 
@@ -173,7 +177,7 @@ def _balancing(clock_mhz: float | None) -> Finding:
     published = []
     for benchmark, keys in BALANCE_GAINS.items():
         policy = networks.PPO_NETWORKS[benchmark]
-        value = (*policy[:-1], networks.Layer(policy[-1].inputs, 1))
+        value = (*policy[:-1], networks.GemmLayer(policy[-1].inputs, 1))
         throughput = published_throughput(benchmark, clock_mhz)
         found = {
             epochs: 100
@@ -200,5 +204,5 @@ def _balancing(clock_mhz: float | None) -> Finding:
 
 
 def balance_title(benchmark: str, epochs: int) -> str:
-    """What a gain of load balancing is called."""
+    """Return the name of a gain of load balancing."""
     return f"{benchmark}: gain of load balancing, policy stops after {epochs} of 10 epochs"

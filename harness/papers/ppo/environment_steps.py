@@ -1,7 +1,7 @@
-"""A step of an environment in the process that asks for it, and in processes of their own (PPO 5.3.1).
+"""Measures a step of an environment in the calling process and in processes of its own (PPO 5.3.1).
 
-Spinning Up steps its environment itself, OpenAI Baselines by way of `SubprocVecEnv`. Neither installs any more:
-Gymnasium's `AsyncVectorEnv` stands in for the latter, without shared memory, as that was.
+Spinning Up steps its environment itself, OpenAI Baselines uses `SubprocVecEnv`. Neither can be installed any
+more: Gymnasium's `AsyncVectorEnv` replaces the latter, without shared memory, as in the original.
 """
 
 from contextlib import ExitStack
@@ -11,27 +11,34 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from harness import workloads
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
 from harness.environments import Seeded
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.cells import Tier, claim_cell
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import detail, paired, rows_of
+from harness.papers.number import from_text
+from harness.papers.ppo.factors import IN_KIND, NEAR, factor_outcome
 from harness.store.cell import Cell
 
-EXPERIMENT = "PPO-5.3.1-environment"
+EXPERIMENT = Experiment("PPO-5.3.1-environment", "steps here and in processes", "time_per_call")
 WORKLOADS = ("hopper-ppo", "humanoid-ppo")
 AGENTS = (1, 4)
-"""Environments that are stepped together: the wrapper alone, and the fewest agents of PPO Table 2."""
+"""Environments stepped together: one for the wrapper alone, and the fewest agents of PPO Table 2."""
 TIERS = {"standard": 15.0, "full": 60.0}
 CHECKED_STEPS = 5  # too few for an episode to end
+NEEDS_STEPS = "the experiment PPO-5.3.1-environment: environment steps here and in processes, tier standard"
 
 
 class _Here:
-    """One environment in this process, begun anew where an episode ends."""
+    """One environment in this process, reset when an episode ends."""
 
     def __init__(self, make: Seeded) -> None:
         self._environment = make()
@@ -58,12 +65,14 @@ def _made(name: str, agents: int) -> Any:
 
 
 def case(name: str, agents: int, title: str) -> Case[Any]:
-    """A step of so many environments in processes of their own; of one in this process where they are 0."""
+    """Return the case of a step of `agents` environments in processes of their own; 0 means one in this process."""
     environment = workloads.load(name).environment
     number, size = max(agents, 1), environment.action_size
 
     def check(made: Any) -> None:
-        """Raises AssertionError where it observes anything but what twins of the same seeds do, stepped here."""
+        """Raise AssertionError unless its observations equal those of environments with the same seeds, stepped
+        here.
+        """
         rng = np.random.default_rng(0)
         with ExitStack() as stack:
             twins = [Seeded(environment, seed)() for seed in range(number)]
@@ -85,10 +94,10 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
 
 
 def measured(budget_s: float, report: Report) -> list[Measurement]:
-    """Rows of suite "claim": seconds a step, all of one workload in the same interleaved rounds.
+    """Return rows of suite "claim": seconds per step, all of one workload in the same interleaved rounds.
 
     Args:
-        budget_s: begin no further round of a workload after this time, seconds.
+        budget_s: no further round of a workload begins after this time, seconds.
         report: called with the progress.
     """
     sides = [(0, False), (0, True), *((agents, False) for agents in AGENTS)]
@@ -102,7 +111,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
         timings = measure([case(name, agents, title) for title, (agents, _) in titles.items()], protocol)
         rows += [
             timings[title].measurement(
-                suite="claim",
+                suite=Suite.CLAIM,
                 workload=name,
                 primitive="environment.step",
                 backend=f"{agents} processes" if agents else "this process",
@@ -119,9 +128,41 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
     return rows
 
 
-def cells(tier: Tier) -> list[Cell]:
-    """One cell; none in the quick tier, where starting the processes takes too long."""
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell; none in the quick tier, where starting the processes takes too long."""
     if tier.name not in TIERS:
         return []
     budget_s = TIERS[tier.name]
     return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
+
+
+def _per_environment(row: Any, agents: int) -> Any:
+    """Convert a row of calls that step `agents` environments to one environment's step."""
+    samples = [each / agents for each in row.samples]
+    return row._replace(value=row.value / agents, low=None, high=None, samples=samples)
+
+
+def environment_step(frame: pd.DataFrame) -> Finding:
+    """Check PPO 5.3.1: the time of a step through processes relative to one in the calling process, per
+    environment.
+    """
+    found: dict[tuple[str, int, bool], Any] = {}
+    for row in rows_of(frame, EXPERIMENT, "time_per_call"):
+        found[row.workload, int(detail(row, "agents")), bool(detail(row, "null"))] = row
+    times = []
+    for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
+        if agents and {(name, 0, False), (name, 0, True)} <= found.keys():
+            title = f"{name}: a step of an environment, {agents} in processes of their own, over one here"
+            step = _per_environment(row, agents)
+            times.append(paired(title, found[name, 0, False], found[name, 0, True], step))
+    if not times:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_STEPS)
+    (published,) = from_text("PPO.subproc_step_slowdown")
+    stated = published.value
+    said = (
+        f"Reproduced: within a factor of {NEAR:g} of {stated:g}; in kind: at least {IN_KIND * stated:g} times as long, "
+        "everywhere. Gymnasium's AsyncVectorEnv stands in for OpenAI Baselines' SubprocVecEnv, and the step in one's "
+        "own process for Spinning Up's: neither installs on Python 3.11. The paper does not say how many environments "
+        "shared a core."
+    )
+    return Finding(factor_outcome(times, stated), tuple(each.gain for each in times), said)

@@ -1,33 +1,47 @@
-"""Checks of PPO's Fig. 12 to 15 over simulated cycles (`harness.papers.ppo.accelerator_runs`).
+"""Checks of PPO's Fig. 12 to 15 with simulated cycles (`harness.papers.ppo.figures_12_15_cycles`).
 
-Where a run holds no such rows, what the formulas say stands alone (`accelerator_cycles`). Gains are judged by one rule,
-simulated or not (`gains_rule`).
+Without such rows, only the formulas are used (`cycle_models`). One rule judges both simulated and modelled gains
+(`gains_rule`).
 """
 
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.core.provenance import Provenance
-from harness.papers import gains_rule
+from harness.core.suites import Experiment
+from harness.papers import charts, gains_rule
 from harness.papers.base import Finding, Outcome
-from harness.papers.evidence import detail, last_attempts, records, select
+from harness.papers.charts import Panel
+from harness.papers.evidence import detail, last_attempts, rows_of
 from harness.papers.number import Number, bounded_speedup, from_text
 from harness.papers.ppo import cycle_models as modelled
-from harness.papers.ppo.accelerator_runs import AT_ONCE, CORES, LAYOUT_CASES, SPINNING_UP, UPDATES_AN_EPOCH
+from harness.papers.ppo.figures_12_15_cycles import (
+    AT_ONCE,
+    BALANCING,
+    CORES,
+    DATAFLOWS_MUJOCO,
+    DATAFLOWS_PONG,
+    LAYOUT_CASES,
+    LAYOUTS,
+    SPINNING_UP,
+    UPDATES_AN_EPOCH,
+)
 from primitives.fpga.gemm.plan import blocks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NS = "NS"
 UNITS = 2
-"""What balancing shares a network over: the most by which it can shorten training."""
+"""Number of units that share a network when balancing: the largest speedup of training."""
 
 
-def _rows(frame: pd.DataFrame, key: str) -> list[Any]:
-    chosen = select(last_attempts(frame), suite="claim", primitive="matrix_products", quantity="cycles")
-    return [row for row in records(chosen) if detail(row, "experiment") == key]
+def _rows(frame: pd.DataFrame, experiment: Experiment) -> list[Any]:
+    return rows_of(last_attempts(frame), experiment, "cycles", primitive="matrix_products")
 
 
 def _number(
@@ -40,19 +54,19 @@ def _number(
 
 
 def _gain(row: Any) -> float:
-    """By how much the best dataflow is faster than NS, percent."""
+    """Return the gain of the best dataflow over NS, percent."""
     cycles = detail(row, "cycles")
     return float(100 * (cycles[NS] / min(cycles.values()) - 1))
 
 
 def _chosen_gain(row: Any) -> float:
-    """By how much that which Equation 5 chooses is faster than NS on the simulated core, percent."""
+    """Return the gain over NS of the dataflow that Equation 5 chooses, on the simulated core, percent."""
     cycles, stated = detail(row, "cycles"), detail(row, "equation_5_cycles")
     return float(100 * (cycles[NS] / cycles[min(stated, key=lambda dataflow: stated[dataflow])] - 1))
 
 
 def _inferences(rows: list[Any], benchmark: str, side: int, core: str) -> dict[int, Any]:
-    """Rows of FW by agents."""
+    """Return the rows of FW by agents."""
     return {
         int(detail(row, "agents")): row
         for row in rows
@@ -62,7 +76,9 @@ def _inferences(rows: list[Any], benchmark: str, side: int, core: str) -> dict[i
 
 
 def _dataflows(rows: list[Any], benchmark: str, side: int) -> tuple[list[Number], bool, float]:
-    """Gains by core and agents; whether those of blocks at once grow as N falls under P; the least by Equation 5."""
+    """Return gains by core and agents, whether those with blocks at once grow as N falls below P, and Equation
+    5's smallest.
+    """
     numbers, grows, least = [], True, 0.0
     for core in CORES:
         found = _inferences(rows, benchmark, side, core)
@@ -90,8 +106,8 @@ SHORT_PASSES = (
 
 
 def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
-    """PPO Fig. 12."""
-    rows = _rows(frame, "PPO-F12")
+    """Check PPO Fig. 12: the gain of the best dataflow over NS on MuJoCo."""
+    rows = _rows(frame, DATAFLOWS_MUJOCO)
     if not rows:
         return modelled.dataflow_mujoco(frame)
     found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
@@ -103,8 +119,8 @@ def dataflow_mujoco(frame: pd.DataFrame) -> Finding:
 
 
 def dataflow_pong(frame: pd.DataFrame) -> Finding:
-    """PPO Fig. 13: P = 32, and the array of 38 x 38 that divides no layer."""
-    rows = _rows(frame, "PPO-F13")
+    """Check PPO Fig. 13: the gain with P = 32, and with an array of 38 x 38, a side that divides no layer."""
+    rows = _rows(frame, DATAFLOWS_PONG)
     if not rows:
         return modelled.dataflow_pong(frame)
     found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
@@ -124,8 +140,10 @@ def dataflow_pong(frame: pd.DataFrame) -> Finding:
 
 
 def blocked_layout(frame: pd.DataFrame) -> Finding:
-    """PPO Fig. 14: cycles with the plain layout, each process in its own best dataflow, over those with the blocked."""
-    rows = {detail(row, "benchmark"): row for row in _rows(frame, "PPO-F14")}
+    """Check PPO Fig. 14: cycles with the plain over those with the blocked layout, each process in its best
+    dataflow.
+    """
+    rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
     if len(rows) < len(LAYOUT_CASES):
         return modelled.blocked_layout(frame)
     return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
@@ -160,9 +178,11 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
 
 
 def balancing(frame: pd.DataFrame) -> Finding:
-    """PPO Fig. 15: the policy stops early, after epochs that the paper does not give; the range over all of them."""
+    """Check PPO Fig. 15: the range of gains over all epochs after which the policy may stop; the paper gives
+    none.
+    """
     rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
-    for row in _rows(frame, "PPO-F15"):
+    for row in _rows(frame, BALANCING):
         rows[detail(row, "benchmark")].append(row)
     if not all(rows.values()):
         return modelled.balancing(frame)
@@ -187,7 +207,7 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
                 bounded_speedup(trained, UNITS),
                 _number(f"{title}, in throughput", found[-1], [row], Provenance.PUBLISHED),
             ]
-        # However early the policy stops: two units need half of the longer network's cycles or more.
+        # However early the policy stops, two units need at least half of the longer network's cycles.
         most_saved = cycles["alone"] * (1 - 1 / UNITS) * epoch_updates / UPDATES_AN_EPOCH
         most = 100 * throughput.gain(SPINNING_UP, most_saved)
         title = f"{benchmark}: gain of load balancing in throughput, at most"
@@ -201,3 +221,62 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
         "throughput than the paper's smallest gain: training is a small share of the published iteration."
     )
     return Finding(gains_rule.judged(ranges, published), tuple(numbers), explanation)
+
+
+def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the gain of the best dataflow over NS on inferences, over the agents (Fig. 12: MuJoCo)."""
+    rows = _rows(frame, DATAFLOWS_MUJOCO)
+    return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
+
+
+def draw_dataflows_pong(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the gain of the best dataflow for Pong, on an array that divides its layers and on one that does not
+    (Fig. 13).
+    """
+    rows = _rows(frame, DATAFLOWS_PONG)
+    return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))
+
+
+def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
+    lines = []
+    for core in CORES:
+        found = sorted(_inferences(rows, benchmark, side, core).items())
+        points = [(agents, _number(core, _gain(row), [row])) for agents, row in found]
+        lines.append(charts.line(core, points))
+    title = f"{benchmark}, array of {side} x {side}"
+    return Panel("agents N", "gain over NS (%)", lines, title, log_x=True)
+
+
+def draw_layouts(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the gain of the blocked layout by benchmark (Fig. 14)."""
+    rows = {detail(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
+    made = {
+        benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
+        for benchmark, row in rows.items()
+        if (cycles := detail(row, "cycles"))
+    }
+    published = from_text(*modelled.LAYOUT_GAINS)
+    names = [benchmark for benchmark, _, _ in LAYOUT_CASES]
+    ours = [(name, _number(name, made[name], [rows[name]])) for name in names if name in made]
+    lines = [
+        charts.line("BW and WU alone", ours),
+        charts.line("throughput", list(zip(names, published, strict=True))),
+    ]
+    return charts.chart(Panel("benchmark", "gain of the blocked layout (%)", lines))
+
+
+def draw_balancing(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the gain of load balancing by benchmark and by the epoch after which the policy stops (Fig. 15)."""
+    lines: dict[str, list[tuple[str, Number]]] = {}
+    for benchmark in modelled.BALANCE_GAINS:
+        for row in _rows(frame, BALANCING):
+            if detail(row, "benchmark") == benchmark:
+                cycles, epochs = detail(row, "cycles"), int(detail(row, "policy_epochs"))
+                gain = 100 * (cycles["alone"] / cycles["balanced"] - 1)
+                label = f"training alone, policy stops after epoch {epochs}"
+                lines.setdefault(label, []).append((benchmark, _number(label, gain, [row])))
+    for index, word in enumerate(("least", "most")):
+        some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
+        lines[f"throughput, {word}"] = some
+    made = [charts.line(label, points) for label, points in lines.items()]
+    return charts.chart(Panel("benchmark", "gain of load balancing (%)", made))

@@ -1,4 +1,4 @@
-"""Checks of PPO's statements about its networks: counts of parameters, cycles of the core over its sizes."""
+"""Checks of PPO's statements about its networks: counts of parameters, and cycles of the core over its sizes."""
 
 from itertools import pairwise
 
@@ -13,11 +13,11 @@ from primitives.fpga.gemm.plan import DATAFLOWS
 SIDES = (4, 8, 16, 32)
 """Powers of 2 up to the largest array that PPO built (5.2)."""
 ELEMENTS_OF_TWICE_THE_SIDE = 4
-"""Times as many, and so the most that a side twice as long can gain."""
+"""Ratio of elements, and so the largest gain, of an array with twice the side."""
 
 
 def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
-    """Whether a count is a printed number of two or three digits."""
+    """Whether a count equals a printed number of two or three digits."""
     return abs(value / printed.value - 1) <= tolerance
 
 
@@ -26,7 +26,7 @@ def _megabits(parameters: int) -> float:
 
 
 def memory(_: pd.DataFrame) -> Finding:
-    """PPO 3.1: memory of the largest MLP of robotics and of the CNN policy, in 32-bit parameters."""
+    """Check PPO 3.1: the memory of the largest robotics MLP and of the CNN policy, in 32-bit parameters."""
     from primitives.algorithms.networks import MLP, NatureCNN, parameter_count
 
     mlp, cnn = from_text("PPO.largest_mlp", "PPO.cnn_policy")
@@ -42,12 +42,14 @@ def memory(_: pd.DataFrame) -> Finding:
         ),
     )
     agrees = _prints(ours[0].value, mlp) and _prints(ours[1].value, cnn)
-    unknown = "The paper does not say what it counts beside the weights of a layer."
+    unknown = "The paper does not say what it counts besides the weights of a layer."
     return by_a_model(agrees, ours, "Weights and biases of one network each.", unknown=unknown)
 
 
 def training_memory(_: pd.DataFrame) -> Finding:
-    """PPO 2.4: what training a small MLP keeps: parameters, activations and their gradients of a mini-batch."""
+    """Check PPO 2.4: the memory for training a small MLP: parameters, activations and their gradients of a
+    mini-batch.
+    """
     from primitives.algorithms.networks import MLP, parameter_count
 
     inputs, hidden, outputs = (
@@ -57,7 +59,7 @@ def training_memory(_: pd.DataFrame) -> Finding:
     for minibatch in (64, 512):
         kept = 0
         for head in (outputs, 1):
-            # z, a and delta of each layer (PPO 3.2), beside the inputs, which both networks share.
+            # z, a and delta of each layer (PPO 3.2), and the inputs, which both networks share.
             kept += parameter_count(MLP((inputs, hidden, hidden, head)))
             kept += minibatch * 3 * (2 * hidden + head)
         size = _megabits(kept + minibatch * inputs)
@@ -72,14 +74,15 @@ def training_memory(_: pd.DataFrame) -> Finding:
 
 
 def larger_arrays(_: pd.DataFrame) -> Finding:
-    """PPO 5.2: in every dataflow a larger array takes fewer cycles for an iteration, by the core's cycles here.
+    """Check PPO 5.2: in every dataflow a larger array takes fewer cycles per iteration, by this project's core.
 
-    In the closed form that holds for its RTL; Equation 5, the paper's, would only agree with itself.
+    The closed form that equals the RTL's cycles is used; Equation 5, the paper's own, would only agree with
+    itself.
     """
     iterations = {
-        "Hopper": ppo.Iteration(16, 512, 512, 10),
-        "Humanoid": ppo.Iteration(16, 512, 512, 10),
-        "Pong": ppo.Iteration(8, 128, 128, 3),
+        "Hopper": ppo.PpoIteration(16, 512, 512, 10),
+        "Humanoid": ppo.PpoIteration(16, 512, 512, 10),
+        "Pong": ppo.PpoIteration(8, 128, 128, 3),
     }
     ours, falls = [], 0
     for benchmark, iteration in iterations.items():

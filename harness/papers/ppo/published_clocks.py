@@ -1,11 +1,11 @@
-"""The clocks of PPO's designs, as the paper gives them (PPO 5.2)."""
+"""The clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
 
 from harness.papers import published
 
 KEYS = {"Hopper": "PPO.clock_mujoco", "Humanoid": "PPO.clock_mujoco", "Pong": "PPO.clock_atari"}
-"""By benchmark, the key of its clock in `results/papers/text.csv`."""
+"""Key of each benchmark's clock in `results/papers/text.csv`."""
 
 
 def published_clock_mhz(benchmark: str) -> int:
-    """Return the clock of PPO's design for "Hopper", "Humanoid" or "Pong", in whole MHz."""
+    """Return the clock frequency of PPO's design for "Hopper", "Humanoid" or "Pong", in whole MHz."""
     return int(published.quantity(KEYS[benchmark]).value)

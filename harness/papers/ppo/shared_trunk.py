@@ -1,8 +1,8 @@
-"""A gradient step of PPO with a policy and a value network, and with one network that joins them (PPO 5.3.1).
+"""Times a gradient step of PPO with separate policy and value networks, and with one joint network (PPO 5.3.1).
 
-Spinning Up trains two networks, OpenAI Baselines' PPO2 one whose hidden layers both share. Here both are the same
-algorithm on the native learner, with as many samples a step, so that times of steps are to each other as those of
-training.
+Spinning Up trains two networks; OpenAI Baselines' PPO2 trains one whose hidden layers both share. Here both are
+the same algorithm on the native learner, with equal samples per step, so the ratio of step times is that of
+training times.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from harness import workloads
 from harness.core.progress import Report
 from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
 from harness.measure import statistics
 from harness.measure.conditions import conditions
 from harness.measure.protocol import Case, Protocol, measure
-from harness.papers.cells import Tier, claim_cell
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import detail, paired, rows_of
+from harness.papers.number import from_text
+from harness.papers.ppo.factors import NEAR, factor_outcome
 from harness.profile.cases.learners import random_batch
 from harness.store.cell import Cell
 from harness.workloads import Workload
@@ -29,7 +35,9 @@ from primitives.algorithms.networks import MLP, Network
 from primitives.algorithms.ppo import PPO
 from primitives.learner import Learner
 
-EXPERIMENT = "PPO-5.3.1-shared"
+EXPERIMENT = Experiment(
+    "PPO-5.3.1-shared", "gradient steps of shared and of separate networks", "time_per_call"
+)
 BACKEND = "native"
 ENDS = (64, 512)
 """The smallest and the largest mini-batch of PPO Table 2."""
@@ -37,7 +45,10 @@ TIERS = {
     "standard": (("hopper-ppo",), 20.0),
     "full": (("hopper-ppo", "humanoid-ppo"), 60.0),
 }
-"""Workloads, and the seconds of each; the quick tier has none to spare."""
+"""Workloads with the seconds for each; the quick tier has no time for them."""
+NEEDS_NETWORKS = (
+    "the experiment PPO-5.3.1-shared: gradient steps of shared and of separate networks, tier standard"
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +57,12 @@ class SharedPPO(PPO):
 
     @property
     def shared(self) -> bool:
-        """They share a trunk."""
+        """True: policy and value share a trunk."""
         return True
 
     @property
     def networks(self) -> dict[str, Network]:
-        """The hidden layers, "trunk", and the two heads, "policy" and "value"."""
+        """Return the hidden layers, "trunk", and the two heads, "policy" and "value"."""
         hidden, activation = self.network.hidden, self.network.activation
         return {
             "trunk": MLP((*self.observation_shape, *hidden), activation, output_activation=activation),
@@ -61,7 +72,7 @@ class SharedPPO(PPO):
 
 
 def algorithm(item: Workload, *, shared: bool) -> PPO:
-    """A workload's PPO, as it is or with shared hidden layers."""
+    """Return a workload's PPO, unchanged or with shared hidden layers."""
     found = algorithm_of(item)
     if not isinstance(found, PPO):
         raise ValueError(f"{item.name}: found {found.name}; allowed: a workload of PPO")
@@ -69,14 +80,14 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
-    """A gradient step on a minibatch."""
+    """Return the case of a gradient step on a minibatch."""
     made = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
 
     def inputs(_: Learner, rng: np.random.Generator) -> Mapping[str, npt.NDArray]:
         return random_batch(item, minibatch, rng)
 
     def check(native: Learner) -> None:
-        """Raises AssertionError where two steps are not those of PyTorch, which begins with the same weights."""
+        """Raise AssertionError if two steps differ from PyTorch's, which starts with the same weights."""
         oracle, rng = made(backend="torch"), np.random.default_rng(0)
         for _ in range(2):
             batch = inputs(native, rng)
@@ -97,11 +108,12 @@ def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Le
 def measured(
     names: tuple[str, ...], minibatches: tuple[int, ...], budget_s: float, report: Report
 ) -> list[Measurement]:
-    """Rows of suite "claim": seconds of a gradient step, all of one workload in the same interleaved rounds.
+    """Return rows of suite "claim": seconds per gradient step, all of one workload in the same interleaved
+    rounds.
 
     Args:
-        names, minibatches: the workloads, and the samples of a step.
-        budget_s: begin no further round of a workload after this time, seconds.
+        names, minibatches: the workloads, and the samples per step.
+        budget_s: no further round of a workload begins after this time, seconds.
         report: called with the progress.
     """
     sides = [(size, *side) for size in minibatches for side in ((True, False), (True, True), (False, False))]
@@ -119,7 +131,7 @@ def measured(
             details: dict[str, Any] = {"experiment": EXPERIMENT, "shared": shared, "null": null}
             rows.append(
                 timings[one.name].measurement(
-                    suite="claim",
+                    suite=Suite.CLAIM,
                     workload=name,
                     primitive="learner.step",
                     backend=BACKEND,
@@ -131,9 +143,36 @@ def measured(
     return rows
 
 
-def cells(tier: Tier) -> list[Cell]:
-    """One cell; none in a tier without a name."""
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell; none in a tier without a name."""
     if tier.name not in TIERS:
         return []
     names, budget_s = TIERS[tier.name]
     return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
+
+
+def shared_networks_train_faster(frame: pd.DataFrame) -> Finding:
+    """Check PPO 5.3.1: the time of a gradient step with separate networks relative to that with a joint network."""
+    found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
+    for row in rows_of(frame, EXPERIMENT, "time_per_call"):
+        sides = found.setdefault((row.workload, int(row.batch_size)), {})
+        sides[bool(detail(row, "shared")), bool(detail(row, "null"))] = row
+    times = [
+        paired(
+            f"{name}, mini-batch {size}: a gradient step of separate networks over one of shared layers",
+            sides[True, False],
+            sides[True, True],
+            sides[False, False],
+        )
+        for (name, size), sides in sorted(found.items())
+        if len(sides) == 3
+    ]
+    if not times:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_NETWORKS)
+    (published,) = from_text("PPO.shared_network_gain")
+    stated = published.value
+    said = (
+        f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "
+        "everywhere. Both train on the native learner, where the paper compares two libraries."
+    )
+    return Finding(factor_outcome(times, stated), tuple(each.gain for each in times), said)

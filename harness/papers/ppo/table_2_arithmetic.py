@@ -1,4 +1,4 @@
-"""Checks of PPO's statements about its own Table 2: arithmetic over what it prints, without a run."""
+"""Checks of PPO's statements about its own Table 2, by arithmetic on the printed numbers, without a run."""
 
 from itertools import pairwise, product
 
@@ -7,7 +7,7 @@ import pandas as pd
 from harness.papers import published
 from harness.papers.base import Finding, among_themselves
 from harness.papers.number import Number, from_cell, from_text, ratio
-from harness.papers.ppo.iterations import table_2
+from harness.papers.ppo.table_2_iterations import table_columns
 
 TABLE = "ppo_table_2"
 NEEDS = "PPO's iterations on CPU, CPU-GPU and CPU-FPGA with host, transfers and accelerator together"
@@ -17,12 +17,12 @@ BENCHMARKS = tuple(
 PONG = "Pong, Baselines"
 PLATFORMS = ("CPU", "CPU-GPU", "CPU-FPGA")
 ROUGHLY = 1.2
-"""Throughputs whose ratio is no larger are about the same."""
+"""Largest ratio of throughputs that count as about the same."""
 SINGLE_RUNS = "The paper states neither how many runs a throughput is made from nor how far they lie apart."
 
 
 def _columns(benchmark: str, letter: str) -> list[str]:
-    """The columns M=..., N=... or T=... in which a benchmark has a throughput."""
+    """Return the columns M=..., N=... or T=... in which a benchmark has a throughput."""
     cells = published.table(TABLE).cells
     return [c.column for c in cells if c.row == f"{benchmark}, CPU" and c.column.startswith(f"{letter}=")]
 
@@ -37,12 +37,12 @@ def _range(gains: list[Number]) -> tuple[Number, Number]:
 
 
 def _prints(value: float, printed: Number, tolerance: float = 0.04) -> bool:
-    """Whether a ratio of the table's numbers, of two or three digits each, is a printed one."""
+    """Whether a ratio of printed numbers, of two or three digits each, equals a printed ratio."""
     return abs(value / printed.value - 1) <= tolerance
 
 
 def trajectory(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: the range of gains over the columns T; over the CPU, and over CPU-GPU."""
+    """Check PPO 5.3.1: the range of gains over the columns T, relative to the CPU and to CPU-GPU."""
     low, high = from_text("PPO.trajectory_speedup_low", "PPO.trajectory_speedup_high")
     places = [(b, column) for b in (*BENCHMARKS, PONG) for column in _columns(b, "T")]
     over_cpu, over_gpu = (_range([_gain(*place, base) for place in places]) for base in ("CPU", "CPU-GPU"))
@@ -57,7 +57,7 @@ def trajectory(_: pd.DataFrame) -> Finding:
 
 
 def over_each_base(_: pd.DataFrame) -> Finding:
-    """PPO 1: the largest gains over CPU and over CPU-GPU of robotics."""
+    """Check PPO 1: the largest gains of robotics over CPU and over CPU-GPU."""
     over_cpu, over_gpu = from_text("PPO.speedup_over_cpu_high", "PPO.speedup_over_gpu_high")
     places = [(b, column) for b in BENCHMARKS for letter in "MN" for column in _columns(b, letter)]
     ours = tuple(_range([_gain(*place, base) for place in places])[1] for base in ("CPU", "CPU-GPU"))
@@ -68,7 +68,7 @@ def over_each_base(_: pd.DataFrame) -> Finding:
 
 
 def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: on every platform Hopper has more inferences a second than Humanoid, and the larger gain."""
+    """Check PPO 5.3.1: on every platform Hopper has more inferences per second than Humanoid, and a larger gain."""
     rates, gains = [], []
     for library in ("Spinning Up", "Baselines"):
         for column in (c for letter in "MNT" for c in _columns(f"Hopper, {library}", letter)):
@@ -99,7 +99,7 @@ def hopper_over_humanoid(_: pd.DataFrame) -> Finding:
 
 
 def minibatches(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: with smaller mini-batches throughput falls on CPU and CPU-GPU, and not on CPU-FPGA."""
+    """Check PPO 5.3.1: with smaller mini-batches throughput falls on CPU and CPU-GPU, but not on CPU-FPGA."""
     kept: dict[str, list[Number]] = {platform: [] for platform in PLATFORMS}
     for benchmark in (*BENCHMARKS, PONG):
         columns = _columns(benchmark, "M")
@@ -128,10 +128,12 @@ def minibatches(_: pd.DataFrame) -> Finding:
 
 
 def printed_twice(_: pd.DataFrame) -> Finding:
-    """PPO Table 2: an iteration that stands in the columns of M and in those of N, on each platform."""
+    """Check PPO Table 2: an iteration that is in the columns of both M and N must have equal values on each
+    platform.
+    """
     twice = []
     for benchmark in (*BENCHMARKS, PONG):
-        columns = table_2(*benchmark.split(", "))
+        columns = table_columns(*benchmark.split(", "))
         for first, iteration in columns.items():
             again = [name for name, other in columns.items() if other == iteration and name > first]
             for second, platform in product(again, PLATFORMS):
@@ -148,7 +150,9 @@ def printed_twice(_: pd.DataFrame) -> Finding:
 
 
 def more_agents(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: with more agents more inferences a second on every platform, and the largest gain with 16."""
+    """Check PPO 5.3.1: more agents give more inferences per second on every platform, and 16 give the largest
+    gain.
+    """
     steps, best = [], []
     for benchmark in (*BENCHMARKS, PONG):
         columns = _columns(benchmark, "N")
@@ -168,14 +172,14 @@ def more_agents(_: pd.DataFrame) -> Finding:
 
 
 def _step(row: str, fewer: str, more: str) -> Number:
-    """Throughput with more agents (`N=16`) over that with fewer, which no more than their number can raise."""
+    """Return throughput with more agents (`N=16`) over that with fewer; their number is its upper limit."""
     agents = [int(column.partition("=")[2]) for column in (more, fewer)]
     numbers = (from_cell(TABLE, row, column) for column in (more, fewer))
     return ratio(f"{row}: {more} over {fewer}", *numbers, at_most=agents[0] / agents[1])
 
 
 def longer_trajectories(_: pd.DataFrame) -> Finding:
-    """PPO 5.3.1: throughput stays about the same whatever T."""
+    """Check PPO 5.3.1: throughput is about the same for every T."""
     spreads = []
     for benchmark, platform in product((*BENCHMARKS, PONG), PLATFORMS):
         row = f"{benchmark}, {platform}"

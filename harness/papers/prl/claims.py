@@ -1,35 +1,12 @@
 """Claims of PRL: a portable toolkit for heterogeneous platforms."""
 
-import pandas as pd
-
-from harness.compare.registry import RLLIB
+from harness.core.suites import Suite
 from harness.papers import devices
-from harness.papers.base import Claim, Finding, Outcome
+from harness.papers.base import Claim
 from harness.papers.clocks import at_both_clocks
-from harness.papers.comparisons import beside, gains
 from harness.papers.number import from_text
-from harness.papers.prl import figure_9, runs
-from harness.papers.prl import portability as checks
-
-LIBRARIES = ("sb3", *RLLIB)
-BESIDE_LIBRARIES = beside(*LIBRARIES)
-
-
-def libraries(frame: pd.DataFrame) -> Finding:
-    """PRL 6.4: throughput over RLlib and Stable-Baselines3 on the same machine."""
-    found = gains(frame, *LIBRARIES)
-    if not found:
-        return Finding(Outcome.NOT_RUN, needs="the baseline Stable-Baselines3 or RLlib beside this project")
-    ours = tuple(gain.ratio for gain in found)
-    faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-    explanation = (
-        f"Faster in {faster} of {len(ours)} comparisons with SB3 and RLlib, slower in {slower}. Other machine than "
-        "the paper's, and SB3 has no prioritised replay: the factors are not comparable, the ordering is."
-    )
-    if faster == len(ours):
-        return Finding(Outcome.IN_KIND, ours, explanation)
-    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
-
+from harness.papers.prl import figure_8, figure_9, figures_6_7, section_6_4, table_3, table_4
+from harness.papers.prl.table_3 import BESIDE_LIBRARIES
 
 CLAIMS = (
     Claim(
@@ -40,6 +17,7 @@ CLAIMS = (
         "a CUDA device and FPGA primitives (simulated)",
         at_both_clocks(devices.growth),
         devices.reads("cartpole-dqn"),
+        draw=figures_6_7.draw_replay,
     ),
     Claim(
         "PRL-F7",
@@ -49,16 +27,18 @@ CLAIMS = (
         "a CUDA device and an FPGA learner (simulated)",
         at_both_clocks(devices.gpu_over_cpu),
         devices.reads("cartpole-dqn"),
+        draw=figures_6_7.draw_learner,
     ),
     Claim(
         "PRL-F8",
         "6.3, Fig. 8",
         "At small batches the replay manager's device decides, at large ones the learner's",
         from_text("PRL.small_batch", "PRL.large_batch"),
-        checks.NEEDS_MAPPINGS,
-        checks.composition,
+        figure_8.NEEDS_MAPPINGS,
+        figure_8.composition,
         ("validation",),
-        commands=checks.VALIDATE,
+        commands=figure_8.VALIDATE,
+        draw=figure_8.draw,
     ),
     Claim(
         "PRL-F9",
@@ -68,6 +48,7 @@ CLAIMS = (
         figure_9.NEEDS,
         figure_9.reallocated,
         ("claim/PRL-F9",),
+        draw=figure_9.draw,
     ),
     Claim(
         "PRL-T3",
@@ -76,8 +57,8 @@ CLAIMS = (
         from_text(
             "PRL.speedup_first_benchmark", "PRL.speedup_second_benchmark", "PRL.speedup_third_benchmark"
         ),
-        "the baseline Stable-Baselines3 or RLlib beside this project",
-        libraries,
+        "the baseline Stable-Baselines3 or RLlib compared with this project",
+        table_3.libraries,
         BESIDE_LIBRARIES,
     ),
     Claim(
@@ -86,7 +67,7 @@ CLAIMS = (
         "More throughput also on the same CPU and GPU",
         from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high"),
         "a CUDA device, the baselines RLlib and SB3",
-        checks.same_hardware,
+        table_3.same_hardware,
         BESIDE_LIBRARIES,
     ),
     Claim(
@@ -94,30 +75,30 @@ CLAIMS = (
         "6.4",
         "Dynamic re-allocation of actor threads to training raises throughput",
         from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high"),
-        runs.NEEDS_REALLOCATION,
-        runs.reallocation,
-        ("run/*/seed*/*",),  # under options: a tier's own runs have none
-        commands=runs.REALLOCATION,
+        section_6_4.NEEDS_REALLOCATION,
+        section_6_4.reallocation,
+        ("run/*/seed*/*",),  # with options; a tier's own runs have none
+        commands=section_6_4.REALLOCATION,
     ),
     Claim(
         "PRL-T3-device-portability",
         "6.4, Table 3",
         "Device portability of RLlib and SB3",
         from_text("PRL.library_device_portability"),
-        checks.NEEDS_MAPPINGS,
-        checks.over_devices,
+        figure_8.NEEDS_MAPPINGS,
+        table_3.over_devices,
         ("validation", *BESIDE_LIBRARIES),
-        commands=checks.VALIDATE,
+        commands=figure_8.VALIDATE,
     ),
     Claim(
         "PRL-T3-platform-portability",
         "6.4, Table 3",
         "Portability over platforms, and its gain over the libraries",
         from_text("PRL.portability_gain"),
-        checks.NEEDS_PLATFORMS,
-        checks.over_platforms,
+        table_3.NEEDS_PLATFORMS,
+        table_3.over_platforms,
         BESIDE_LIBRARIES,
-        commands=checks.MERGE,
+        commands=table_3.MERGE,
         everywhere=True,
     ),
     Claim(
@@ -125,9 +106,9 @@ CLAIMS = (
         "6.4",
         "More experiences per second than the earlier FPGA work from a lower peak",
         from_text("PRL.peak_deficit", "PRL.eps_gain"),
-        runs.NEEDS_FPGA,
-        runs.earlier_work,
-        ("validation/cartpole-dqn/32", "roofs"),
+        section_6_4.NEEDS_FPGA,
+        section_6_4.earlier_work,
+        ("validation/cartpole-dqn/32", Suite.MACHINE_PEAKS),
         commands=("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work"),
     ),
     Claim(
@@ -136,6 +117,6 @@ CLAIMS = (
         "Dozens of lines of user code, code divergence near 0 between platforms",
         from_text("PRL.code_divergence"),
         "nothing",
-        checks.user_code,
+        table_4.user_code,
     ),
 )

@@ -1,7 +1,7 @@
-"""What is timed: one definition of each primitive's case, for the profile and for every other benchmark.
+"""The timed cases: one definition of each primitive's case, for the profile and all other benchmarks.
 
-A case builds its state, checks its output against the primitive's definition, and makes fresh inputs for every
-call outside the clock. Sizes come from the workload.
+A case builds its state, checks its output against the primitive's definition, and makes new inputs for every call
+before the clock starts. The workload defines the sizes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,11 +25,12 @@ __all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_c
 def primitive_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Every primitive of a workload, as the papers cut them, on every backend that can run here.
+    """Return the cases of every primitive of a workload, as the papers define them, on every backend of this
+    machine.
 
     Args:
-        workload, batch_size: give the sizes.
-        precisions: of the learners, as `primitives.learner.create` takes them.
+        workload, batch_size: define the sizes.
+        precisions: precisions of the learners, as `primitives.learner.create` takes them.
     """
     off_policy = workload.algorithm.name != "ppo"
     return [
@@ -46,12 +47,12 @@ def piece_cases(
     parts: SharedParts | None = None,
     precisions: Sequence[str] = (FLOAT_32,),
 ) -> list[PrimitiveCase]:
-    """Every piece of the runtime's loop, as the runtime calls them, on every backend that can run here.
+    """Return the cases of every piece of the runtime's loop, as the runtime calls them, on every backend here.
 
     Args:
-        workload, batch_size: give the sizes.
-        parts: learners and replays, where other cases have them too.
-        precisions: of the learners.
+        workload, batch_size: define the sizes.
+        parts: learners and replays shared with other cases; None creates them.
+        precisions: precisions of the learners.
     """
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
@@ -68,7 +69,7 @@ def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 def _stating_capacity(
     workload: Workload, small: Workload, made: Iterable[PrimitiveCase]
 ) -> Iterator[PrimitiveCase]:
-    """The cases of a workload with a smaller replay, whose rows state how many transitions it held."""
+    """Yield the cases of a workload with a smaller replay, with its capacity in the details of their rows."""
     cut = small.replay.capacity < workload.replay.capacity
     details = {"replay_capacity": small.replay.capacity} if cut else {}
     return (replace(one, details={**one.details, **details}) for one in made)
@@ -77,6 +78,6 @@ def _stating_capacity(
 def all_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """The primitives and the pieces; their names differ."""
+    """Return the cases of the primitives and of the pieces; their names differ."""
     primitives = primitive_cases(workload, batch_size, precisions)
     return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]

@@ -1,4 +1,4 @@
-"""What a primitive's case is, and what several of them need."""
+"""The case of a primitive, and functions that several cases use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,21 +17,21 @@ from primitives.replay.storage import FieldSpec, Storage
 
 CPU = Target("cpu")
 LARGEST_BLOCK_BYTES = 2**23
-"""Of transitions that fill a storage."""
+"""Bytes of the transitions with which a storage is filled at a time."""
 
 
 @dataclass(frozen=True)
 class PrimitiveCase:
-    """A case with what it stands for.
+    """A case and the primitive that it times.
 
     Attributes:
         primitive: its name in the primitive table.
         target: the backend and device that it times.
-        batch_size: items in a call.
-        case: how to run it.
-        part: which part of the case it is, where several primitives are timed in one; empty for the whole.
-        work: counts what a call asks of any device; None where shapes do not tell.
-        details: of its row.
+        batch_size: items per call.
+        case: the timed case.
+        part: the part of the case, if one case times several primitives; empty for the whole case.
+        work: counts the operations and bytes of a call; None if shapes do not determine them.
+        details: details of its row.
     """
 
     primitive: str
@@ -43,24 +43,26 @@ class PrimitiveCase:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def timing(self, timings: Mapping[str, Timing]) -> Timing:
-        """Its own among those that `harness.measure.protocol.measure` returned; the whole case's where that failed."""
+        """Return this primitive's timing from the results of `harness.measure.protocol.measure`; if it failed,
+        the case's.
+        """
         whole = timings[self.case.name]
         return timings[f"{self.case.name}: {self.part}"] if self.part and whole.status != "failed" else whole
 
 
 def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
-    """The cases to run, each once."""
+    """Return the cases to run, each once."""
     return list({item.case.name: item.case for item in items}.values())
 
 
 def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
-    """What can be mapped to here: every backend that runs, and every device where it has several.
+    """Return the targets of this machine: every backend that runs, and every device if it has several.
 
-    Simulated devices are timed by their cycles instead, and the reference is what the others are checked against.
+    Left out are simulated devices, which are timed by their cycles, and the reference backend.
 
     Args:
         statuses: the backends of a primitive.
-        on_cuda: the backend in PyTorch, which computes on the first CUDA device too where there is one.
+        on_cuda: the PyTorch backend, which also computes on the first CUDA device if there is one.
     """
     usable = [one for one in statuses if one.available and not one.simulated and one.name != REFERENCE]
     found = [Target(one.name) for one in usable]
@@ -70,14 +72,14 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
 
 
 def options_of(target: Target) -> dict[str, Any]:
-    """Return the options of `create` that say where a target computes; its precision is the learner's to take."""
+    """Return the options of `create` that select a target's device; the precision is not included."""
     return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 
 def random_transitions(
     fields: Mapping[str, FieldSpec], count: int, rng: np.random.Generator
 ) -> dict[str, npt.NDArray]:
-    """`count` transitions of the right shapes and dtypes."""
+    """Return `count` random transitions with the fields' shapes and dtypes."""
     columns: dict[str, npt.NDArray] = {}
     for name, spec in fields.items():
         shape, dtype = (count, *spec.shape), np.dtype(spec.dtype)
@@ -89,11 +91,13 @@ def random_transitions(
 
 
 def block_rows(storage: Storage) -> int:
-    """Return how many transitions to fill a storage with at a time, so that little more than it is in memory."""
+    """Return how many transitions to insert at a time when filling a storage, so that they take little extra
+    memory.
+    """
     row_bytes = max(1, storage.nbytes // storage.capacity)
     return max(1, min(storage.capacity, LARGEST_BLOCK_BYTES // row_bytes))
 
 
 def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
-    """Raise unless two arrays hold the same numbers."""
+    """Raise AssertionError unless two arrays are equal."""
     np.testing.assert_array_equal(found, expected, err_msg=what)

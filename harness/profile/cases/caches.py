@@ -1,13 +1,13 @@
-"""Empties the private caches of the core that it runs on, as a part with a large working set does."""
+"""Empties the private caches of the current core, as a part with a large working set does."""
 
 import os
 
 import numpy as np
 
 SWEPT = 4
-"""Times the size of the second-level cache: what lies in it, code included, is replaced."""
+"""Bytes swept, in multiples of the second-level cache's size: enough to replace its contents, code included."""
 USUAL_BYTES = 2**20
-"""Of a second-level cache where the system does not tell."""
+"""Assumed size of a second-level cache if the system does not report it."""
 
 
 class Sweep:

@@ -1,4 +1,4 @@
-"""The environment's step."""
+"""The case of the environment's step."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from harness.workloads import Workload
 
 
 def environment_case(workload: Workload) -> PrimitiveCase:
-    """`environment.step` with random actions, resets included as they fall due."""
+    """Return the case `environment.step` with random actions, including resets when episodes end."""
 
     def setup() -> Any:
         environment = environments.make(workload.environment, 0)

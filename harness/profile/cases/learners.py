@@ -1,4 +1,4 @@
-"""The learner's gradient step and the actor's inference."""
+"""The cases of the learner's gradient step and the actor's inference."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,38 +12,50 @@ from harness.mapping import Target
 from harness.mapping.base import REFERENCE
 from harness.measure.protocol import Case
 from harness.profile.cases.base import PrimitiveCase, expect_equal, options_of, random_transitions, targets
+from harness.profile.cases.trained import TrainedStart, profiled_start
 from harness.profile.cases.work import Work, infer_work, step_work
 from harness.workloads import Workload
 from harness.workloads.task import algorithm_of, columns_of
-from primitives import learner
+from primitives import _native, learner
 from primitives.algorithms import tree
 from primitives.learner import Learner, aware_training
 from primitives.learner.aware_training import FixedPointLearner
-from primitives.quantization.precision import DYNAMIC, FLOAT_32
+from primitives.learner.native.learner import NativeLearner
+from primitives.quantization.precision import BFLOAT_16, DYNAMIC, FLOAT_32
 from primitives.replay import FieldSpec
 
+FRESH_STEP = "fresh_learner.step"
+"""The primitive of a step from a fresh state on random batches; `learner.step` is from a trained one."""
+TRAINED, FRESH = "trained", "fresh"
+"""What `details["state"]` of a learner's rows says."""
+EMULATED = "emulated"
+"""What `bfloat16_products` returns where float32's instructions round as those for bfloat16 would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
 
 
 def learner_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """`learner.step` on a batch, and `actor.infer`: the exploring action for one observation.
+    """Yield `learner.step` on a batch, and `actor.infer`: the exploring action for one observation.
 
-    The learner's NumPy reference is what the others are checked against, not something to map to.
+    A step starts from a state of real training (`trained.py`), as most of a training does, and is timed once more from
+    a fresh state and on random batches as `fresh_learner.step`.
+
+    The learner's NumPy reference is left out: the others are checked against it, and no mapping uses it.
     """
-    # Counting the work takes a trace of the step, which asv and pytest-benchmark can do without.
+    # Counting the work needs a trace of the step, which asv and pytest-benchmark do not need.
     step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
     for target in learner_targets(precisions):
         yield _step_case(workload, batch_size, target, step)
+        yield _fresh_step_case(workload, batch_size, target)
         yield _infer_case(workload, batch_size, target, infer)
 
 
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
-    """Every backend and device that a learner can be mapped to here, and timed, in the precisions that each has.
+    """Return every backend and device on which a learner can be mapped and timed here, in all of its precisions.
 
     Args:
-        precisions: of `primitives.learner.create`.
+        precisions: as `primitives.learner.create` takes them.
     """
     found = targets(learner.backends(), "torch")
     return [
@@ -54,17 +66,35 @@ def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
     ]
 
 
+def bfloat16_products() -> str:
+    """Return how native learners in bfloat16 multiply here: "amx", "avx512bf16" or `EMULATED`."""
+    return str(_native.learner.Executor(64, products=BFLOAT_16).products)
+
+
+def _details(target: Target, state: str) -> dict[str, str]:
+    """Return the details of a learner's row: the state that it starts from, and how it multiplies if in bfloat16."""
+    rounded = target.precision == BFLOAT_16
+    return {"state": state} | ({"products": bfloat16_products()} if rounded else {})
+
+
 def expected_td_errors(
     workload: Workload, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
 ) -> npt.NDArray[np.float64]:
-    """The TD errors of a learner's next step by definition: the pure step in float64, from the same state.
+    """Return the expected TD errors of a learner's next step, from the same state: those of the pure step in float64;
+    of a learner in bfloat16, those of products that are rounded in float32's instructions.
 
     Args:
-        workload: whose algorithm is learnt.
+        workload: the workload whose algorithm is learnt.
         made: a learner; it is not changed.
-        batch: the columns of its next step.
-        weights: (B,) importance weights; all 1 when left out.
+        batch: columns of its next step.
+        weights: (B,) importance weights; by default all 1.
     """
+    if isinstance(made, NativeLearner) and made.products != FLOAT_32:
+        definition = learner.create(
+            made.algorithm, backend="native", batch_size=made.batch_size, products="emulated", simd="portable"
+        )
+        definition.load_state_dict(made.state_dict())
+        return definition.step(batch, weights).td_errors.astype(np.float64)
     state, wide = made.state_dict(), algorithm_of(workload, torch.float64)
     generator = torch.Generator()
     generator.set_state(torch.from_numpy(state["generator"]))
@@ -95,7 +125,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
-    """Raise unless float32 TD errors are those of the float64 definition, rounding aside."""
+    """Raise unless float32 TD errors equal those of the float64 definition up to rounding."""
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
 
 
@@ -105,10 +135,10 @@ def check_step(
     batch: Mapping[str, npt.NDArray],
     weights: npt.NDArray | None = None,
 ) -> None:
-    """Take a gradient step, and raise AssertionError unless it is right.
+    """Take a gradient step, and raise AssertionError unless its results are correct.
 
-    In floats the TD errors are those of the pure step in float64, rounding aside; in fixed point they are those of the
-    definition in NumPy to the last bit, and so is the state after the step.
+    In floating point the TD errors must equal those of the pure step in float64 up to rounding. In fixed point
+    the TD errors and the state after the step must equal those of the NumPy reference bit by bit.
     """
     if not isinstance(made, FixedPointLearner):
         expected = expected_td_errors(workload, made, batch, weights)
@@ -122,7 +152,7 @@ def check_step(
 
 
 def definition_of(made: FixedPointLearner) -> FixedPointLearner:
-    """Return the definition in NumPy of a fixed-point learner, in the same state."""
+    """Return the NumPy reference of a fixed-point learner, in the same state."""
     definition = aware_training.create(
         made.algorithm, made.precision, backend=REFERENCE, batch_size=made.batch_size
     )
@@ -130,20 +160,32 @@ def definition_of(made: FixedPointLearner) -> FixedPointLearner:
     return definition
 
 
-def created(workload: Workload, batch_size: int, target: Target) -> Learner:
-    """Return the workload's learner on a target; where its precision changes in training, after that change."""
+def created(
+    workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None
+) -> Learner:
+    """Return the workload's learner on a target; if its precision changes during training, after that change.
+
+    Args:
+        workload, batch_size, target: what is learnt, and where.
+        start: the trained state from which it continues; None: a fresh one.
+    """
     options = options_of(target) | {"precision": target.precision}
     if target.precision != DYNAMIC:
-        return learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+        made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+        if start:
+            made.load_state_dict(start.state)
+        return made
     made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, delay=1, **options)
+    if start:  # it narrows by what it has seen, so its delay begins now
+        made.load_state_dict(start.state | {"gradient_steps": np.array(0)})
     rng = np.random.default_rng(8)
     for _ in range(2):
-        made.step(random_batch(workload, batch_size, rng))
+        made.step(start.batch(batch_size, rng) if start else random_batch(workload, batch_size, rng))
     return made
 
 
 def random_batch(workload: Workload, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-    """A batch with the columns that the workload's algorithm takes, but for importance weights."""
+    """Return a random batch with the columns of the workload's algorithm, without importance weights."""
     algorithm = algorithm_of(workload)
     if "reward" in algorithm.columns(batch_size):
         return random_transitions(columns_of(workload), batch_size, rng)
@@ -160,7 +202,7 @@ def _step_case(
     workload: Workload, batch_size: int, target: Target, work: Callable[[], Work]
 ) -> PrimitiveCase:
     def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        return random_batch(workload, batch_size, rng)
+        return profiled_start(workload).batch(batch_size, rng)
 
     def check(made: Learner) -> None:
         check_step(workload, made, inputs(made, np.random.default_rng(4)))
@@ -171,12 +213,35 @@ def _step_case(
         batch_size,
         Case(
             name=f"learner.step {target}",
-            setup=lambda: created(workload, batch_size, target),
+            setup=lambda: created(workload, batch_size, target, profiled_start(workload)),
             check=check,
             inputs=inputs,
             call=lambda made, batch: made.step(batch),
         ),
         work=work,
+        details=_details(target, TRAINED),
+    )
+
+
+def _fresh_step_case(workload: Workload, batch_size: int, target: Target) -> PrimitiveCase:
+    def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+        return random_batch(workload, batch_size, rng)
+
+    def check(made: Learner) -> None:
+        check_step(workload, made, inputs(made, np.random.default_rng(4)))
+
+    return PrimitiveCase(
+        FRESH_STEP,
+        target,
+        batch_size,
+        Case(
+            name=f"{FRESH_STEP} {target}",
+            setup=lambda: created(workload, batch_size, target),
+            check=check,
+            inputs=inputs,
+            call=lambda made, batch: made.step(batch),
+        ),
+        details=_details(target, FRESH),
     )
 
 
@@ -190,7 +255,7 @@ def _infer_case(
         return random_transitions(fields, 1, rng)["observation"]
 
     def check(made: Learner) -> None:
-        # A backend's row is never the time of something that ran elsewhere.
+        # A backend's row must never be the time of something that ran elsewhere.
         if refusal := getattr(made, "acting_refusal", ""):
             raise AssertionError(f"its act runs in NumPy: {refusal}")
         observation = observations(made, np.random.default_rng(5))
@@ -208,7 +273,7 @@ def _infer_case(
         1,
         Case(
             name=f"actor.infer {target}",
-            setup=lambda: created(workload, batch_size, target),
+            setup=lambda: created(workload, batch_size, target, profiled_start(workload)),
             check=check,
             inputs=observations,
             call=lambda made, observation: made.explore(observation, LATE, exploration),

@@ -1,8 +1,8 @@
-"""The pieces of an on-policy iteration as the runtime calls them (PPO 2.1)."""
+"""The cases of an on-policy iteration's pieces, as the runtime calls them (PPO 2.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase, expect_equal, random_transitions
 from harness.profile.cases.learners import check_step, created, learner_targets
 from harness.profile.cases.rounds import collect_case
+from harness.profile.cases.trained import profiled_start
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives.algorithms.ppo import PPO, Rollout
@@ -23,7 +24,7 @@ from primitives.replay import FieldSpec
 
 @dataclass
 class _Dealt:
-    """A learner and the minibatches that it is dealt, epoch after epoch."""
+    """A learner and its stream of minibatches, epoch after epoch."""
 
     learner: Learner
     samples: dict[str, npt.NDArray]
@@ -32,7 +33,7 @@ class _Dealt:
     dealing: Iterator[dict[str, npt.NDArray]] = field(default_factory=lambda: iter(()))
 
     def batch(self) -> dict[str, npt.NDArray]:
-        """The next minibatch."""
+        """Return the next minibatch."""
         found = next(self.dealing, None)
         if found is None:
             algorithm = cast(PPO, self.learner.algorithm)
@@ -44,16 +45,20 @@ class _Dealt:
 def on_policy_cases(
     workload: Workload, problem: Problem, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """`round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
+    """Yield `round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
     for target in learner_targets(precisions):
-        learner = cache(lambda target=target: created(workload, problem.batch_size, target))
+        learner = cache(partial(_created, workload, problem.batch_size, target))
         yield collect_case(workload, target, learner, _fields(workload), clip=True)
         yield _learn_case(workload, problem, target, learner)
     yield _prepare_case(workload, problem, learner)
 
 
+def _created(workload: Workload, batch_size: int, target: Target) -> Learner:
+    return created(workload, batch_size, target, profiled_start(workload))
+
+
 def _fields(workload: Workload) -> dict[str, FieldSpec]:
-    """The columns that `OnPolicyTraining` collects."""
+    """Return the columns that `OnPolicyTraining` collects."""
     return columns_of(workload) | {"truncated": FieldSpec((), np.bool_)}
 
 
@@ -66,8 +71,7 @@ def _rollout(workload: Workload, problem: Problem) -> Rollout:
 def _learn_case(workload: Workload, problem: Problem, target: Target, learner: Any) -> PrimitiveCase:
     def setup() -> _Dealt:
         made = learner()
-        samples = cast(PPO, made.algorithm).prepare(made.parameters(), _rollout(workload, problem))
-        return _Dealt(made, samples, problem.batch_size)
+        return _Dealt(made, profiled_start(workload).columns, problem.batch_size)
 
     def check(made: _Dealt) -> None:
         check_step(workload, made.learner, made.batch())
@@ -92,7 +96,7 @@ def _prepare_case(workload: Workload, problem: Problem, learner: Any) -> Primiti
         return cast(PPO, made.algorithm), made.parameters(), _rollout(workload, problem)
 
     def check(made: tuple[PPO, dict[str, npt.NDArray], Rollout]) -> None:
-        """The samples are the rollout's own, and an advantage with its value is the value's target."""
+        """Check that the samples are the rollout's own, and that advantage plus value is the value's target."""
         algorithm, parameters, rollout = made
         samples = algorithm.prepare(parameters, rollout)
         expect_equal(samples["action"], rollout.action.reshape(samples["action"].shape), "actions")

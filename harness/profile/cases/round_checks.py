@@ -1,15 +1,21 @@
-"""Is each part of a round right? By definition, on the very objects that are timed."""
+"""Checks of each part of a round by its definition, on the same objects that are timed."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.profile.cases.base import expect_equal, random_transitions
-from harness.profile.cases.learners import check_step, expect_td_errors, expected_td_errors
-from harness.runtime.actors.actor import Actor
+from harness.profile.cases.learners import (
+    check_step,
+    definition_of,
+    expect_td_errors,
+    expected_td_errors,
+)
 from harness.workloads import Workload
 from primitives.learner import Learner
+from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.fused import FusedSteps
 from primitives.replay import LinearSchedule
 from primitives.replay.base import Replay, Sample
@@ -17,9 +23,13 @@ from primitives.replay.base import Replay, Sample
 CHECKED = 64
 
 
-def check_collect(actor: Actor, learner: Learner) -> None:
-    """The observation after a step is the next step's, unless the episode ended."""
-    rows = {name: column.copy() for name, column in actor.collect(2, learner.explore).items()}
+def check_collect(collect: Callable[[int], Mapping[str, npt.NDArray]]) -> None:
+    """Check that the observation after a step is the next step's observation, unless the episode ended.
+
+    Args:
+        collect: takes a number of vector steps; returns their transitions.
+    """
+    rows = {name: column.copy() for name, column in collect(2).items()}
     actors = len(rows["terminated"]) // 2
     going_on = ~rows["terminated"][:actors].astype(bool)
     expect_equal(
@@ -30,7 +40,9 @@ def check_collect(actor: Actor, learner: Learner) -> None:
 
 
 def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
-    """What is inserted is read back, batches hold their rows, weights and priorities follow their formulas."""
+    """Check that inserted items can be read back, that batches hold their rows, and that weights and priorities
+    are correct.
+    """
     written = random_transitions(replay.storage.fields, 2, np.random.default_rng(3))
     read = _gathered(replay, replay.insert(written))
     for name, column in written.items():
@@ -57,15 +69,19 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
 
 
 def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
-    """The gradient step is the one by definition; see `check_step`."""
+    """Check that the gradient step is correct by definition; see `check_step`."""
     check_step(workload, learner, sample.batch, sample.weights)
 
 
 def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedSteps) -> None:
-    """A fused step draws what `sample` draws from the same generator, and leaves the new priorities."""
+    """Check that a fused step draws what `sample` draws with the same generator, and leaves the new priorities."""
     sample = replay.sample(learner.batch_size, np.random.default_rng(6))
-    expected = expected_td_errors(workload, learner, sample.batch, sample.weights)
+    if isinstance(learner, FixedPointLearner):
+        expected = definition_of(learner).step(sample.batch, sample.weights).td_errors
+    else:
+        expected = expected_td_errors(workload, learner, sample.batch, sample.weights)
     steps.run(1, np.random.default_rng(6))
+    steps.drain()
     if not replay.alpha:  # all priorities are 1, whatever the TD errors
         expect_equal(_priorities(replay, sample.indices), np.ones(len(sample.indices)), "priorities")
         return
@@ -86,6 +102,6 @@ def _priorities(replay: Any, indices: npt.NDArray) -> npt.NDArray[np.float64]:
 
 
 def _last_of_repeated(indices: npt.NDArray, values: npt.NDArray) -> npt.NDArray:
-    """For each index, the value at its last occurrence: what an update leaves behind."""
+    """Return for each index the value at its last occurrence, as an update leaves it."""
     last = {int(index): value for index, value in zip(indices, values, strict=True)}
     return np.array([last[int(index)] for index in indices])

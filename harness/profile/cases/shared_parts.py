@@ -1,7 +1,8 @@
-"""Learners and full replays that several cases of one cell use in turn.
+"""Learners and full replays that several cases of one cell use in turn: learners in a state of real training, replays
+full of its transitions (`trained.py`).
 
-A replay outgrows the caches, so that whoever uses it finds of it what it would find of its own; making each once saves
-the memory and the minutes of filling one for every mapping.
+A replay is larger than the caches, so each user sees the same cache contents as if it had its own. Creating each
+part once saves the memory, and the minutes of filling a replay for every mapping.
 """
 
 from typing import cast
@@ -12,7 +13,9 @@ import numpy.typing as npt
 from harness.mapping import Mapping, Problem, Target
 from harness.profile.cases.base import block_rows, random_transitions, targets
 from harness.profile.cases.learners import created
-from harness.runtime.compose import Fusion, fusions, replay_of, storage_of
+from harness.profile.cases.trained import TrainedStart, profiled_start
+from harness.runtime.compose import STORING_DEVICES, fusions, replay_of, storage_of
+from harness.runtime.options import Fusion
 from harness.workloads import Workload
 from primitives import sum_tree
 from primitives.learner import Learner
@@ -24,62 +27,66 @@ NATIVE, CPU = Target("native"), Target("cpu")
 
 
 def managers(workload: Workload) -> list[Target]:
-    """Where replay management can run, native first; uniform replay has none, and goes by the first name."""
+    """Return the targets of replay management, native first; uniform replay has none and uses the first name."""
     if not workload.replay.prioritized:
         return [NATIVE]
     return sorted(targets(sum_tree.backends(), "flat"), key=lambda target: (target != NATIVE, target))
 
 
 class SharedParts:
-    """Makes each part when it is first asked for.
+    """Creates each part when it is first requested.
 
     Args:
-        workload: with a replay that fits the memory several times.
-        problem: says the batch size.
+        workload: a workload whose replay fits the memory several times.
+        problem: gives the batch size.
     """
 
     def __init__(self, workload: Workload, problem: Problem) -> None:
         self.workload, self._batch_size = workload, problem.batch_size
         self._learners: dict[Target, Learner] = {}
-        self._replays: dict[tuple[Target, Fusion], Replay] = {}
+        self._replays: dict[tuple[Target, Target, Fusion], Replay] = {}
 
     def learner(self, target: Target) -> Learner:
-        """The learner on a target."""
+        """Return the learner on a target."""
         if target not in self._learners:
-            self._learners[target] = created(self.workload, self._batch_size, target)
+            start = profiled_start(self.workload)
+            self._learners[target] = created(self.workload, self._batch_size, target, start)
         return self._learners[target]
 
-    def replay(self, target: Target, fusion: Fusion | None = None) -> Replay:
-        """The replay that the runtime would compose with a target, full.
+    def replay(self, target: Target, fusion: Fusion | None = None, storage: Target = CPU) -> Replay:
+        """Return the full replay that the runtime would compose with a target.
 
         Args:
-            target: of the replay management.
-            fusion: `NONE` keeps tree and storage apart; by default they are fused where they can be.
+            target: target of the replay management.
+            fusion: `NONE` keeps tree and storage separate; by default they are fused if possible.
+            storage: target of the storage; a simulated one has its data on the host.
         """
-        mapping = Mapping(NATIVE, target, CPU)
+        storage = storage if storage.backend in STORING_DEVICES else CPU
+        mapping = Mapping(NATIVE, target, storage)
         possible = Fusion.REPLAY in fusions(self.workload, mapping, 0)
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
-        if (target, form) not in self._replays:
+        if (target, storage, form) not in self._replays:
             made = replay_of(self.workload, mapping, storage_of(self.workload, mapping), form)
-            fill(made, np.random.default_rng(0))
-            self._replays[target, form] = made
-        return self._replays[target, form]
+            fill(made, np.random.default_rng(0), profiled_start(self.workload))
+            self._replays[target, storage, form] = made
+        return self._replays[target, storage, form]
 
     def steps(self, learner: Target, manager: Target) -> FusedSteps:
-        """Fused gradient steps of a learner on a replay."""
+        """Return fused gradient steps of a learner on a replay."""
         return FusedSteps(cast(ConcurrentReplay, self.replay(manager)), self.learner(learner))
 
 
-def fill(replay: Replay, rng: np.random.Generator) -> None:
-    """Insert random transitions until a replay is full, with priorities that differ."""
-    block = random_transitions(replay.storage.fields, block_rows(replay.storage), rng)
+def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = None) -> None:
+    """Insert transitions of a training, or random ones, until a replay is full, with different priorities."""
+    rows = block_rows(replay.storage)
+    block = start.batch(rows, rng) if start else random_transitions(replay.storage.fields, rows, rng)
     while (free := replay.storage.capacity - len(replay)) > 0:
         first = len(replay)
         count = min(free, len(block["reward"]))
         columns = {name: column[:count] for name, column in block.items()}
         td_errors: npt.NDArray[np.float64] = rng.standard_normal(count)
         if isinstance(replay, PrioritizedReplay):
-            replay.insert(columns, td_errors)  # once through a tree that may be a simulated one
+            replay.insert(columns, td_errors)  # one call per block, because the tree may be simulated
             continue
         replay.insert(columns)
         replay.update_priorities(np.arange(first, first + count), td_errors)

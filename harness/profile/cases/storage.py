@@ -1,10 +1,12 @@
-"""The data storage's operations, on a full storage."""
+"""The cases of the data storage's operations, on a full storage."""
 
 from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
+from harness.mapping import Target
 from harness.measure.protocol import Case
 from harness.platforms import available_memory
 from harness.profile.cases.base import CPU, PrimitiveCase, block_rows, expect_equal, random_transitions
@@ -12,22 +14,28 @@ from harness.profile.cases.work import copy_work
 from harness.runtime.memory import item_bytes
 from harness.workloads import Workload, override
 from harness.workloads.task import columns_of
+from primitives.replay import device
+from primitives.replay.device import DeviceBatch, DeviceStorage
 from primitives.replay.storage import Storage
 
 LARGEST_REPLAY_BYTES = 2**28
-"""Of a replay or a storage that a case fills: far beyond most caches, so that a larger one would be no slower."""
-AT_ONCE = 8
-"""A table of primitives holds a storage and up to five full replays, their batches and its learners together."""
+"""Largest replay or storage that a case fills, bytes: far beyond most caches, so a larger one would not be
+slower.
+"""
+AT_ONCE = 11
+"""Replays for which memory is planned: a table holds a storage, up to five full replays, their batches and
+learners, and a storage and two replays on a device, which may have the host's memory.
+"""
 
 
 def fitted(workload: Workload) -> Workload:
-    """Return the workload with a replay of which `AT_ONCE` fit the memory that a measurement may take.
+    """Return the workload with a replay that fits the memory of a measurement `AT_ONCE` times.
 
-    A replay that does not fit is cut to a power of two of bytes, so that two runs on one machine agree, and to
-    `LARGEST_REPLAY_BYTES`; never below what its batches need.
+    A replay that does not fit is reduced to a power of two of bytes, so that two runs on one machine agree, and
+    to at most `LARGEST_REPLAY_BYTES`; but never below the needs of its batches.
 
     Raises:
-        NotEnoughMemory: what its batches need does not fit either.
+        NotEnoughMemory: even the batches do not fit.
     """
     settings, row_bytes = workload.training, item_bytes(workload)
     share_bytes = available_memory.measurement_bytes() // AT_ONCE
@@ -42,8 +50,14 @@ def fitted(workload: Workload) -> Workload:
     return override(workload, "replay.capacity", capacity, "the memory of this machine")
 
 
-def _filled_storage(workload: Workload) -> Storage:
-    storage = Storage(workload.replay.capacity, columns_of(workload))
+def storing_devices() -> list[Target]:
+    """Return the targets of storage on this machine's devices, besides the host."""
+    return [Target(status.name) for status in device.backends() if status.available]
+
+
+def _filled_storage(workload: Workload, target: Target) -> Storage:
+    settings = workload.replay.capacity, columns_of(workload)
+    storage = Storage(*settings) if target == CPU else DeviceStorage(*settings, device.memory(target.backend))
     rng, block = np.random.default_rng(0), block_rows(storage)
     while storage.size < storage.capacity:
         storage.insert(random_transitions(storage.fields, min(block, storage.capacity - storage.size), rng))
@@ -51,41 +65,61 @@ def _filled_storage(workload: Workload) -> Storage:
 
 
 def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """`storage.gather` of a batch, and `storage.insert` of one transition.
+    """Yield `storage.gather` of a batch, and `storage.insert` of one transition, on the host and on every device.
+
+    On a device the batch is gathered into another buffer there, as into a learner's inputs: it is not sent to the
+    host.
 
     Args:
-        workload: with a replay that fits the memory.
-        batch_size: rows of a gather.
+        workload: a workload whose replay fits the memory.
+        batch_size: rows per gather.
     """
+    for target in (CPU, *storing_devices()):
+        yield from _cases_of(workload, batch_size, target)
 
-    def check(storage: Storage) -> None:
-        written = random_transitions(storage.fields, 2, np.random.default_rng(3))
-        read = storage.gather(storage.insert(written))
-        for name, column in written.items():
-            expect_equal(read[name], column, name)
 
-    storage = cache(lambda: _filled_storage(workload))
+def _check(storage: Storage) -> None:
+    written = random_transitions(storage.fields, 2, np.random.default_rng(3))
+    read = storage.gather(storage.insert(written))
+    for name, column in written.items():
+        expect_equal(read[name], column, name)
+
+
+def _cases_of(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
+    storage = cache(lambda: _filled_storage(workload, target))
+    named = "" if target == CPU else f" {target}"
+
+    @cache
+    def out() -> DeviceBatch | None:
+        made = storage()
+        return made.allocate(batch_size) if isinstance(made, DeviceStorage) else None
+
+    def gather(storage: Storage, indices: npt.NDArray[np.int64]) -> None:
+        batch = storage.gather(indices, out())
+        if isinstance(batch, DeviceBatch):
+            batch.copy()
+
     yield PrimitiveCase(
         "storage.gather",
-        CPU,
+        target,
         batch_size,
         Case(
-            name="storage.gather",
+            name=f"storage.gather{named}",
             setup=storage,
-            check=check,
+            check=_check,
             inputs=lambda storage, rng: rng.integers(0, storage.capacity, batch_size),
-            call=lambda storage, indices: storage.gather(indices),
+            call=gather,
         ),
         work=lambda: copy_work(workload, batch_size, workload.replay.capacity),
     )
     yield PrimitiveCase(
         "storage.insert",
-        CPU,
+        target,
         1,
         Case(
-            name="storage.insert",
+            name=f"storage.insert{named}",
             setup=storage,
-            check=check,
+            check=_check,
             inputs=lambda storage, rng: random_transitions(storage.fields, 1, rng),
             call=lambda storage, transition: storage.insert(transition),
         ),

@@ -1,4 +1,4 @@
-"""Whole training under a mapping, timed as one more case beside its pieces."""
+"""The case of whole training under a mapping, timed in the same rounds as its pieces."""
 
 from collections import defaultdict
 from collections.abc import Mapping as MappingABC
@@ -19,33 +19,40 @@ from harness.profile.cases.shared_parts import SharedParts
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.pool import ActorPlan, ActorPool
 from harness.runtime.clock import simulated_s
-from harness.runtime.compose import Fusion, Parts, TimedStorage, actors_of, fusions
+from harness.runtime.compose import Parts, TimedStorage, actors_of, fusions, is_simulated, steps_of
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Progress, Training
 from harness.workloads import Workload
-from primitives.learner.fused import FusedSteps
 from primitives.quantization.precision import DYNAMIC
-from primitives.replay import ConcurrentReplay
 
 SIMULATED_GRADIENT_STEPS = 8
-"""Of a call in virtual time, at least: at its end the devices are waited for, which is not the steady state."""
+"""Least gradient steps per call in virtual time: at a call's end the devices are awaited, unlike in the steady
+state.
+"""
 SIMULATED_LEARNER_GRADIENT_STEPS = 2
-"""The same where the learner is simulated: what is waited for, a priority update, is little beside its step."""
+"""The same if the learner is simulated: the awaited priority update is short compared with its step."""
+SIMULATED_AHEAD = 2
+"""Batches sampled ahead in virtual time, where each is simulated: a call always takes the same time, so one batch
+ahead hides what fifty would hide.
+"""
 STRETCH_S = 10e-3
-"""Of a call: so long that the call's own time is nothing."""
+"""Length of a call, seconds: long enough that the call's own overhead is negligible."""
+BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
+"""Loops whose actors run in parallel with the rest."""
 LONG_CALL_S = 0.1
-"""Of a call: so long that what the caches held before it is nothing."""
+"""Length of a call, seconds, from which the caches' contents before it are negligible."""
 
 
 @dataclass
-class Run:
-    """A training under way, and what was counted of it.
+class TimedTraining:
+    """A training in progress, and its counters.
 
     Attributes:
-        training: where it stands.
-        gradient_steps: of a call.
-        long: whether a call takes so long that one before it would change nothing.
-        terms_s: seconds of each part of the loop since they were last taken; `loop` is what the others leave.
+        training: the training.
+        gradient_steps: gradient steps per call.
+        long: whether a call is so long that a preceding call would change nothing.
+        terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest.
     """
 
     training: Training | OnPolicyTraining
@@ -59,8 +66,8 @@ class Run:
         return self.training.provenance is not Provenance.MEASURED
 
     def block(self, calls: int) -> float:
-        """Seconds of some calls, after one that does not count: in virtual time, where a device is simulated."""
-        # A simulation leaves the caches to nobody, and many gradient steps find them as they themselves left them.
+        """Return the seconds of some calls, after one untimed call; in virtual time if a device is simulated."""
+        # A simulation displaces everything from the caches, and in a long call most gradient steps follow others.
         if not self.simulated and not self.long:
             self.advance()
         self.taken()
@@ -69,7 +76,7 @@ class Run:
         return told_s if self.simulated else perf_counter() - start_s
 
     def advance(self) -> Progress:
-        """One call's gradient steps."""
+        """Take one call's gradient steps."""
         progress = self.training.advance(self.gradient_steps)
         for name, seconds in progress.terms_s.items():
             self.terms_s[name] += seconds
@@ -77,12 +84,12 @@ class Run:
         return progress
 
     def taken(self) -> dict[str, float]:
-        """Seconds of each part since the last call."""
+        """Return the seconds of each part since the last call."""
         found, self.terms_s = dict(self.terms_s), defaultdict(float)
         return found
 
     def close(self) -> None:
-        """Close the environments, and the actors' process where there is one."""
+        """Close the environments, and the actors' process if there is one."""
         self.training.close()
 
 
@@ -90,37 +97,37 @@ def training_case(
     workload: Workload,
     problem: Problem,
     mapping: Mapping,
-    runs: dict[str, Run],
+    runs: dict[str, TimedTraining],
     loop: Loop = Loop.FUSED,
     parts: SharedParts | None = None,
 ) -> PrimitiveCase:
-    """`training`: gradient steps with everything that belongs to them, at the steady state.
+    """Return the case `training`: gradient steps with everything that belongs to them, in the steady state.
 
-    The replay is full, of random transitions, and exploration has reached its end: so are they in the pieces that
-    the prediction is made from, and in most of a long training. With a simulated device in the mapping the seconds
+    The replay is full of random transitions, and exploration has reached its final rate, as in the pieces from
+    which training is predicted and in most of a long training. If the mapping has a simulated device, the seconds
     are those of virtual time.
 
     Args:
-        workload: with a replay that fits the memory.
-        problem: what the models know of the workload.
-        mapping: what runs where.
-        runs: where the run puts itself, by the case's name.
-        loop: how it is run.
-        parts: learners and replays, where other cases have them too.
+        workload: a workload whose replay fits the memory.
+        problem: properties of the workload for the models.
+        mapping: the mapping.
+        runs: dict in which the run is stored under the case's name.
+        loop: the loop that is run.
+        parts: learners and replays shared with other cases; None creates them.
     """
     name = case_name(mapping, loop)
 
-    def setup() -> Run:
+    def setup() -> TimedTraining:
         training = (
-            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size, delay=_delay(mapping))
+            OnPolicyTraining(workload, mapping, batch_size=problem.batch_size, options=_delayed(mapping))
             if problem.on_policy
             else _off_policy(workload, problem, mapping, loop, parts or SharedParts(workload, problem))
         )
-        run = Run(training)
+        run = TimedTraining(training)
         if isinstance(
             training, Training
-        ):  # the protocol warms up: what `warm_up` does is many large steps too much
-            if run.simulated:  # and each of them is a simulation
+        ):  # the protocol warms up; `warm_up` would take too long with many large steps
+            if run.simulated:  # each of which is simulated
                 training.gradient_steps = 1
             else:
                 training.take(1)
@@ -131,8 +138,8 @@ def training_case(
         runs[name] = run
         return run
 
-    def check(run: Run) -> None:
-        """It learns: the acting parameters move and stay finite, as do the losses."""
+    def check(run: TimedTraining) -> None:
+        """Check that it learns: the acting parameters change and stay finite, as do the losses."""
         before = run.training.learner.parameters()
         progress = run.advance()
         after = run.training.learner.parameters()
@@ -157,30 +164,30 @@ def training_case(
             check=check,
             inputs=lambda run, rng: None,
             call=lambda run, _: run.advance(),
-            close=Run.close,
-            block=Run.block,
-            parts=Run.taken,
+            close=TimedTraining.close,
+            block=TimedTraining.block,
+            parts=TimedTraining.taken,
         ),
     )
 
 
-def _delay(mapping: Mapping) -> int | None:
-    """Return 1 for a learner whose precision changes in training: what is timed is the longer part, after it."""
-    return 1 if mapping.learner.precision == DYNAMIC else None
+def _delayed(mapping: Mapping) -> Options:
+    """Return a delay of 1 for a learner whose precision changes: the longer part after the change is timed."""
+    return Options(delay=1 if mapping.learner.precision == DYNAMIC else None)
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
-    """The case of a mapping under a loop."""
+    """Return the name of the case of a mapping under a loop."""
     return f"training {mapping}, {loop}"
 
 
-def _size(run: Run, problem: Problem, loop: Loop) -> None:
-    """Set the gradient steps of a call: whole rounds, and long against what begins and ends one."""
+def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
+    """Set the gradient steps per call: whole rounds, and long compared with the start and end of one."""
     least = problem.round_gradient_steps
-    if loop is Loop.OVERLAPPED:
+    if loop in BESIDE:
         least *= problem.overlapped_rounds(run.simulated)
     run.gradient_steps = least
-    if run.simulated:  # each is a simulation, and the device takes as long every time
+    if run.simulated:  # each step is simulated, and the device always takes the same time
         learns = simulated_s(run.training.learner)
         fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
         run.gradient_steps = least * -(-fewest // least)
@@ -199,8 +206,10 @@ class LateActors(ActorPlan):
         return actor
 
 
-def _least_step_s(run: Run) -> float:
-    """Seconds a gradient step, the least of three calls; of two where both are long: one may have been held up."""
+def _least_step_s(run: TimedTraining) -> float:
+    """Return the seconds per gradient step, the minimum of three calls, or of two long ones: one may be
+    disturbed.
+    """
     least_s = inf
     for calls in (1, 2, 3):
         start_s = perf_counter()
@@ -215,11 +224,15 @@ def _least_step_s(run: Run) -> float:
 def _off_policy(
     workload: Workload, problem: Problem, mapping: Mapping, loop: Loop, shared: SharedParts
 ) -> Training:
-    fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, 0)[-1]
-    replay, learner = shared.replay(mapping.rmm, fusion), shared.learner(mapping.learner)
-    simulated = any(map(simulated_s, (replay, learner)))
+    relaxed = loop is Loop.RELAXED
+    simulated = is_simulated(mapping)
+    ahead = problem.ahead if relaxed else 0
+    if simulated:
+        ahead = min(ahead, SIMULATED_AHEAD)
+    fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, ahead, relaxed)[-1]
+    replay, learner = shared.replay(mapping.rmm, fusion, mapping.storage), shared.learner(mapping.learner)
     overlap = 0
-    if loop is Loop.OVERLAPPED:
+    if loop in BESIDE:
         overlap = problem.overlapped_rounds(simulated) * problem.round_gradient_steps
     environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
     storage = cast(TimedStorage, replay.storage)
@@ -232,16 +245,20 @@ def _off_policy(
         learner=learner,
         rng=np.random.default_rng(sampling_seed),
         fusion=fusion,
-        steps=FusedSteps(cast(ConcurrentReplay, replay), learner) if fusion is Fusion.STEP else None,
+        steps=steps_of(replay, learner, ahead, relaxed) if fusion is Fusion.STEP else None,
     )
     training = Training(
         workload,
         mapping,
         batch_size=problem.batch_size,
-        presampled_batches=0,
+        # Actors in a thread would share the host's GIL.
+        options=Options(
+            presampled_batches=ahead,
+            overlap=overlap,
+            processes=int(overlap > 0 and not simulated),
+            replay_beside=relaxed,
+        ),
         parts=parts,
-        overlap=overlap,
-        processes=int(overlap > 0 and not simulated),  # a thread would share the host's GIL
     )
     if isinstance(training._acting, ActorPool):
         training._acting.environment_steps = LATE

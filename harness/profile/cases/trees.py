@@ -1,4 +1,4 @@
-"""The sum tree's operations, on a tree filled to the workload's capacity."""
+"""The cases of the sum tree's operations, on a tree filled to the workload's capacity."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -22,14 +22,14 @@ SIMULATED_LEAVES = 16_384
 
 
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """`sum_tree.sample`, `sum_tree.update`, and the update of one leaf that an insertion makes."""
+    """Yield `sum_tree.sample`, `sum_tree.update`, and the update of one leaf at an insertion."""
     for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
         yield from tree_cases(workload, batch_size, target)
 
 
 def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
-    """The three cases of one target."""
-    # One tree for the three: at a million leaves, making it takes longer than timing it.
+    """Yield the three cases of one target."""
+    # One tree for the three: creating a tree with a million leaves takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))
     for primitive, items in (("sum_tree.update", batch_size), ("sum_tree.insert", 1)):
@@ -38,7 +38,7 @@ def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[
 
 
 def _whole_priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
-    """Small whole numbers: their sums are exact in float32, so every backend must answer alike."""
+    """Return small integers: their sums are exact in float32, so every backend must give the same answers."""
     return rng.integers(1, 8, count).astype(np.float32)
 
 
@@ -46,8 +46,9 @@ def _filled_tree(workload: Workload, target: Target) -> SumTree:
     capacity, fanout = workload.replay.capacity, workload.replay.fanout
     options: dict[str, Any] = dict(options_of(target))
     if target.backend == "fpga":
-        # The simulated tree is the same on every FPGA; only its clock differs, which cycles do not know. Nor do they
-        # know how many leaves are in use, only how many levels there are: a part of them is simulated in less time.
+        # The simulated tree is the same on every FPGA except for the clock frequency, which does not change its
+        # cycles. The cycles depend on the number of levels and not on the leaves in use, so only a part of the
+        # leaves is simulated.
         options = {"backend": target.backend, "levels": max(1, ceil(log(capacity, fanout) - 1e-9))}
         capacity = min(capacity, SIMULATED_LEAVES)
     tree = sum_tree.create(capacity, fanout=fanout, **options)

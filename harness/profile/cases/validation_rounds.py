@@ -1,58 +1,75 @@
-"""What a validation times beside the profile's pieces: those of the runtime's other loops, and of a simulated FPGA."""
+"""Further cases for a validation: the pieces of the runtime's other loops, and those of a simulated FPGA."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from harness.core.provenance import Provenance
 from harness.mapping import Problem, Target
+from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS
+from harness.measure.protocol import Case
 from harness.profile.cases.base import CPU, PrimitiveCase
 from harness.profile.cases.learners import LATE, learner_targets
-from harness.profile.cases.rounds import NATIVE, Sequences, beside_learner, beside_replay
+from harness.profile.cases.round_checks import check_steps
+from harness.profile.cases.rounds import NATIVE, Sequences, Variant, actor_for, beside_learner, beside_replay
 from harness.profile.cases.shared_parts import SharedParts
 from harness.profile.cases.training import LateActors
 from harness.runtime import time_provenance
-from harness.runtime.actors.in_process import Transitions
+from harness.runtime.actors.actor import Actor
+from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import Fusion, actors_of
+from harness.runtime.compose import actors_of
+from harness.runtime.options import Fusion
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.workloads import Workload
 from harness.workloads.task import columns_of
 from primitives import learner, sum_tree
 from primitives.learner import Learner
+from primitives.learner.relaxed import RelaxedSteps
 from primitives.quantization.precision import FLOAT_32
+from primitives.replay import ConcurrentReplay
 
 FPGA = Target("fpga")
 SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "overlapped_round.insert"}
 
 
-class PoolActor:
-    """An actor in a process, asked for its vector steps and waited for.
+def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPool:
+    """Return an actor in a process, late in training.
 
     Args:
-        workload: whose environments are stepped.
-        vector_steps: most in a call.
-        learner: whose weights it acts on.
+        workload: the workload whose environments are stepped.
+        vector_steps: most vector steps per call.
+        learner: the learner whose weights it uses.
+    """
+    environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
+    plan = actors_of(workload, environment_seed, exploration_seed, columns_of(workload), vector_steps)
+    pool = ActorPool(LateActors(**vars(plan)), learner, 1)
+    pool.environment_steps = LATE
+    return pool
+
+
+class Publishing(InlineActors):
+    """One actor in turns, with a copy of the learner's weights in shared memory, as actors in other processes
+    need.
+
+    Args:
+        actor: steps the environments.
+        learner: chooses the actions.
     """
 
-    def __init__(self, workload: Workload, vector_steps: int, learner: Learner) -> None:
-        environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
-        plan = actors_of(workload, environment_seed, exploration_seed, columns_of(workload), vector_steps)
-        self.pool = ActorPool(LateActors(**vars(plan)), learner, 1)
-        self.pool.environment_steps = LATE
+    def __init__(self, actor: Actor, learner: Learner) -> None:
+        super().__init__(actor, learner)
+        self._shared = SharedArrays.like(learner.policy_parameters())
 
-    def collect(self, steps: int, policy: Any) -> Transitions:
-        """As `Actor.collect`; the pool has its own policy, on the learner's weights."""
-        return self.pool.collect(steps)
-
-    def close(self) -> None:
-        """End the process."""
-        self.pool.close()
+    def publish(self) -> None:
+        """Copy the weights."""
+        self._shared.fill(self._learner.policy_parameters())
 
 
 def fpga_unavailable_reason() -> str:
-    """Why no FPGA can be simulated here; empty when it can."""
+    """Return why no FPGA can be simulated here; empty if it can."""
     statuses = (*learner.backends(), *sum_tree.backends())
     return next((status.reason for status in statuses if status.name == FPGA.backend and status.reason), "")
 
@@ -60,28 +77,87 @@ def fpga_unavailable_reason() -> str:
 def validation_cases(
     workload: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """The pieces that `ComposedLoop` takes for the strict and the overlapped loop, and those of the FPGA.
+    """Yield the pieces that `ComposedLoop` uses for the strict and the overlapped loop, and those of the FPGA.
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        problem: what the models know of the workload.
+        problem: properties of the workload for the models.
         parts: learners and replays, shared with other cases.
     """
     made = Sequences(workload, problem, parts)
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
-    case = made.case("strict round native", NATIVE, NATIVE, fusion=Fusion.NONE)
+    case = made.case("strict round native", NATIVE, NATIVE, Variant(Fusion.NONE))
     yield PrimitiveCase("strict_round.insert", NATIVE, rows, case, "insert")
     yield PrimitiveCase("strict_round.sample", NATIVE, batch, case, "sample")
     yield PrimitiveCase("strict_round.update", NATIVE, batch, case, "update")
     yield from _overlapped(made, parts, rows, precisions)
+    relaxed = relaxed_case(workload, problem, parts)
+    for part in ("sample", "learn", "update"):
+        yield PrimitiveCase(f"relaxed_round.{part}", NATIVE, batch, relaxed, part)
     if not fpga_unavailable_reason():
         yield from _simulated(made, rows, batch)
+
+
+@dataclass
+class RelaxedRound:
+    """Gradient steps of a learner and of a replay manager in another thread, which take turns (D = 0).
+
+    So each is timed alone, but on data that the other one's core has written, as in the relaxed loop.
+
+    Attributes:
+        steps: the gradient steps.
+        rng: source of the random numbers of sampling.
+        before_s: the steps' seconds at the last call of `taken`.
+    """
+
+    steps: RelaxedSteps
+    rng: np.random.Generator
+    before_s: dict[str, float]
+
+    def run(self) -> None:
+        """Take the gradient steps of an iteration."""
+        self.steps.run(OVERLAPPED_GRADIENT_STEPS, self.rng)
+        self.steps.drain()
+
+    def taken(self) -> dict[str, float]:
+        """Return the seconds of each part since the last call, of one gradient step for each call of `run`."""
+        before_s, self.before_s = self.before_s, self.steps.terms_s
+        parts = {"sample": "sample", "learn": "learner", "update": "update"}
+        return {
+            part: (self.before_s[term] - before_s[term]) / OVERLAPPED_GRADIENT_STEPS
+            for part, term in parts.items()
+        }
+
+
+def relaxed_case(workload: Workload, problem: Problem, parts: SharedParts) -> Case[RelaxedRound]:
+    """Return the case of the native learner and the native replay manager, each in its own thread.
+
+    Args:
+        workload, problem, parts: see `validation_cases`.
+    """
+
+    def setup() -> RelaxedRound:
+        replay = cast(ConcurrentReplay, parts.replay(NATIVE))
+        steps = RelaxedSteps(replay, parts.learner(NATIVE), 0)
+        return RelaxedRound(steps, np.random.default_rng(2), steps.terms_s)
+
+    def check(made: RelaxedRound) -> None:
+        check_steps(workload, parts.replay(NATIVE), parts.learner(NATIVE), made.steps)
+
+    return Case(
+        name="relaxed round native",
+        setup=setup,
+        check=check,
+        inputs=lambda made, rng: None,
+        call=lambda made, _: made.run(),
+        parts=RelaxedRound.taken,
+    )
 
 
 def _overlapped(
     made: Sequences, parts: SharedParts, rows: int, precisions: Sequence[str]
 ) -> Iterator[PrimitiveCase]:
-    """An iteration whose actors are asked and waited for: each unit's time alone."""
+    """Yield an iteration whose actors are requested and awaited, so that each unit is timed alone."""
     workload, problem = made.workload, made.problem
     rounds = problem.overlapped_rounds()
     steps = rounds * problem.round_vector_steps
@@ -89,24 +165,26 @@ def _overlapped(
         "overlapped round native",
         NATIVE,
         NATIVE,
-        fusion=Fusion.STEP,
-        rounds=rounds,
-        actor=lambda trainee: PoolActor(workload, max(2, steps), trainee),
-        publish=lambda actor, _: actor.pool.publish,
+        Variant(
+            Fusion.STEP,
+            rounds,
+            overlapped=True,
+            acting=lambda trainee: pool_of(workload, max(2, steps), trainee),
+        ),
     )
     yield PrimitiveCase("overlapped_round.collect", CPU, rounds * rows, case, "collect")
     yield PrimitiveCase("overlapped_round.insert", NATIVE, rounds * rows, case, "insert")
     yield PrimitiveCase("overlapped_round.publish", NATIVE, 1, case, "publish")
     yield PrimitiveCase("overlapped_round.steps", NATIVE, problem.batch_size, case, "steps")
+    publishing = Variant(
+        acting=lambda trainee: Publishing(
+            actor_for(workload, problem.round_vector_steps, columns_of(workload)), trainee
+        )
+    )
     for target in learner_targets(precisions):
         if target != NATIVE:
-            case = made.case(f"publishing round of learner {target}", target, NATIVE, publish=_into_memory)
+            case = made.case(f"publishing round of learner {target}", target, NATIVE, publishing)
             yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
-
-
-def _into_memory(_: Any, trainee: Learner) -> Callable[[], None]:
-    shared = SharedArrays.like(trainee.parameters())
-    return lambda: shared.fill(trainee.parameters())
 
 
 def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase]:
@@ -122,15 +200,16 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
     rounds = made.problem.overlapped_rounds(simulated=True)
-    case = made.case("overlapped round of learner fpga", FPGA, NATIVE, rounds=rounds, gradient_steps=1)
+    overlapped = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
+    case = made.case("overlapped round of learner fpga", FPGA, NATIVE, overlapped)
     yield PrimitiveCase("overlapped_round.collect", FPGA, rounds * rows, case, "collect")
-    case = made.case("overlapped round of replay fpga", NATIVE, FPGA, rounds=rounds, gradient_steps=1)
+    case = made.case("overlapped round of replay fpga", NATIVE, FPGA, overlapped)
     yield PrimitiveCase("overlapped_round.insert", FPGA, rounds * rows, case, "insert")
     yield PrimitiveCase("overlapped_round.write", CPU, rounds * rows, case, "write")
 
 
 def provenance_of(item: PrimitiveCase) -> Provenance:
-    """Return the provenance of a case's seconds: on the FPGA those of some parts are the device's own."""
+    """Return the provenance of a case's seconds: parts on the FPGA use the device's own clock."""
     if item.target != FPGA or item.primitive not in SIMULATED:
         return Provenance.MEASURED
     of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm

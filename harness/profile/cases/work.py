@@ -1,15 +1,16 @@
-"""What one call of a primitive asks of any device at least, counted from shapes: what a roofline needs beside a time.
+"""The least arithmetic and traffic of one call of a primitive, counted from shapes, for the roofline.
 
 | primitive | arithmetic | traffic |
 |---|---|---|
-| `sum_tree.sample` | for each item, K sums a level | the K children of a node a level, read |
-| `sum_tree.update`, `.insert` | the same: a parent is the sum of its children | the same, and a node a level written |
+| `sum_tree.sample` | K sums per level and item | the K children of one node per level, read |
+| `sum_tree.update`, `.insert` | the same; a parent is its children's sum | the same, and one node per level written |
 | `storage.gather`, `.insert` | none | each row read and written once |
-| `learner.step` | 2 a multiply-accumulate of its matrix products | state read and written, inputs read |
-| `actor.infer` | 2 a multiply-accumulate of the policy | parameters and observation, read |
+| `learner.step` | 2 per multiply-accumulate of its matrix products | state read and written, inputs read |
+| `actor.infer` | 2 per multiply-accumulate of the policy | parameters and observation, read |
 
-Element-wise arithmetic of a step, temporaries, and what a backend does beyond the definition (a cumulative sum over all
-leaves, for one) are not counted: what a backend reaches is useful work. An environment's work no shape tells.
+Not counted are element-wise arithmetic of a step, temporaries, and work beyond the definition (such as a
+cumulative sum over all leaves): the achieved rate is that of useful work. An environment's work does not follow
+from shapes.
 """
 
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ _ACTING_NETWORKS = ("actor", "q", "trunk", "policy")
 
 @dataclass(frozen=True)
 class Work:
-    """Of one call.
+    """The work of one call.
 
     Attributes:
-        flops: float32 operations, a multiply-accumulate being two; 0 where data is only moved.
-        traffic_bytes: read or written, each at least once.
-        footprint_bytes: of all the memory that calls address: what decides which memory serves them.
+        flops: float32 operations, two per multiply-accumulate; 0 if data is only moved.
+        traffic_bytes: bytes read or written, each at least once.
+        footprint_bytes: bytes of all memory that calls address; determines which memory holds them.
     """
 
     flops: int
@@ -41,7 +42,7 @@ class Work:
 
 
 def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
-    """Of sampling or updating so many leaves of the workload's sum tree (MAP IV-C4)."""
+    """Return the work of sampling or updating `items` leaves of the workload's sum tree (MAP IV-C4)."""
     leaves, fanout = workload.replay.capacity, workload.replay.fanout
     levels = max(1, ceil(log(leaves, fanout)))
     nodes = leaves + ceil((leaves - 1) / (fanout - 1))
@@ -51,13 +52,13 @@ def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
 
 
 def copy_work(workload: Workload, rows: int, capacity: int) -> Work:
-    """Of copying so many transitions out of, or into, a storage of `capacity`."""
+    """Return the work of copying `rows` transitions out of or into a storage of `capacity`."""
     row_bytes = workload.item_words * WORD_BYTES
     return Work(0, 2 * rows * row_bytes, (capacity + rows) * row_bytes)
 
 
 def step_work(workload: Workload, batch_size: int) -> Work:
-    """Of the first variant of the workload's gradient step on a batch."""
+    """Return the work of the first variant of the workload's gradient step on a batch."""
     algorithm = algorithm_of(workload)
     graph: Graph = step_graph(algorithm, batch_size, algorithm.variants[0])
     state, inputs = (
@@ -67,7 +68,7 @@ def step_work(workload: Workload, batch_size: int) -> Work:
 
 
 def infer_work(workload: Workload) -> Work:
-    """Of the policy's action for one observation."""
+    """Return the work of the policy's action for one observation."""
     acting = [
         network for name, network in algorithm_of(workload).networks.items() if name in _ACTING_NETWORKS
     ]

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from primitives.replay.storage import FieldSpec
 
 Policy = Callable[[npt.NDArray, int, np.random.Generator], npt.NDArray]
-"""Observations (n, ...), environment steps so far and a source of randomness to n actions that explore."""
+"""Maps observations (n, ...), environment steps so far and a random generator to n exploring actions."""
 
 
 class Episode(NamedTuple):
     """One finished episode.
 
     Attributes:
-        environment_step: at which it ended, counted over all environments.
-        episode_return: undiscounted.
+        environment_step: environment step, over all environments, at which it ended.
+        episode_return: undiscounted return.
     """
 
     environment_step: int
@@ -27,25 +27,25 @@ class Episode(NamedTuple):
 
 
 class Actor:
-    """Steps environments with one inference for all of them, and hands their transitions over in batches.
+    """Steps environments with one inference for all of them, and returns their transitions in batches.
 
-    Transitions go to a local storage first: the replay is asked once a batch instead of once a step. An
-    episode ends by termination or by truncation, but only termination is recorded in a transition, for
-    only it ends the bootstrap. A transition's next observation is the episode's own last one.
+    Transitions first go to a local storage, so that the replay is called once per batch instead of once per step.
+    An episode ends by termination or by truncation, but only termination is recorded in a transition, because
+    only termination ends the bootstrap. A transition's next observation is the episode's own last observation.
 
     Args:
-        environments: at least one, all alike, reset or not.
+        environments: at least one, all with the same spaces, reset or not.
         rng: source of the random numbers of actions.
-        fields: the columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated`
-            where it is wanted.
-        local_storage: vector steps that fit the local storage; each adds a row an environment.
-        clip: the policy's continuous actions may lie outside [-1, 1]: clip what the environments get, and
-            record what the policy said.
-        columns: the local storage's arrays, (local_storage * environments, ...) each; by default new ones.
+        fields: columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated` if it is
+            needed.
+        local_storage: vector steps that fit the local storage; each adds one row per environment.
+        clip: whether the policy's continuous actions may be outside [-1, 1]: the environments then get clipped
+            actions, and the transitions hold the unclipped ones.
+        columns: arrays of the local storage, (local_storage * environments, ...) each; by default new arrays.
 
     Attributes:
-        environment_steps: taken so far, over all environments.
-        environment_s, inference_s: seconds spent so far in environments, and in choosing actions.
+        environment_steps: steps taken so far, over all environments.
+        environment_s, inference_s: seconds spent so far in environments and in choosing actions.
     """
 
     def __init__(
@@ -73,14 +73,17 @@ class Actor:
         clip: bool,
         columns: Mapping[str, npt.NDArray] | None,
     ) -> None:
-        """All but the environments: `first` are their first observations, `space` that of their actions."""
+        """Prepare everything but the environments: `first` are their first observations, `space` is their action
+        space.
+        """
         self._rng = rng
         self._steps_that_fit = local_storage
         rows = local_storage * len(first)
         self._columns = columns or {
             name: np.zeros((rows, *field.shape), field.dtype) for name, field in fields.items()
         }
-        self._views: dict[int, dict[str, npt.NDArray]] = {}  # by vector steps: what `collect` returns
+        # by number of vector steps: the views that `collect` returns
+        self._views: dict[int, dict[str, npt.NDArray]] = {}
         self._observations = np.stack([np.asarray(one, fields["observation"].dtype) for one in first])
         self._returns = [0.0] * len(first)
         self._space = space
@@ -94,11 +97,11 @@ class Actor:
 
     @property
     def observations(self) -> npt.NDArray:
-        """(environments, ...), which the next actions are chosen for."""
+        """Current observations, (environments, ...), for which the next actions are chosen."""
         return self._observations
 
     def take_episodes(self) -> list[Episode]:
-        """The episodes that ended since the last call, oldest first."""
+        """Return the episodes that ended since the last call, oldest first."""
         episodes, self._episodes = self._episodes, []
         return episodes
 
@@ -106,8 +109,8 @@ class Actor:
         """Step every environment.
 
         Args:
-            steps: vector steps, 1 to what the local storage holds.
-            policy: chooses the actions; None for uniformly random ones, as before learning starts.
+            steps: vector steps, at least 1 and at most what the local storage holds.
+            policy: chooses the actions; None for uniformly random actions, as before learning starts.
 
         Returns:
             The transitions by column, (steps * environments, ...): views that the next call overwrites.
@@ -175,7 +178,7 @@ class Actor:
 
 
 def _scale(space: gymnasium.Space[Any]) -> tuple[npt.NDArray, npt.NDArray] | None:
-    """Lower bound and half the range of a continuous action space that is not [-1, 1] already."""
+    """Return the lower bound and half the range of a continuous action space; None for [-1, 1]."""
     if not isinstance(space, gymnasium.spaces.Box) or (np.all(space.low == -1) and np.all(space.high == 1)):
         return None
     return space.low, (space.high - space.low) / 2

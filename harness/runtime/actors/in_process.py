@@ -1,10 +1,10 @@
-"""The actor side of a training, wherever it runs: asked for vector steps, it answers with transitions.
+"""The actor side of a training: it takes requests for vector steps and returns transitions.
 
 | class | where the environments are stepped | weights |
 |---|---|---|
-| `InlineActors` | in the caller's thread, when the result is asked for | the learner's own |
-| `ThreadActors` | in a thread, beside the learner | a copy, double-buffered |
-| `harness.runtime.actors.pool.ActorPool` | in processes, beside the learner and each other | a copy, double-buffered |
+| `InlineActors` | in the caller's thread, when the result is requested | the learner's own |
+| `ThreadActors` | in a thread, in parallel with the learner | a copy, double-buffered |
+| `harness.runtime.actors.pool.ActorPool` | in processes, in parallel | a copy, double-buffered |
 """
 
 from abc import ABC, abstractmethod
@@ -18,22 +18,22 @@ from primitives.learner import Learner
 from primitives.learner.base import all_finite
 
 Transitions = dict[str, npt.NDArray]
-"""By column, (steps * environments, ...), in the order of the steps: views that the next request overwrites."""
+"""Columns, (steps * environments, ...), in the order of the steps: views that the next request overwrites."""
 
 
-def refuse_rubbish(actor: str, columns: Transitions) -> None:
-    """UnitError, which names the actor, where a column of floats holds NaN or infinity."""
+def refuse_invalid(actor: str, columns: Transitions) -> None:
+    """Raise UnitError, naming the actor, if a column of floats holds NaN or infinity."""
     for name, column in columns.items():
         if column.dtype.kind == "f" and not all_finite(column):
-            raise UnitError(f"{actor}: returned rubbish: NaN or infinity in {name!r}")
+            raise UnitError(f"{actor}: returned invalid data: NaN or infinity in {name!r}")
 
 
 class Actors(ABC):
-    """What the training loops need of actors.
+    """The interface of actors for the training loops.
 
     Attributes:
-        environment_steps: taken so far, over all environments.
-        environment_s, inference_s: seconds spent so far in environments, and in choosing actions.
+        environment_steps: steps taken so far, over all environments.
+        environment_s, inference_s: seconds spent so far in environments and in choosing actions.
     """
 
     environment_steps: int
@@ -42,47 +42,49 @@ class Actors(ABC):
 
     @abstractmethod
     def submit(self, steps: int, explore: bool = True) -> None:
-        """Ask for vector steps, at random where they are not to `explore`; one request waits at most."""
+        """Request vector steps, with random actions unless `explore`; at most one request may be open."""
 
     @abstractmethod
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """The transitions of the last request.
+        """Return the transitions of the last request.
 
         Raises:
-            UnitError: an actor died, stalled for `limit_s` seconds or returned rubbish; names it.
+            UnitError: an actor died, took longer than `limit_s` seconds or returned invalid numbers; the message
+                names it.
         """
 
     @abstractmethod
     def publish(self) -> None:
-        """Have the next requests act on the learner's present weights. The learner must stand still."""
+        """Make the next requests use the learner's current weights. The learner must not step during the call."""
 
     @abstractmethod
     def take_episodes(self) -> list[Episode]:
-        """The episodes that ended since the last call, oldest first."""
+        """Return the episodes that ended since the last call, oldest first."""
 
     @abstractmethod
     def close(self) -> None:
-        """End what was started, and close the environments. Again is nothing."""
+        """End the actor's thread, if there is one, and close the environments. Idempotent."""
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """`submit` and `result`."""
+        """Call `submit` and return `result`."""
         self.submit(steps, explore)
         return self.result()
 
 
 ONE = "actor"
-"""What the only one is called."""
+"""Name of the only actor."""
 CHECKED_ROWS = 64
-"""Of fewer in turns with the learner, the check would be a quarter of a fused gradient step: rubbish among them is
-looked for when something fails on it (`Training.take`)."""
+"""Fewest rows that are checked in turns with the learner. For fewer, the check would take a quarter of a fused
+gradient step; invalid numbers are then searched for when a later step fails (`Training.take`).
+"""
 
 
 class InlineActors(Actors):
-    """One actor in the caller's thread, on the learner's own weights.
+    """One actor in the caller's thread, with the learner's own weights.
 
     Args:
         actor: steps the environments.
-        learner: acts.
+        learner: chooses the actions.
     """
 
     def __init__(self, actor: Actor, learner: Learner) -> None:
@@ -92,7 +94,7 @@ class InlineActors(Actors):
 
     @property
     def environment_steps(self) -> int:  # type: ignore[override]
-        """Taken so far, over all environments."""
+        """Steps taken so far, over all environments."""
         return self._actor.environment_steps
 
     @property
@@ -110,22 +112,22 @@ class InlineActors(Actors):
         self._asked = steps, explore
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """See `Actors.result`; what the environments raise comes as it is."""
+        """See `Actors.result`; exceptions of the environments are not wrapped."""
         return self.collect(*self._asked)
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
         """See `Actors.collect`."""
         try:
             transitions = self._actor.collect(steps, self._learner.explore if explore else None)
-        except ValueError:  # the policy's, if what it was to act on is rubbish
-            refuse_rubbish(ONE, {"observation": self._actor.observations})
+        except ValueError:  # raised by the policy if its inputs are invalid
+            refuse_invalid(ONE, {"observation": self._actor.observations})
             raise
         if len(transitions["reward"]) >= CHECKED_ROWS:
-            refuse_rubbish(ONE, transitions)
+            refuse_invalid(ONE, transitions)
         return transitions
 
     def publish(self) -> None:
-        """Nothing to do: the learner itself acts."""
+        """Do nothing: the learner itself chooses the actions."""
 
     def take_episodes(self) -> list[Episode]:
         """See `Actors.take_episodes`."""
@@ -137,18 +139,18 @@ class InlineActors(Actors):
 
 
 class ThreadActors(InlineActors):
-    """One actor in a thread of its own, which runs beside the learner as far as either lets go of the GIL.
+    """One actor in its own thread, which runs in parallel with the learner when either releases the GIL.
 
     Args:
         actor: steps the environments.
-        learner: whose weights are acted on; the actor starts with them as they are now.
+        learner: the learner whose weights are used; the actor starts with its current weights.
     """
 
     def __init__(self, actor: Actor, learner: Learner) -> None:
         super().__init__(actor, learner)
         self._policy = DoubleBufferedPolicy(learner)
         self._unit: Unit[tuple[int, bool], Transitions] = Unit(ONE, self._work)
-        self._published = False  # both buffers are alike
+        self._published = False  # both buffers are equal
 
     def submit(self, steps: int, explore: bool = True) -> None:
         """See `Actors.submit`."""
@@ -160,7 +162,7 @@ class ThreadActors(InlineActors):
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
         """See `Actors.result`."""
         transitions = self._unit.result(limit_s)
-        refuse_rubbish(ONE, transitions)
+        refuse_invalid(ONE, transitions)
         return transitions
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:

@@ -1,8 +1,8 @@
-"""Actors side by side in processes (PRL 3.1): each steps its environments with its own copy of the policy.
+"""Parallel actors in processes (PRL 3.1): each steps its environments with its own copy of the policy.
 
-An actor's transitions go straight into memory that it shares with the host, a whole request at a time: a
-message a step would cost more than most environments do. Weights are double-buffered (PRL 3.3.2): the actors
-read one buffer while the next weights go into the other.
+An actor writes its transitions directly into memory shared with the host, for a whole request at a time: a
+message per step would cost more than most environments do. Weights are double-buffered (PRL 3.3.2): the actors
+read one buffer while the next weights are copied to the other.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,29 +15,29 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from harness.environments.env_pool import EnvironmentPool
+from harness.environments.native_pool import Pool
 from harness.runtime.actors.actor import Actor, Episode
-from harness.runtime.actors.in_process import Actors, refuse_rubbish
+from harness.runtime.actors.in_process import Actors, refuse_invalid
 from harness.runtime.actors.pooled import PooledActor
 from harness.runtime.units.process import ProcessUnit, close_all
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import STALL_LIMIT_S, UnitError
-from primitives.algorithms import Algorithm
 from primitives.learner import Learner
+from primitives.learner.base import Policy
 from primitives.replay.storage import FieldSpec
 
 
 @dataclass(frozen=True)
 class ActorPlan:
-    """How to make an actor, here or in another process.
+    """The description of an actor, from which it is created here or in another process.
 
     Attributes:
-        environments: each makes one environment that has been reset with its seed.
-        seed: of the random numbers of actions.
-        fields: the columns of a transition; see `Actor`.
+        environments: functions that each create one environment that has been reset with its seed.
+        seed: seed of the random numbers of actions.
+        fields: columns of a transition; see `Actor`.
         local_storage: vector steps that fit the local storage.
         clip: see `Actor`.
-        together: makes a pool that steps all the environments in one call; None: one after the other.
+        together: creates a pool that steps all the environments in one call; None: one after another.
     """
 
     environments: tuple[Callable[[], gymnasium.Env[Any, Any]], ...]
@@ -45,10 +45,10 @@ class ActorPlan:
     fields: Mapping[str, FieldSpec]
     local_storage: int
     clip: bool = False
-    together: Callable[[tuple[Any, ...]], EnvironmentPool] | None = None
+    together: Callable[[tuple[Any, ...]], Pool] | None = None
 
     def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
-        """The actor, with its environments; `columns` as for `Actor`."""
+        """Create the actor with its environments; `columns` as for `Actor`."""
         rng = np.random.default_rng(self.seed)
         if self.together:
             pool = self.together(self.environments)
@@ -57,7 +57,7 @@ class ActorPlan:
         return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
 
     def split(self, parts: int) -> list["ActorPlan"]:
-        """The environments dealt out to `parts` actors as evenly as can be, each with random numbers of its own."""
+        """Divide the environments among `parts` actors as evenly as possible, each with its own random numbers."""
         bounds = np.linspace(0, len(self.environments), parts + 1).round().astype(int)
         return [
             replace(self, environments=self.environments[first:end], seed=seed)
@@ -65,15 +65,15 @@ class ActorPlan:
         ]
 
     def columns(self) -> dict[str, FieldSpec]:
-        """Shape and dtype of the local storage's arrays."""
+        """Return shape and dtype of the local storage's arrays."""
         rows = self.local_storage * len(self.environments)
         return {name: FieldSpec((rows, *field.shape), field.dtype) for name, field in self.fields.items()}
 
 
 class _Request(NamedTuple):
     steps: int
-    environment_steps: int  # that all actors have taken so far
-    buffer: int | None  # of the weights to act on; None: random actions
+    environment_steps: int  # steps that all actors have taken so far
+    buffer: int | None  # buffer of the weights to use; None: random actions
 
 
 class _Answer(NamedTuple):
@@ -84,9 +84,11 @@ class _Answer(NamedTuple):
 
 
 def _work(
-    plan: ActorPlan, algorithm: Algorithm, everyone: int, columns: SharedArrays, *weights: SharedArrays
+    plan: ActorPlan, policy: Policy, everyone: int, columns: SharedArrays, *weights: SharedArrays
 ) -> Callable[[_Request], _Answer]:
-    """The actor's side: `everyone` is the number of environments of all actors together."""
+    """Create the actor's function inside its process; `everyone` is the number of environments of all actors
+    together.
+    """
     actor = plan.build(columns)
     buffers = [dict(buffer) for buffer in weights]
     scale = everyone / len(plan.environments)
@@ -99,7 +101,7 @@ def _work(
 
         def explore(observations: npt.NDArray, own_steps: int, rng: np.random.Generator) -> npt.NDArray:
             assert request.buffer is not None
-            return algorithm.explore(buffers[request.buffer], observations, overall(own_steps), rng)
+            return policy.explore(buffers[request.buffer], observations, overall(own_steps), rng)
 
         actor.collect(request.steps, None if request.buffer is None else explore)
         return _Answer(
@@ -113,24 +115,24 @@ def _work(
 
 
 class ActorPool(Actors):
-    """As one `Actor` of all the environments, stepped in processes side by side.
+    """Behaves like one `Actor` of all the environments, but steps them in parallel processes.
 
     The same plan, number of processes and weights give the same transitions.
 
     Args:
-        plan: of all the environments together.
-        learner: whose weights are acted on, with its algorithm's `explore`.
-        processes: at least 1, at most one an environment.
+        plan: plan of all the environments together.
+        learner: the learner whose weights and `explore` are used.
+        processes: number of processes, at least 1 and at most one per environment.
 
     Attributes:
-        active: actors that step, 1 to `processes`; the others' environments stand still, and these take as many
-            more steps.
-        environment_steps: taken so far, over all environments.
-        environment_s, inference_s: seconds spent so far in environments, and in choosing actions, by the
-            slowest actor of each request: they run side by side.
+        active: number of actors that step, 1 to `processes`. The environments of the others pause, and the active
+            ones take as many more steps.
+        environment_steps: steps taken so far, over all environments.
+        environment_s, inference_s: seconds spent so far in environments and in choosing actions, by the slowest
+            actor of each request, because the actors run in parallel.
 
     Raises:
-        UnitError: an actor could not be made.
+        UnitError: an actor could not be created.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class ActorPool(Actors):
         self._widths = [len(part.environments) for part in plans]
         self._columns = {name: np.zeros(field.shape, field.dtype) for name, field in plan.columns().items()}
         self._shared = [SharedArrays(part.columns()) for part in plans]
-        self._weights = [SharedArrays.like(learner.parameters()) for _ in range(2)]
+        self._weights = [SharedArrays.like(learner.policy_parameters()) for _ in range(2)]
         self._read = 0
         self.active = processes
         self._asked: tuple[int, int]  # actors, and steps of each of their environments
@@ -158,7 +160,7 @@ class ActorPool(Actors):
         self._units: list[ProcessUnit[_Request, _Answer]] = []
         try:
             for number, (part, columns) in enumerate(zip(plans, self._shared, strict=True)):
-                build = partial(_work, part, learner.algorithm, len(plan.environments))
+                build = partial(_work, part, learner.policy(), len(plan.environments))
                 self._units.append(ProcessUnit(f"actor {number}", build, columns, *self._weights))
             for unit in self._units:
                 unit.wait_until_ready()
@@ -168,19 +170,19 @@ class ActorPool(Actors):
 
     @property
     def pids(self) -> list[int]:
-        """The processes' numbers."""
+        """Return the IDs of the processes."""
         return [unit.pid for unit in self._units]
 
     def publish(self) -> None:
-        """See `Actors.publish`: into the buffer that no actor reads."""
-        self._weights[1 - self._read].fill(self._learner.parameters())
+        """See `Actors.publish`; copies into the buffer that no actor reads."""
+        self._weights[1 - self._read].fill(self._learner.policy_parameters())
         self._read = 1 - self._read
 
     def submit(self, steps: int, explore: bool = True) -> None:
         """See `Actors.submit`.
 
         Raises:
-            ValueError: more steps than the local storage holds.
+            ValueError: more steps are requested than the local storage holds.
         """
         active = self._units[: self.active]
         width = sum(self._widths[: len(active)])
@@ -201,7 +203,7 @@ class ActorPool(Actors):
         answers = [unit.result(limit_s) for unit in units]
         for unit, answer, width in zip(units, answers, widths, strict=True):
             if answer.rows != steps * width:
-                raise UnitError(f"{unit.name}: returned rubbish: {answer.rows} rows for {steps * width}")
+                raise UnitError(f"{unit.name}: returned invalid data: {answer.rows} rows for {steps * width}")
         rows = steps * sum(widths)
         for name, column in self._columns.items():
             parts = [self._part(i, name, steps) for i in range(active)]
@@ -218,12 +220,12 @@ class ActorPool(Actors):
         return episodes
 
     def close(self) -> None:
-        """End every process, and give the shared memory back. Again is nothing."""
+        """End every process, and release the shared memory. Idempotent."""
         close_all(self._units)
         for arrays in (*self._shared, *self._weights):
             arrays.close()
 
     def _part(self, number: int, name: str, steps: int) -> npt.NDArray:
         column = self._shared[number][name][: steps * self._widths[number]]
-        refuse_rubbish(self._units[number].name, {name: column})
+        refuse_invalid(self._units[number].name, {name: column})
         return column.reshape(steps, self._widths[number], *column.shape[1:])

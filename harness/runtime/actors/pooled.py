@@ -5,22 +5,22 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from harness.environments.env_pool import EnvironmentPool
+from harness.environments.native_pool import Pool
 from harness.runtime.actors.actor import Actor, Episode
 from primitives.replay.storage import FieldSpec
 
 
 class PooledActor(Actor):
-    """As `Actor`, its environments being one pool.
+    """An `Actor` whose environments form one pool.
 
     Args:
-        pool: of `number` environments.
+        pool: a pool of `number` environments.
         rng, fields, local_storage, clip, columns: see `Actor`.
     """
 
     def __init__(
         self,
-        pool: EnvironmentPool,
+        pool: Pool,
         rng: np.random.Generator,
         fields: Mapping[str, FieldSpec],
         local_storage: int,

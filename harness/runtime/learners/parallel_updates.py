@@ -1,8 +1,9 @@
-"""Parallel learners: parts of a batch differentiated side by side, their gradients aggregated (PAL V-B, PRL 3.3.1).
+"""Parallel learners: threads differentiate parts of a batch, and their gradients are averaged (PAL V-B, PRL
+3.3.1).
 
-Each part of a batch goes to a thread: PyTorch lets go of the GIL where it computes. The mean of the parts'
-gradients, weighted by their sizes, is the gradient of the whole batch up to the rounding of another order of
-summation, so that the update after it is that of one learner.
+Each part of a batch goes to a thread: PyTorch releases the GIL while it computes. The mean of the parts'
+gradients, weighted by their sizes, is the gradient of the whole batch up to rounding, because the order of
+summation differs. The update after it is therefore that of one learner.
 """
 
 from collections.abc import Sequence
@@ -27,12 +28,12 @@ class ParallelUpdates(InPlaceUpdates):
     """`InPlaceUpdates` whose gradients come from several threads.
 
     Args:
-        trainers: threads beside the caller's.
+        trainers: number of threads in addition to the caller's.
 
     Attributes:
-        parts: samples of each part of a batch, the caller's first; the next gradients are split so.
+        parts: samples in each part of a batch, the caller's first; used for the next gradients.
         learner_s, trainers_s, synchronisation_s: seconds spent so far: by the caller on its part, by the slowest
-            trainer of each call, by the caller waiting for them and putting the gradients together.
+            trainer of each call, and by the caller on waiting for them and averaging the gradients.
     """
 
     def __init__(self, trainers: int) -> None:
@@ -44,7 +45,7 @@ class ParallelUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """As `Updates.gradients`, the parts side by side."""
+        """Return gradients as `Updates.gradients` does, with the parts computed in parallel."""
         size = len(next(iter(batch.values())))
         parts = self.parts or (size,)
         if sum(parts) != size or len(parts) > self.trainers + 1:
@@ -85,7 +86,7 @@ class ParallelLearner(TorchLearner):
     """`TorchLearner` on the CPU whose gradients are computed by parallel learners.
 
     Args:
-        trainers: threads beside the learner's own.
+        trainers: number of threads in addition to the learner's own.
         algorithm, batch_size, seed: see `TorchLearner`.
     """
 
@@ -119,7 +120,7 @@ def _aggregated(results: Sequence[_Result], parts: Sequence[int]) -> _Result:
 
 
 def _merged(rests: list[Any], shares: Sequence[float]) -> Any:
-    """What a loss returned beside its value, for the whole batch: samples in their order, means weighted."""
+    """Combine what the parts' losses returned besides their values: samples are concatenated, means weighted."""
     if not isinstance(rests[0], Tensor):
         return tuple(_merged(list(leaves), shares) for leaves in zip(*rests, strict=True))
     if rests[0].dim():

@@ -1,11 +1,11 @@
-"""Parallel learners in processes of their own, their gradients aggregated by torch.distributed's gloo (PAL V-B).
+"""Parallel learners in separate processes, with gradients aggregated by torch.distributed's gloo (PAL V-B).
 
-Every process holds the whole state and differentiates its part of each batch, which lies in memory that they share.
-The sum of the gradients, each weighted by the size of its part, is the gradient of the whole batch up to the rounding
-of another order of summation; all processes then make the same update, so that no weights travel.
+Every process holds the whole state and differentiates its part of each batch, which is stored in shared memory.
+The sum of the gradients, each weighted by the size of its part, is the gradient of the whole batch up to
+rounding, because the order of summation differs. All processes then make the same update, so no weights are sent.
 
-Beside `harness.runtime.learners.parallel_updates`, whose parts are threads: no GIL is shared, and a part's own
-operations may be as small as they like; an all-reduce takes more than putting gradients together in one memory does.
+Compared with `harness.runtime.learners.parallel_updates`, whose parts are threads: the processes share no GIL, so
+the operations of a part may be small; but an all-reduce takes longer than averaging gradients in one memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,12 +35,12 @@ _TD_ERROR = "td_error"
 
 
 class Part(NamedTuple):
-    """Which part of a batch a process differentiates.
+    """The part of a batch that one process differentiates.
 
     Attributes:
-        rank: of the process; 0 is the caller's.
-        processes: all of them.
-        first, end: its rows of the batch.
+        rank: number of the process; 0 is the caller's.
+        processes: number of all processes.
+        first, end: rows of the batch.
     """
 
     rank: int
@@ -50,17 +50,17 @@ class Part(NamedTuple):
 
 
 def parts_of(batch_size: int, processes: int) -> list[Part]:
-    """The rows of each process, as even as can be."""
+    """Return the rows of each process, divided as evenly as possible."""
     bounds = np.linspace(0, batch_size, processes + 1).round().astype(int).tolist()
     return [Part(rank, processes, bounds[rank], bounds[rank + 1]) for rank in range(processes)]
 
 
 class AggregatedUpdates(InPlaceUpdates):
-    """`InPlaceUpdates` on a part of the batch, whose gradients are those of the whole batch.
+    """`InPlaceUpdates` on a part of the batch that returns the gradients of the whole batch.
 
     Args:
-        group: the processes.
-        share: the part's share of the batch.
+        group: the group of processes.
+        share: the part's fraction of the batch.
     """
 
     def __init__(self, group: Any, share: float) -> None:
@@ -69,7 +69,7 @@ class AggregatedUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """As `Updates.gradients`: sums and means are the whole batch's, numbers a sample the part's own."""
+        """Return as `Updates.gradients`: sums and means over the whole batch, per-sample numbers of the part."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         gradients, value, rest = self._differentiate(loss, leaves, batch)
         means = [value, *_means(rest)]
@@ -100,12 +100,12 @@ def _with_means(rest: Any, means: Any) -> Any:
 
 
 class _PartLearner(TorchLearner):
-    """Takes the steps of a whole batch, having differentiated a part of it.
+    """Takes steps of a whole batch, but differentiates only a part of it.
 
     Args:
-        part: its own.
-        store: where the processes of the group meet.
-        algorithm, batch_size, seed: see `TorchLearner`; the batch size is the whole one.
+        part: the part of this process.
+        store: where the processes of the group connect.
+        algorithm, batch_size, seed: see `TorchLearner`; the batch size is that of the whole batch.
     """
 
     def __init__(self, algorithm: Algorithm, part: Part, store: Any, *, batch_size: int, seed: int) -> None:
@@ -113,7 +113,7 @@ class _PartLearner(TorchLearner):
         options = gloo._Options()
         options._devices = [
             gloo.create_device(hostname=_LOOPBACK)
-        ]  # whatever this machine's name resolves to
+        ]  # whatever address this machine's name resolves to
         options._timeout = timedelta(seconds=STALL_LIMIT_S)
         self._part = part
         group = gloo(store, part.rank, part.processes, options)
@@ -124,7 +124,7 @@ class _PartLearner(TorchLearner):
         return replace(self.algorithm, updates=self._updates).gradient_step
 
     def part_step(self, batch: Mapping[str, np.ndarray], variant: str) -> StepResult:
-        """One step; `td_error` is the part's."""
+        """Take one step; `td_error` is that of the part."""
         rows = slice(self._part.first, self._part.end)
         tensors = {name: torch.from_numpy(array[rows]) for name, array in batch.items()}
         draws = self.algorithm.draw(
@@ -140,7 +140,7 @@ class _PartLearner(TorchLearner):
 
 class _Request(NamedTuple):
     variant: str
-    state: dict[str, np.ndarray] | None = None  # to go on from, instead of a step
+    state: dict[str, np.ndarray] | None = None  # state to continue from, instead of a step
 
 
 def _work(
@@ -161,18 +161,18 @@ def _work(
 
 
 class LearnerProcesses(_PartLearner):
-    """A learner on PyTorch whose batches are differentiated by several processes, the caller's among them.
+    """A learner on PyTorch whose batches are differentiated by several processes, including the caller's.
 
     Args:
-        algorithm: off-policy; what it computes of a batch outside its losses is of each sample by itself.
-        processes: 2 to the batch size.
+        algorithm: off-policy; outside its losses it must compute each sample independently of the others.
+        processes: number of processes, 2 to the batch size.
         batch_size, seed: see `TorchLearner`.
 
     Attributes:
-        pids: numbers of the processes beside the caller's.
+        pids: IDs of the other processes.
 
     Raises:
-        UnitError: one of them could not be made.
+        UnitError: a process could not be created.
     """
 
     def __init__(self, algorithm: Algorithm, *, processes: int, batch_size: int, seed: int = 0) -> None:
@@ -201,14 +201,14 @@ class LearnerProcesses(_PartLearner):
         self.pids = [unit.pid for unit in self._units]
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Learner.load_state_dict`; every process goes on from there."""
+        """See `Learner.load_state_dict`; every process continues from this state."""
         super().load_state_dict(state)
         self._ask(_Request("", self.state_dict()))
         for unit in self._units:
             unit.result()
 
     def close(self) -> None:
-        """End the other processes, and give the shared memory back. Again is nothing."""
+        """End the other processes, and release the shared memory. Idempotent."""
         close_all(self._units)
         self._shared.close()
 
@@ -218,7 +218,7 @@ class LearnerProcesses(_PartLearner):
         self._ask(_Request(variant))
         try:
             result = self.part_step(batch, variant)
-        except RuntimeError as error:  # of gloo: another process has gone, and says so itself
+        except RuntimeError as error:  # raised by gloo: another process has ended, and reports it itself
             for unit in self._units:
                 unit.result(limit_s=1.0)
             raise UnitError(f"learner 0: {error}") from error

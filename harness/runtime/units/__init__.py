@@ -1,1 +1,1 @@
-"""Processing units joined by bounded queues, and what they share."""
+"""Processing units connected by bounded queues, and their shared memory."""

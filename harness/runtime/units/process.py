@@ -1,7 +1,7 @@
-"""A processing unit in a process of its own: as `Unit`, without a GIL to share.
+"""A processing unit in its own process: like `Unit`, without a shared GIL.
 
-Requests and answers are small and go through a socket; what is large lies in `SharedArrays`. The process ends
-with its unit, and when the process that made it ends, in whatever way.
+Requests and answers are small and sent through a socket; large data is in `SharedArrays`. The process ends when
+its unit is closed, and when its parent process ends for any reason.
 """
 
 import contextlib
@@ -23,19 +23,19 @@ import cloudpickle
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import STALL_LIMIT_S, Answer, Request, UnitError
 
-START_LIMIT_S = 300.0  # to import PyTorch on a machine that has other things to do
+START_LIMIT_S = 300.0  # to import PyTorch on a busy machine
 _CLOSE_GRACE_S = 0.5
 
 
 class ProcessUnit(Generic[Request, Answer]):
-    """Answers requests in order, in a process of its own.
+    """Answers requests in order, in its own process.
 
     Args:
-        name: in its errors.
-        build: makes the unit's work, from a request to its answer, inside the process; called with `shared`.
-            Functions and classes of the main program travel by value.
-        shared: arrays that both processes see.
-        threads: that numerical libraries may use in it.
+        name: name used in its errors.
+        build: creates the unit's function, from a request to its answer, inside the process; called with
+            `shared`. Functions and classes of the main program are pickled by value.
+        shared: arrays that both processes map.
+        threads: threads of numerical libraries in the process.
     """
 
     def __init__(
@@ -58,21 +58,22 @@ class ProcessUnit(Generic[Request, Answer]):
                 pass_fds=descriptors,
                 env=os.environ | limits,
                 stdin=subprocess.DEVNULL,
-                stdout=sys.stderr if _is_file(sys.stderr) else None,  # standard output is the command's own
+                # standard output is reserved for the command's own output
+                stdout=sys.stderr if _is_file(sys.stderr) else None,
             )
         self._connection = Connection(ours.detach())
         fields = [arrays.fields for arrays in shared]
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `result` says how it ended
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `result` reports how it ended
             self._connection.send((sys.path, os.getcwd()))
             self._connection.send_bytes(cloudpickle.dumps((build, fields)))
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The ID of the process."""
         return self._process.pid
 
     def wait_until_ready(self, limit_s: float = START_LIMIT_S) -> None:
-        """Wait until its work has been made.
+        """Wait until the unit's function has been created.
 
         Raises:
             UnitError: as `result`.
@@ -82,7 +83,7 @@ class ProcessUnit(Generic[Request, Answer]):
             self._ready = True
 
     def submit(self, request: Request) -> None:
-        """Hand a request in.
+        """Submit a request.
 
         Raises:
             UnitError: the unit has failed before, or is closed.
@@ -95,31 +96,31 @@ class ProcessUnit(Generic[Request, Answer]):
             self._fail(self._how_it_ended())
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
-        """The answer to the oldest request that has none yet.
+        """Return the answer to the oldest unanswered request.
 
         Raises:
-            UnitError: its work raised, its process ended, the unit is closed, or there was no answer for
+            UnitError: its function raised, its process ended, the unit is closed, or there was no answer within
                 `limit_s` seconds.
         """
         answer: Answer = self._receive(limit_s)
         return answer
 
     def ask_to_end(self) -> None:
-        """Have the process end once it has answered; does not wait for it. Again is nothing."""
+        """Make the process end after its current answer, without waiting for it. Idempotent."""
         self._failure = self._failure or "closed"
-        self._connection.close()  # where it waits for requests, or wants to send its answer
+        self._connection.close()  # ends the process if it waits for requests or wants to send its answer
 
     def close(self) -> None:
-        """End the process, at once if it does not end by itself. Again is nothing."""
+        """End the process; it is killed if it does not end by itself. Idempotent."""
         close_all([self])
 
     def wait_for_end(self, limit_s: float | None = None) -> None:
-        """Wait until the process has ended, for so long at most."""
+        """Wait until the process has ended, for at most `limit_s` seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(limit_s)
 
     def kill(self) -> None:
-        """Kill the process if it has not ended; does not wait for it."""
+        """Kill the process if it has not ended, without waiting for it."""
         if self._process.poll() is None:
             self._process.kill()
 
@@ -154,7 +155,7 @@ class ProcessUnit(Generic[Request, Answer]):
 
 
 def close_all(units: Sequence[ProcessUnit[Any, Any]]) -> None:
-    """End units that run side by side: all have the same time to end by themselves, however many they are."""
+    """End several units together: all have the same time to end by themselves, however many there are."""
     for unit in units:
         unit.ask_to_end()
     deadline_s = monotonic() + _CLOSE_GRACE_S
@@ -190,11 +191,11 @@ def _end_with(parent: int) -> None:
 
 
 def serve(parent: int, descriptor: int, *memory: int) -> None:
-    """The process's own side: make the work, answer requests until told to close."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who made the unit closes it
+    """Run in the unit's process: create the function, then answer requests until told to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent closes the unit
     _end_with(parent)
     connection = Connection(descriptor)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the one who made it has gone
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent has ended
         sys.path[:], folder = connection.recv()
         os.chdir(folder)
         payload = connection.recv_bytes()
@@ -214,7 +215,7 @@ def serve(parent: int, descriptor: int, *memory: int) -> None:
 def _attempt(do: Callable[[], Any]) -> tuple[Any, str | None]:
     try:
         return do(), None
-    except Exception as error:  # whatever it is, it stops this unit and is told to the one who made it
+    except Exception as error:  # any exception stops this unit and is reported to the parent
         return None, f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Replay management and data storage as a unit of their own, beside the learner (MAP Table II, PRL 3.2)."""
+"""Replay management and data storage as a unit that runs in parallel with the learner (MAP Table II, PRL 3.2)."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from harness.runtime.units.unit import Unit
 
 
 class _Asked(Made[Value], Generic[Value]):
-    """What the unit has been asked for; whoever wants the value waits for it."""
+    """A request to the unit; its value waits for the answer."""
 
     def __init__(self, wait: Callable[["_Asked[Any]"], None]) -> None:
         super().__init__(None, 0.0)  # type: ignore[arg-type]
@@ -20,21 +20,21 @@ class _Asked(Made[Value], Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """What the call returned; UnitError where it raised."""
+        """Return the result of the call; UnitError if it raised."""
         if not self.there:
             self._wait(self)
         return self._value
 
 
 class TimeBeside(RealTime):
-    """Wall clock of a training whose replay management and storage work beside the learner.
+    """The wall clock of a training whose replay management and storage run in parallel with the learner.
 
-    Their calls are answered by one thread, in the order in which they were made, so that the training is that of the
-    same calls made in turn. It hides what does not hold the GIL, and only what D pre-sampled batches let it begin
-    before it is needed. Its terms are seconds of that thread: they may be more than the wall's, together with others.
+    One thread serves their calls in the order in which they were made, so the training is the same as without the
+    thread. Only work that releases the GIL is hidden, and only as far as D pre-sampled batches let it begin
+    early. Its terms are seconds of that thread, so that all terms together may exceed the wall time.
 
     Args:
-        depth: calls that wait at most, and answers that do.
+        depth: most calls, and most answers, that may wait.
     """
 
     def __init__(self, depth: int) -> None:
@@ -51,7 +51,7 @@ class TimeBeside(RealTime):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`; what the replay management does is there when its value is asked for."""
+        """See `Clock.call`; for the replay management the result is awaited when its value is requested."""
         if unit != RMM:
             return super().call(unit, term, work, after_s, input_bytes)
 
@@ -61,7 +61,7 @@ class TimeBeside(RealTime):
             self.terms_s[term] += perf_counter() - start_s
             return value
 
-        if len(self._waiting) == self._depth:  # else both sides might wait for room
+        if len(self._waiting) == self._depth:  # otherwise both sides might wait for room
             self._take_one()
         self._unit.submit(timed)
         asked: _Asked[Value] = _Asked(self._wait)

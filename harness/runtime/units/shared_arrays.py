@@ -1,7 +1,7 @@
 """Named arrays in memory that several processes map.
 
-The memory is an anonymous file (`memfd_create`, Linux): it has no name that could be left behind, and the
-kernel takes it back with the last process that maps it, however that one ends.
+The memory is an anonymous file (`memfd_create`, Linux). It has no name that could be left behind, and the kernel
+releases it with the last process that maps it, however that process ends.
 """
 
 import math
@@ -14,20 +14,20 @@ import numpy.typing as npt
 
 from primitives.replay.storage import FieldSpec
 
-_ALIGNMENT_BYTES = 64  # a cache line: no two arrays share one
+_ALIGNMENT_BYTES = 64  # a cache line, which no two arrays share
 
 
 class SharedArrays(Mapping[str, npt.NDArray]):
     """A read-only mapping from names to arrays, whose elements every process may read and write.
 
     Args:
-        fields: name, shape and dtype of each.
-        descriptor: of the memory that another process made for the same fields; by default new memory, all
-            zeros.
+        fields: name, shape and dtype of each array.
+        descriptor: file descriptor of memory that another process created for the same fields; by default new
+            memory filled with zeros.
 
     Attributes:
-        fields: as given.
-        descriptor: the open file, to be handed to a child process.
+        fields: as in the arguments.
+        descriptor: the open file descriptor, to pass to a child process.
     """
 
     def __init__(self, fields: Mapping[str, FieldSpec], descriptor: int | None = None) -> None:
@@ -50,7 +50,7 @@ class SharedArrays(Mapping[str, npt.NDArray]):
 
     @classmethod
     def like(cls, arrays: Mapping[str, npt.NDArray]) -> "SharedArrays":
-        """New arrays with the names, shapes, dtypes and elements of others."""
+        """Create new arrays with the names, shapes, dtypes and elements of others."""
         made = cls({name: FieldSpec(array.shape, array.dtype) for name, array in arrays.items()})
         made.fill(arrays)
         return made
@@ -61,7 +61,7 @@ class SharedArrays(Mapping[str, npt.NDArray]):
             np.copyto(array, arrays[name])
 
     def close(self) -> None:
-        """Close the file; arrays in use stay mapped. Again is nothing."""
+        """Close the file; arrays in use stay mapped. Idempotent."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

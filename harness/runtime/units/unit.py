@@ -1,4 +1,4 @@
-"""Processing units (MAP Table II): a thread with a bounded queue in and a bounded queue out."""
+"""Processing units (MAP Table II): a thread with a bounded input queue and a bounded output queue."""
 
 import queue
 import threading
@@ -13,18 +13,18 @@ _CLOSE_LIMIT_S = 2.0
 
 
 class UnitError(RuntimeError):
-    """A unit died or stalled; the message begins with its name, and `__cause__` is its own error."""
+    """A unit died or stalled; the message begins with its name, and `__cause__` is its own exception."""
 
 
 class Unit(Generic[Request, Answer]):
-    """Answers requests in order, in a thread of its own.
+    """Answers requests in order, in its own thread.
 
-    It runs beside the others as far as its work lets go of the GIL: native calls and simulators do.
+    It runs in parallel with other units while its work releases the GIL, as native calls and simulators do.
 
     Args:
-        name: in its errors.
-        work: from a request to its answer; never called twice at once.
-        depth: requests, and answers, that its queues hold; a full queue makes the other side wait.
+        name: name used in its errors.
+        work: function from a request to its answer; never called twice at the same time.
+        depth: capacity of each queue, for requests and for answers; a full queue makes the other side wait.
     """
 
     def __init__(self, name: str, work: Callable[[Request], Answer], depth: int = 1) -> None:
@@ -38,10 +38,10 @@ class Unit(Generic[Request, Answer]):
         self._thread.start()
 
     def submit(self, request: Request, limit_s: float = STALL_LIMIT_S) -> None:
-        """Hand a request in.
+        """Submit a request.
 
         Raises:
-            UnitError: the unit has failed before, is closed, or took none for `limit_s` seconds.
+            UnitError: the unit has failed before, is closed, or took no request within `limit_s` seconds.
         """
         self._check()
         try:
@@ -50,10 +50,10 @@ class Unit(Generic[Request, Answer]):
             raise UnitError(f"{self.name}: stalled: took no request for {limit_s:g} s") from None
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
-        """The answer to the oldest request that has none yet.
+        """Return the answer to the oldest unanswered request.
 
         Raises:
-            UnitError: its work raised, the unit is closed, or there was no answer for `limit_s` seconds.
+            UnitError: its function raised, the unit is closed, or there was no answer within `limit_s` seconds.
         """
         self._check()
         try:
@@ -64,9 +64,9 @@ class Unit(Generic[Request, Answer]):
         return answer  # type: ignore[return-value]
 
     def close(self) -> None:
-        """End the thread after the request that it works on; what waits in the queues is dropped."""
+        """End the thread after its current request; waiting requests and answers are dropped."""
         self._closing.set()
-        for waiting in (self._requests, self._answers):  # so that no side waits for room
+        for waiting in (self._requests, self._answers):  # so that neither side waits for room
             _drain(waiting)
         self._requests.put(None)
         self._thread.join(_CLOSE_LIMIT_S)
@@ -86,7 +86,7 @@ class Unit(Generic[Request, Answer]):
                 return
             try:
                 self._answers.put((self._work(request), None))
-            except Exception as error:  # whatever it is, it stops this unit and is told to whoever asks
+            except Exception as error:  # any exception stops this unit and is reported to its user
                 self._answers.put((None, error))
                 return
 

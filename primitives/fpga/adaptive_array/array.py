@@ -1,15 +1,15 @@
-"""The adaptive array of FIXAR: N cores of P x P elements, one layer split over them, or one batch (FIX V-A, V-B).
+"""FIXAR's adaptive array: N cores of P x P elements that share one layer or one batch (FIX V-A, V-B).
 
-Each core multiplies a vector by the P x P weights that its elements hold: an activation goes to a whole row of elements
-at once, products are added up down the columns, and sums of several blocks in the accumulator below. What comes of a
-core depends on how it is used:
+Each core multiplies a vector by the P x P weights that its elements hold. An activation goes to a whole row of
+elements at once; the products are added down the columns, and the accumulators below add the sums of several
+blocks. The cores are used in two ways:
 
-- **Inference**: core n holds columns n, n + N, n + 2 N, ... of the layer, so that all work on the same vector; their
-  sums are added to the output. A layer takes a vector N times faster.
-- **Training**: all hold the same block and work on vectors of their own. A batch goes N times faster.
+- **Inference**: core n holds columns n, n + N, n + 2 N, ... of the layer, so that all cores work on the same
+  vector; their sums are added at the output. A layer takes a vector N times faster.
+- **Training**: all cores hold the same block and work on different vectors. A batch is processed N times faster.
 
-The memory of weights gives P weights a cycle, to the rows of one core (inference) or of all (training).
-The golden model is the product of each core's block with its vector, added up over blocks and, in inference, cores.
+The weight memory gives P weights per cycle, to the rows of one core (inference) or of all cores (training). The
+golden model is the product of each core's block with its vector, added over blocks and, in inference, over cores.
 """
 
 from typing import Any
@@ -26,17 +26,19 @@ from primitives.fpga.gemm.systolic_array import delayed
 
 
 def core_latency(side: int) -> int:
-    """Cycles from a vector at a core to its sums: the products' register, and one for each level of the adders."""
+    """Return the cycles from a vector at a core's input to its sums: the products' register, and one per adder
+    level.
+    """
     return 1 + ceil_log2(side)
 
 
 class AdaptiveElement(wiring.Component):
-    """An element of a core: FIX's configurable multiplier, the weight in use and the next one (FIX V-C).
+    """One element of a core: FIX's configurable multiplier, the current weight and the next one (FIX V-C).
 
     Ports:
-        halves: In(1), the activation carries two.
+        halves: In(1), the activation holds two numbers.
         load: In(1), weight: In(signed(width)): the next weight.
-        take: In(1), a vector begins that the next weight is for; it is in use from this cycle on.
+        take: In(1), a vector begins that uses the next weight, which is current from this cycle on.
         activation: In(signed(width)).
         products: Out(2 x signed(product_width)), a cycle later.
     """
@@ -75,7 +77,7 @@ class AdaptiveElement(wiring.Component):
 
 
 class AdderTree(wiring.Component):
-    """The sum of several numbers, a register after each level of adders.
+    """The sum of several numbers, with a register after each level of adders.
 
     Ports:
         terms: In(terms x signed(width)). total: Out(signed(width)), modulo 2**width, ceil(log2(terms)) cycles later.
@@ -101,7 +103,7 @@ class AdaptiveCore(wiring.Component):
     """One core: P x P elements with FIX's configurable datapath, adders down the columns, accumulators.
 
     Ports:
-        halves: In(1), words carry two activations; constant while vectors are under way.
+        halves: In(1), words hold two activations each; constant while vectors are in the core.
         load: In(1), load_row: In(range(P)), weights: In(P x signed(width)), one row of the next block.
         control: In(Control), activations: In(P x signed(width)), a vector: `first` makes the next block the current
             one, `restart` begins new sums, `last` ends them.
@@ -155,21 +157,21 @@ class AdaptiveCore(wiring.Component):
                 m.d.comb += [tree.terms[k].eq(term) for k, term in enumerate(terms)]
                 m.d.comb += accumulator.sums[2 * j + lane].eq(tree.total)
                 m.d.comb += self.totals[j][lane].eq(accumulator.totals[2 * j + lane])
-        # The accumulator wants the control a cycle ahead of the sums.
+        # The accumulator needs the control one cycle before the sums.
         m.d.comb += accumulator.control.eq(delayed(m, self.control, core_latency(side) - 1))
         m.d.comb += self.valid.eq(accumulator.valid)
         return m
 
 
 class AdaptiveArray(wiring.Component):
-    """N cores, the distribution of weights to them, and the sum over them.
+    """N cores, the distribution of weights to them, and the sum over their results.
 
     Ports:
-        inference: In(1), a layer is split over the cores, otherwise a batch; constant while vectors are under way.
+        inference: In(1), the cores share a layer (1) or a batch (0); constant while vectors are in the cores.
         halves, load, load_row, weights, control: as `AdaptiveCore`; load_core: In(range(N)), in inference.
-        activations: In(N x P x signed(width)), each core's words.
-        sums: Out(N x P x 2 x signed), valid: Out(1), `core_latency` + 1 cycles after the vectors. In inference all the
-            sums are in the first; otherwise each core's own.
+        activations: In(N x P x signed(width)), the words of each core.
+        sums: Out(N x P x 2 x signed), valid: Out(1), `core_latency` + 1 cycles after the vectors. In inference
+            the first element holds the total; otherwise each element holds its core's sums.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""Layers on the adaptive array, simulated: the control unit's schedule, the exact products, and their cycles (FIX V-B).
+"""Simulates layers on the adaptive array: the control unit's schedule, the exact products, and their cycles (FIX
+V-B).
 
-The schedule is made here, cycle by cycle; everything that it drives is RTL (`adaptive_array`).
+Python makes the schedule cycle by cycle; everything that it drives is RTL (`adaptive_array`).
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ MODES = ("inference", "training")
 
 @dataclass
 class ArrayCycle:
-    """What goes into the array in one cycle; nothing by default."""
+    """The array's inputs in one cycle; nothing by default."""
 
     load: dict[str, Any] = field(default_factory=dict)  # load_core, load_row, weights
     control: dict[str, int] = field(default_factory=dict)
@@ -29,14 +30,15 @@ class ArrayCycle:
 
 
 def schedule(matrix: Integers, words: Integers, *, mode: str, cores: int, side: int) -> Iterator[ArrayCycle]:
-    """The cycles of `matrix` (outputs, inputs) times `words`, from the first row of weights to the last vector.
+    """Yield the cycles of `matrix` (outputs, inputs) times `words`, from the first row of weights to the last
+    vector.
 
-    `words` are (inputs, vectors), in training (inputs, cores, vectors of each core).
+    `words` is (inputs, vectors), or in training (inputs, cores, vectors of each core).
     """
     inference = mode == "inference"
-    inputs = blocks(matrix.shape[1], cores) if inference else matrix.shape[1]  # of each core
+    inputs = blocks(matrix.shape[1], cores) if inference else matrix.shape[1]  # per core
     in_blocks, out_blocks = blocks(inputs, side), blocks(matrix.shape[0], side)
-    holders = cores if inference else 1  # cores that hold weights of their own
+    holders = cores if inference else 1  # cores with different weights
     # (core, input, output): in inference core n has inputs n, n + N, ...
     weights = np.zeros((holders, in_blocks * side, out_blocks * side), np.int64)
     count = words.shape[-1]
@@ -85,7 +87,10 @@ class SimulatedAdaptiveArray:
     """The array in Amaranth's simulator, for small cases.
 
     Args:
-        cores: N. side: P. width: bits of a word. accumulator_depth: the most words that stream in a pass.
+        cores: N.
+        side: P.
+        width: bits of a word.
+        accumulator_depth: most words that stream in a pass.
     """
 
     def __init__(self, *, cores: int, side: int, width: int = 32, accumulator_depth: int = 64):
@@ -95,17 +100,19 @@ class SimulatedAdaptiveArray:
         self._simulator = Simulator(self.array)
         self._simulator.add_clock(1e-8)
         self._simulator.add_testbench(self._run)
-        self._simulator.run()  # without a job: at once at its end
+        self._simulator.run()  # without a job it ends at once
 
     def multiply(
         self, matrix: NDArray[np.integer], vectors: NDArray[np.integer], *, mode: str, halves: bool = False
     ) -> GemmOutcome:
-        """`matrix` (outputs, inputs) times `vectors` (inputs, count): (outputs, count) int64 and cycles.
+        """Multiply `matrix` (outputs, inputs) by `vectors` (inputs, count); returns (outputs, count) int64 and
+        cycles.
 
-        Cycles run from the first row of weights to the last sum. With `halves` vectors hold integers of half the width.
+        Cycles count from the first row of weights to the last sum. With `halves`, vectors hold integers of half
+        the width.
 
         Raises:
-            ValueError: operands or mode that the array does not take.
+            ValueError: the array does not take these operands or this mode.
         """
         if mode not in MODES:
             raise ValueError(f"mode: found {mode!r}; allowed: {', '.join(MODES)}")
@@ -114,7 +121,7 @@ class SimulatedAdaptiveArray:
         if matrix.shape[1] != vectors.shape[0]:
             raise ValueError(f"vectors: found {vectors.shape[0]} rows; allowed: {matrix.shape[1]}")
         cores, count, lanes = self.array.cores, vectors.shape[1], 2 if halves else 1
-        if mode == "training":  # to each core its share, filled up with zeros to whole words
+        if mode == "training":  # to each core its share, padded with zeros to whole words
             share = blocks(blocks(count, cores), lanes) * lanes
             whole = np.zeros((len(vectors), cores * share), np.int64)
             whole[:, :count] = vectors

@@ -1,8 +1,8 @@
-"""How long the adaptive array takes for a layer: its control unit alone, without the array that it drives (FIX V-B).
+"""Times a layer on the adaptive array with its control unit only, without the datapath (FIX V-B).
 
-The control unit brings in the first blocks of weights, then streams a pass of vectors for every block while the next
-ones come in. Behind the last vector the array adds the constant that its size gives. So the cycles are those of the
-whole array, which the tests compare.
+The control unit loads the first blocks of weights, then streams a pass of vectors for every block while the next
+blocks are loaded. After the last vector the array adds a constant that depends on its size. The cycles equal
+those of the whole array, as the tests check.
 """
 
 from amaranth.hdl import Module, Signal
@@ -14,14 +14,14 @@ from primitives.fpga.cycles.fixar import layer_passes, layer_words
 
 COUNT_BITS = 32
 
-# One layer: its passes, the words that stream in each, and the rows of weights of a pass.
+# One layer: its passes, the words that stream in each, and the rows of weights per pass.
 LayerCommand = data.StructLayout({"passes": COUNT_BITS, "words": COUNT_BITS, "rows": COUNT_BITS})
 
 
 def command_fields(
     outputs: int, inputs: int, vectors: int, *, cores: int, side: int, inference: bool, halves: bool = False
 ) -> dict[str, int]:
-    """The command for a layer, as the fields of a `LayerCommand`."""
+    """Return the command for a layer, as the fields of a `LayerCommand`."""
     return {
         "passes": layer_passes(outputs, inputs, cores=cores, side=side, inference=inference),
         "words": layer_words(vectors, cores=cores, inference=inference, halves=halves),
@@ -30,7 +30,7 @@ def command_fields(
 
 
 class AdaptiveTimer(wiring.Component):
-    """Counts the cycles of layers, one after the other.
+    """Counts the cycles of layers, one after another.
 
     Args:
         side: P.
@@ -53,7 +53,7 @@ class AdaptiveTimer(wiring.Component):
         m = Module()
         command = Signal(LayerCommand)
         running, since = Signal(), Signal(COUNT_BITS)
-        # The turn whose rows come in, and the one whose vectors stream; a turn later.
+        # The turn whose rows are loaded, and the one whose vectors stream, one turn later.
         turn, row, word = Signal(COUNT_BITS), Signal(COUNT_BITS), Signal(COUNT_BITS)
         loads, streams = Signal(), Signal()
         m.d.comb += [

@@ -1,10 +1,10 @@
-"""Matrix products on a compute unit, in either simulator: the operands through the memories, the product out of them.
+"""Simulates matrix products on a compute unit: operands through the memories, and the product read back.
 
     unit = SimulatedUnit(side=16)                  # Verilator: seconds to build once, then kept
     outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm_simulation.SimulatedGemm.multiply`
     outcome.product, outcome.cycles, outcome.stalls
 
-Cycles run from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
+Cycles count from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
 reading the result back are not counted.
 """
 
@@ -24,7 +24,7 @@ from primitives.fpga.simulation.ports import columns
 
 @dataclass(frozen=True)
 class UnitOutcome:
-    """A product (M, N) int64, the clock cycles it took, and of those the stalls for an operand."""
+    """A product (M, N) int64, the clock cycles it took, and how many of them were stalls for an operand."""
 
     product: Integers
     cycles: int
@@ -32,11 +32,11 @@ class UnitOutcome:
 
 
 class SimulatedUnit:
-    """A compute unit, simulated.
+    """A simulated compute unit.
 
     Args:
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
-        options: of `compute_unit`; `side` has no default. Sums have at most 64 bits here.
+        options: options of `compute_unit`; `side` is required. Sums have at most 64 bits here.
     """
 
     def __init__(self, *, engine: str = "compiled", **options: Any):
@@ -54,10 +54,10 @@ class SimulatedUnit:
         halves: bool = False,
         transposed_a: bool = False,
     ) -> UnitOutcome:
-        """A B through the RTL; with `transposed_a`, A lies in its memory as its transpose.
+        """Compute A B with the RTL; with `transposed_a`, the memory holds A as its transpose.
 
         Raises:
-            ValueError: operands, dataflow or sizes that the unit does not take.
+            ValueError: the unit does not take these operands, this dataflow or these sizes.
         """
         core = self.core
         plan = plan_for(core, a, b, dataflow=dataflow, halves=halves)
@@ -78,7 +78,7 @@ class SimulatedUnit:
         return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
-        """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
+        """Return the simulated cycles of a product of this shape (of zeros: cycles depend only on the sizes)."""
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     def _check(self, plan: GemmPlan) -> None:
@@ -96,12 +96,12 @@ class SimulatedUnit:
         self._simulation.run({"writes": row_writes(matrix, self.core, to_b=to_b)}, {})
 
     def _result(self, plan: GemmPlan) -> Integers:
-        """The sums, (words.a, words.c, lanes)."""
+        """Return the sums, (words.a, words.c, lanes)."""
         return read_back(self._simulation, plan.words.a, plan.words.c, self.core)
 
 
 def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
-    """A matrix of whole blocks as items of a unit's `writes`, its blocks from `base` on."""
+    """Return a matrix of whole blocks as items of a unit's `writes`, with its first block at `base`."""
     side = core.side
     rows, pitch = matrix.shape[0], matrix.shape[1] // side
     row, column = np.divmod(np.arange(rows * pitch), pitch)
@@ -124,7 +124,7 @@ def read_back(
     base: int = 0,
     ports: tuple[str, str] = ("reads", "rows"),
 ) -> Integers:
-    """A unit's sums, (rows, columns, lanes), whose blocks begin at `base`; `ports` are the unit's."""
+    """Return a unit's sums, (rows, columns, lanes), whose blocks begin at `base`; `ports` are the unit's."""
     side = core.side
     pitch = blocks(columns, side)
     row, column = np.divmod(np.arange(rows * pitch), pitch)

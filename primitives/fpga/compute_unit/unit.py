@@ -1,8 +1,9 @@
-"""A compute unit: the systolic core between memories for A, B and C (PPO 3.2, Fig. 3).
+"""A compute unit: the systolic core with memories for A, B and C (PPO 3.2, Fig. 3).
 
-A may be read transposed, as the backward pass reads the weights: without a stall from the blocked layout, with one
-for each block from the plain layout. A core with `block_load` has the blocked layout's banks beside its elements, for
-A and B: whichever of them stays comes in at once. The golden model is `GemmPlan`: C = A B, read back row by row.
+A may be read transposed, as the backward pass reads the weights: without a stall from the blocked layout, with
+one stall per block from the plain layout. A core with `block_load` has the blocked layout's banks next to its
+elements, for A and B, so that a stationary operand is loaded at once. The golden model is `GemmPlan`: C = A B,
+read back row by row.
 """
 
 from typing import Any
@@ -24,27 +25,28 @@ COUNT_BITS = 32
 def compute_unit(
     *, operand_blocks: int = 1024, result_blocks: int = 1024, layout: str = "blocked", **core: Any
 ) -> "ComputeUnit":
-    """A unit as `ComputeUnit`, with a core of these arguments of `GemmCore`; `side` has no default."""
+    """Return a `ComputeUnit` with a core of these arguments of `GemmCore`; `side` is required."""
     return ComputeUnit(
         core=GemmCore(**core), operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
     )
 
 
 class ComputeUnit(wiring.Component):
-    """Takes rows of A and B, then commands; gives the cycles of each, and rows of C.
+    """Takes rows of A and B, then commands; gives the cycles of each command, and rows of C.
 
     Args:
         core: the systolic core, not yet elaborated.
-        operand_blocks: how many P x P blocks the memories of A and B hold each; result_blocks: that of C.
-        layout: of the memory of A, `blocked` or `plain`. B and C are blocked. With `block_load`: `blocked`.
+        operand_blocks: P x P blocks in each of the memories of A and B.
+        result_blocks: P x P blocks in the memory of C.
+        layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`. B and C are blocked.
 
     Ports (streams take part when valid and ready):
-        writes: In: P words of `row` of `block`, of B if `to_b`, else of A; with `block_load` those of `mask`, of which
-            those of `next` go to the next block.
+        writes: In: P words of `row` of `block`, of B if `to_b`, else of A; with `block_load` only the words in
+            `mask`, of which those in `next` go to the next block.
         commands: In: `gemm`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored; `transposed_a`: A is stored
             transposed; `base_a`, `base_b`, `base_c`: their first blocks. Taken when the core is idle.
-        finished: Out: of each command, `cycles` from the first operand in the array to the last sum, and of those
-            `stalls`, in which an operand was asked for and not there.
+        finished: Out: for each command, `cycles` from the first operand in the array to the last sum, and how
+            many of them were `stalls`, in which a requested operand was not ready.
         reads: In: `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)), a cycle later.
     """
 
@@ -164,7 +166,7 @@ class ComputeUnit(wiring.Component):
         return m
 
     def _count(self, m: Module, running: Signal, starting: Any, waits: Any) -> None:
-        """Cycles since the first operand entered, as they stand at the last sum, and stalls among them."""
+        """Count cycles from the first operand to the last sum, and the stalls among them."""
         core, finished = self.core, self.finished
         since, entered, stalls = Signal(COUNT_BITS), Signal(), Signal(COUNT_BITS)
         with m.If(core.entering | entered):

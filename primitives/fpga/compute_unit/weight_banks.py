@@ -1,9 +1,10 @@
-"""The blocked layout with banks of their own addresses: vectors, whole blocks at once, and rows from any word on.
+"""The blocked layout with a separate address for each bank: vectors, whole blocks at once, and rows from any word
+on.
 
-Element (r, c) of a matrix lies in bank (r mod P, c mod P), as in `matrix_buffer.BlockedBuffer`, where a row of banks
-shares an address. With P x P addresses, a stationary block comes into the array at once (PPO 3.2.2.2, Fig. 6): its
-address moves through the banks as the vectors move through the array, a diagonal a cycle, which is what `GemmCore` with
-`block_load` wants. And a row can be written from any column on, as `LayoutTransform` makes it.
+Element (r, c) of a matrix is in bank (r mod P, c mod P), as in `matrix_buffer.BlockedBuffer`, where a row of
+banks shares an address. With P x P addresses, a stationary block enters the array at once (PPO 3.2.2.2, Fig. 6):
+its address moves through the banks as the vectors move through the array, one diagonal per cycle, as `GemmCore`
+with `block_load` needs. Also, a row can be written from any column on, as `LayoutTransform` produces it.
 
 Golden models: NumPy's indexing for vectors, `gemm_simulation.WeightWave` for blocks.
 """
@@ -21,19 +22,21 @@ from primitives.fpga.gemm.systolic_array import delayed
 
 
 class BankedBuffer(wiring.Component):
-    """P x P banks of `blocks` words; the ports of `matrix_buffer.BlockedBuffer`, and more.
+    """P x P banks of `blocks` words, with the ports of `matrix_buffer.BlockedBuffer` and more.
 
     Args:
-        side: P, 2 or more. width: bits of a word. blocks: how many blocks of P x P fit.
+        side: P, 2 or more.
+        width: bits of a word.
+        blocks: number of P x P blocks that fit.
 
-    Ports beside those of `BlockedBuffer`:
-        as_blocks: In(1): a request is for a block, of which `block_row` and `block_column` count; constant while
-            blocks are under way.
+    Ports, in addition to those of `BlockedBuffer`:
+        as_blocks: In(1): a request is for a block, given by `block_row` and `block_column`; constant while blocks
+            are in transit.
         flipped: In(1), with `as_blocks`: element (i, j) of the array gets element (j, i) of the block.
-        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is there 1 + i + j cycles after its
-            request, until that of the next.
-        write_mask: In(P): which words of `write_data` are written, each to its column of the row.
-        write_next: In(P): which of them go to the next block.
+        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i + j cycles
+            after its request until that of the next block.
+        write_mask: In(P): words of `write_data` to write, each to its column of the row.
+        write_next: In(P): words of these that go to the next block.
     """
 
     def __init__(self, *, side: int, width: int, blocks: int):
@@ -71,7 +74,7 @@ class BankedBuffer(wiring.Component):
             wanted.valid.eq(request.valid),
             wanted.block.eq(self.base + request.block_row * self.pitch + request.block_column),
         ]
-        # Each diagonal's address: that of the vector, or of the block that has come so far.
+        # The address of each diagonal: the vector's, or that of the block that has reached it.
         wave: list[Any] = [wanted]
         for _ in range(2 * side - 2):
             wave.append(delayed(m, wave[-1], 1))

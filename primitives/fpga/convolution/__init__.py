@@ -1,1 +1,1 @@
-"""Convolutions as matrix products, by the layout transformation (PPO 3.2.1)."""
+"""Convolutions as matrix products, through the layout transformation (PPO 3.2.1)."""

@@ -1,8 +1,10 @@
-"""The layout transformation module: addresses of a tensor in the order of its Toeplitz matrix (im2col; PPO 3.2.1).
+"""The layout transformation module: generates addresses of a tensor in the order of its Toeplitz matrix (im2col;
+PPO 3.2.1).
 
-The tensor lies row by row with a pixel's channels side by side, as the core's products leave it. The matrix has a row
-for each window of the convolution and a column for each place in the kernel and channel. So a kernel's row in a window
-is one run of words in memory and in the matrix: the module goes through it P words at a time, a move a cycle.
+The tensor is stored row by row with a pixel's channels adjacent, as the core's products leave it. The matrix has
+a row for each window of the convolution and a column for each place in the kernel and channel. A kernel's row in
+a window is therefore one run of words both in memory and in the matrix. The module moves P words of a run per
+cycle.
 
 Golden model: `moves_golden`.
 """
@@ -23,7 +25,7 @@ ADDRESS_BITS = 28
 _address = signed(ADDRESS_BITS)
 _side = signed(SIZE_BITS + 2)
 
-# What a band of a convolution is to the module; lengths in words. Fields are those of `Convolution.command`.
+# The description of a band of a convolution; lengths in words. The fields are those of `Convolution.command`.
 WindowCommand = data.StructLayout(
     {
         "images": SIZE_BITS,
@@ -32,7 +34,7 @@ WindowCommand = data.StructLayout(
         "kernel_rows": SIZE_BITS,
         "height": SIZE_BITS,  # rows of the tensor
         "stride": SIZE_BITS,
-        "top": _side,  # the tensor's row at which the first window begins; below 0 in the padding
+        "top": _side,  # the tensor's row at which the first window begins; negative in the padding
         "left": _address,  # the word of its row at which it begins
         "source": _address,  # the address there
         "run": WORD_BITS,  # words of a window's row
@@ -46,10 +48,12 @@ WindowCommand = data.StructLayout(
 
 @dataclass(frozen=True)
 class Convolution:
-    """Images of (height, width, channels) and a kernel that is moved over them in steps of `stride`.
+    """Images of (height, width, channels) and a kernel that moves over them in steps of `stride`.
 
     Attributes:
-        kernel: (rows, columns). padding: pixels of zeros on each of the four sides. images: how many.
+        kernel: (rows, columns).
+        padding: pixels of zeros on each of the four sides.
+        images: number of images.
     """
 
     channels: int
@@ -77,7 +81,7 @@ class Convolution:
 
     @property
     def matrix_size(self) -> tuple[int, int]:
-        """Rows (windows) and columns of the Toeplitz matrix."""
+        """Return the rows (windows) and columns of the Toeplitz matrix."""
         windows = self.images * self.out_size[0] * self.out_size[1]
         return windows, self.kernel[0] * self.run
 
@@ -94,10 +98,11 @@ class Convolution:
     def command(
         self, *, first_image: int = 0, first_row: int = 0, rows: int = 0, images: int = 0
     ) -> dict[str, int]:
-        """The fields of a `WindowCommand` for a band: rows of windows of some images.
+        """Return the fields of a `WindowCommand` for a band: rows of windows of some images.
 
         Args:
-            first_image, first_row: where it begins. rows, images: how many; 0: all from there on.
+            first_image, first_row: start of the band.
+            rows, images: numbers of them; 0: all from the start on.
         """
         row_words, top = self.width * self.channels, first_row * self.stride - self.padding
         left = -self.padding * self.channels
@@ -121,12 +126,12 @@ class Convolution:
 
 
 def move_cycles(convolution: Convolution, *, lanes: int) -> int:
-    """Moves of the whole tensor, a cycle each: every run starts a move of its own."""
+    """Return the moves of the whole tensor, one cycle each: every run starts a new move."""
     return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
 
 
 def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
-    """(row, column, addresses) of every move: words from `column` on; None in the padding."""
+    """Yield (row, column, addresses) of every move: words from `column` on; None in the padding."""
     c, window = convolution, -1
     for image, out_row, out_column in (
         (n, r, q) for n in range(c.images) for r in range(c.out_size[0]) for q in range(c.out_size[1])
@@ -144,19 +149,40 @@ def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int,
                 yield window, i * c.run + place, addresses[place : place + lanes]
 
 
-class LayoutTransform(wiring.Component):
-    """Generates the moves of one band after the other.
+@dataclass(frozen=True)
+class _Place:
+    """The current position of the transformation.
 
-    The first move is there in the cycle after the command was taken, then one a cycle while `moves` is ready; the next
-    command is taken a cycle after the last move.
+    Attributes:
+        kernel_row: kernel row of the run.
+        top, left: position of the window in the tensor: its row, its word of that row.
+        base: address of the run.
+        place: position in the run.
+        run_left: remaining words of the run.
+    """
+
+    kernel_row: Signal
+    top: Signal
+    left: Signal
+    base: Signal
+    place: Signal
+    run_left: Signal
+
+
+class LayoutTransform(wiring.Component):
+    """Generates the moves of one band after another.
+
+    The first move is ready in the cycle after the command was taken, followed by one per cycle while `moves` is
+    ready. The next command is taken one cycle after the last move.
 
     Args:
         lanes: P, the words that a move may have.
 
     Ports:
         commands: In(stream of WindowCommand).
-        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column` on. Of
-            these, lanes from `low` to below `high` are the tensor's, the others zeros. `last` of the band.
+        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column` on.
+            Lanes from `low` to below `high` are the tensor's words, the others are zeros. `last`: the last move
+            of the band.
     """
 
     def __init__(self, *, lanes: int = 16):
@@ -177,7 +203,8 @@ class LayoutTransform(wiring.Component):
         c = Signal(WindowCommand)
         running = Signal()
         place, row, column = (Signal(WORD_BITS, name=name) for name in ("place", "row", "column"))
-        # Counters, innermost first, behind the place in the run: the kernel's row, the window's column, row and image.
+        # Counters, innermost first, after the position in the run: the kernel's row, the window's column, row and
+        # image.
         counters = [Signal(SIZE_BITS, name=f"{n}_index") for n in ("kernel_row", "column", "row", "image")]
         limits = [c.kernel_rows, c.out_columns, c.out_rows, c.images]
         # The address at which each counter's current turn began: of the run, window, row of windows and image.
@@ -196,7 +223,8 @@ class LayoutTransform(wiring.Component):
         for counter, limit in zip(counters, limits, strict=True):
             carry = carry & (counter == limit - 1)
             wraps.append(carry)
-        self._offer(m, c, running, place, counters[0], top, left, bases[0], run_left)
+        at = _Place(kernel_row=counters[0], top=top, left=left, base=bases[0], place=place, run_left=run_left)
+        self._offer(m, c, running, at)
         payload = self.moves.payload
         m.d.comb += [payload.row.eq(row), payload.column.eq(column), payload.last.eq(wraps[-1])]
         m.d.comb += self.commands.ready.eq(~running)
@@ -214,7 +242,7 @@ class LayoutTransform(wiring.Component):
                 m.d.sync += top.eq(c.top)
             with m.If(wraps[3]):
                 m.d.sync += running.eq(0)
-            # The outermost counter that moves on takes the bases of those inside it along.
+            # The outermost counter that advances also sets the base addresses of the inner ones.
             for depth, turn in enumerate([run_ends, *wraps[:-1]]):
                 with m.If(turn):
                     m.d.sync += [base.eq(bases[depth] + steps[depth]) for base in bases[: depth + 1]]
@@ -226,30 +254,19 @@ class LayoutTransform(wiring.Component):
             m.d.sync += [base.eq(incoming.source) for base in bases]
         return m
 
-    def _offer(
-        self,
-        m: Module,
-        c: Any,
-        running: Signal,
-        place: Signal,
-        kernel_row: Signal,
-        top: Signal,
-        left: Signal,
-        base: Signal,
-        run_left: Signal,
-    ) -> None:
-        """The move of this cycle: its address, its words, and which of them lie in the tensor."""
+    def _offer(self, m: Module, c: Any, running: Signal, at: "_Place") -> None:
+        """Compute the move of this cycle: its address, its words, and which of them are in the tensor."""
         payload, lanes = self.moves.payload, self.lanes
         tensor_row, word = Signal(_side), Signal(_address)
-        m.d.comb += [tensor_row.eq(top + kernel_row), word.eq(left + place)]
+        m.d.comb += [tensor_row.eq(at.top + at.kernel_row), word.eq(at.left + at.place)]
         inside = (tensor_row >= 0) & (tensor_row < c.height)
         behind = Signal(_address)  # words from the first lane to the end of the tensor's row
         m.d.comb += behind.eq(c.row_words - word)
         high = Mux(behind < 0, 0, Mux(behind > lanes, lanes, behind))
         m.d.comb += [
             self.moves.valid.eq(running),
-            payload.source.eq(base + place),
-            payload.count.eq(Mux(run_left > lanes, lanes, run_left)),
+            payload.source.eq(at.base + at.place),
+            payload.count.eq(Mux(at.run_left > lanes, lanes, at.run_left)),
             payload.low.eq(Mux(word >= 0, 0, Mux(word < -lanes, lanes, -word))),
             payload.high.eq(Mux(inside, high, 0)),
         ]

@@ -1,11 +1,11 @@
-"""Convolutions on the compute unit, in either simulator: images through the layout transformation, the result back.
+"""Simulates convolutions on the compute unit: images through the layout transformation, and the result read back.
 
     unit = SimulatedConvolution(side=16)
     outcome = unit.forward(images, kernels, stride=2, padding=1, dataflow="IS")
     outcome.result, outcome.cycles, outcome.waits
 
-Images are (N, H, W, C), kernels (rows, columns, C, outputs), all integers. Cycles run from the first band's command to
-the end of the last product; loading the memories and reading the result back are not counted.
+Images are (N, H, W, C), kernels (rows, columns, C, outputs), all integers. Cycles count from the first band's
+command to the end of the last product; loading the memories and reading the result back are not counted.
 """
 
 from dataclasses import dataclass
@@ -34,10 +34,12 @@ from primitives.fpga.simulation.ports import columns
 
 @dataclass(frozen=True)
 class ConvolutionOutcome:
-    """What a convolution gave.
+    """The result of a convolution.
 
     Attributes:
-        result: int64. cycles: from the first command to the end. product_cycles: of the core alone, of each band.
+        result: int64.
+        cycles: from the first command to the end.
+        product_cycles: the core's cycles for each band.
     """
 
     result: Integers
@@ -46,7 +48,9 @@ class ConvolutionOutcome:
 
 
 def dilated(images: Integers, stride: int) -> Integers:
-    """`images` with stride - 1 zeros between pixels: what a transposed convolution goes over in steps of 1."""
+    """Return `images` with stride - 1 zeros between pixels, over which a transposed convolution moves in steps of
+    1.
+    """
     if stride == 1:
         return images
     n, height, width, channels = images.shape
@@ -56,12 +60,12 @@ def dilated(images: Integers, stride: int) -> Integers:
 
 
 class SimulatedConvolution:
-    """A convolution unit, simulated.
+    """A simulated convolution unit.
 
     Args:
-        tensor_words: the words of the tensor's memory, a power of two.
+        tensor_words: words of the tensor's memory, a power of two.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
-        options: of `compute_unit`, but those of its layout and datapath; `side`, a power of two, has no default.
+        options: options of `compute_unit` except its layout and datapath; `side`, a power of two, is required.
     """
 
     def __init__(self, *, tensor_words: int = 1 << 16, engine: str = "compiled", **options: Any):
@@ -74,7 +78,7 @@ class SimulatedConvolution:
     def windows(
         self, convolution: Convolution, outputs: int, dataflow: str, *, transposed: bool = False
     ) -> int:
-        """The most windows of a band that the memories and, in IS, the accumulators have room for."""
+        """Return the most windows of a band for which the memories and, in IS, the accumulators have room."""
         side, unit = self.core.side, self.unit.unit
         pitch = blocks(convolution.matrix_size[1], side)
         block_rows = unit.operand_blocks // BANDS // pitch
@@ -92,10 +96,10 @@ class SimulatedConvolution:
         dataflow: str = "NS",
         windows: int = 0,
     ) -> ConvolutionOutcome:
-        """The convolution, (N, out rows, out columns, outputs).
+        """Return the convolution, (N, out rows, out columns, outputs).
 
         Args:
-            windows: the most of a band; 0: as many as fit.
+            windows: most windows of a band; 0: as many as fit.
 
         Raises:
             ValueError: operands, dataflow or sizes that the unit does not take.
@@ -109,9 +113,10 @@ class SimulatedConvolution:
     def backward(
         self, gradients: NDArray[np.integer], kernels: NDArray[np.integer], *, stride: int = 1, **options: Any
     ) -> ConvolutionOutcome:
-        """The gradient of the images from that of an unpadded convolution's result: a transposed convolution.
+        """Return the gradient of the images from that of an unpadded convolution's result: a transposed
+        convolution.
 
-        It goes over the dilated gradients with the kernels turned round (PPO 3.2). Options as `forward`.
+        It uses the dilated gradients and the rotated kernels (PPO 3.2). Options as `forward`.
         """
         rows, columns = kernels.shape[:2]
         if rows != columns:
@@ -131,9 +136,10 @@ class SimulatedConvolution:
         dataflow: str = "NS",
         windows: int = 0,
     ) -> ConvolutionOutcome:
-        """The gradient of the kernels, (rows, columns, C, outputs): the Toeplitz matrix read across (PPO 3.2).
+        """Return the gradient of the kernels, (rows, columns, C, outputs): the Toeplitz matrix is read transposed
+        (PPO 3.2).
 
-        Bands' parts are added up behind the unit, as the weight update does.
+        The bands' parts are added after the unit, as the weight update does.
         """
         outputs = gradients.shape[-1]
         empty = np.zeros((*kernel, images.shape[-1], outputs), np.int64)

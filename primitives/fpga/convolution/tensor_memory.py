@@ -1,6 +1,7 @@
-"""The memory of a tensor, which gives P words in a row from any address (PPO 3.2.1: external memory behind the LTM).
+"""The memory of a tensor, which gives P consecutive words from any address (PPO 3.2.1: external memory behind the
+LTM).
 
-It answers in the next cycle, always: what a DDR's latency and bandwidth cost on top is not in it.
+It always answers in the next cycle; the latency and bandwidth of a DDR memory are not modelled.
 Golden model: NumPy's slicing.
 """
 
@@ -13,10 +14,12 @@ from primitives.fpga.export.ram import Ram
 
 
 class TensorMemory(wiring.Component):
-    """P banks; word x lies in bank x mod P, so that any P words in a row come from P banks.
+    """P banks; word x is in bank x mod P, so that P consecutive words come from P different banks.
 
     Args:
-        lanes: P, a power of two, 2 or more. width: bits of a word. lines: how many times P words fit.
+        lanes: P, a power of two, 2 or more.
+        width: bits of a word.
+        lines: capacity in multiples of P words.
 
     Ports:
         read_enable: In(1), address: In(of a word): lane k is word `address + k`, modulo the memory's size.

@@ -1,7 +1,7 @@
-"""A compute unit behind the layout transformation module: convolutions as products, band by band (PPO 3.2, Fig. 3).
+"""A compute unit with the layout transformation module: convolutions as products, band by band (PPO 3.2, Fig. 3).
 
-The module fills one part of A's memory with the next band of the Toeplitz matrix while the core works on another, as
-PPO 3.2.1 has it. Golden models: the convolution itself; of the cycles, `cycles.convolution.band_times`.
+The module fills one part of A's memory with the next band of the Toeplitz matrix while the core works on another
+part (PPO 3.2.1). Golden models: the convolution itself; for the cycles, `cycles.convolution.band_times`.
 """
 
 from typing import Any
@@ -20,18 +20,18 @@ BANDS = 2  # parts of A's memory that may be filled or in use
 
 
 class ConvolutionUnit(wiring.Component):
-    """Takes rows of tensors and of B, then bands of windows and products; gives what `ComputeUnit` gives.
+    """Takes rows of tensors and of B, then bands of windows and products; gives the outputs of `ComputeUnit`.
 
     Args:
-        unit: with a core with `block_load`, of which P is a power of two; not yet elaborated.
-        tensor_lines: how many times P words the memory of the tensor holds.
+        unit: a unit whose core has `block_load` and whose P is a power of two; not yet elaborated.
+        tensor_lines: capacity of the tensor's memory, in multiples of P words.
 
-    Ports (streams), those of `ComputeUnit` and:
+    Ports (streams), in addition to those of `ComputeUnit`:
         tensor: In: P `words` of `line`, from word P x line on.
         transforms: In: a band of `windows`, and the `base` and `pitch` of its part of A's memory. Taken when fewer than
             `BANDS` are filled or in use.
-        commands: In: with `transformed`, the product waits for the next band that is not yet used, and gives its part
-            of the memory back at its end.
+        commands: In: with `transformed`, the product waits for the next unused band, and releases its part of the
+            memory at its end.
     """
 
     def __init__(self, *, unit: ComputeUnit, tensor_lines: int):
@@ -74,7 +74,7 @@ class ConvolutionUnit(wiring.Component):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(unit, name))
         filled = self._move(m, transform)
 
-        # Parts of A's memory: `held` are filled, being filled or in use; of these, `waiting` are filled and not used.
+        # Parts of A's memory: `held` are filled, being filled or in use; `waiting` of them are filled and unused.
         held, waiting, in_use = Signal(range(BANDS + 1)), Signal(range(BANDS + 1)), Signal()
         begins, starts, ends = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -97,7 +97,9 @@ class ConvolutionUnit(wiring.Component):
         return m
 
     def _move(self, m: Module, transform: LayoutTransform) -> Any:
-        """Takes every move from the tensor to A's memory in two cycles; high in the cycle of a band's last write."""
+        """Move each item from the tensor to A's memory in two cycles; returns 1 in the cycle of a band's last
+        write.
+        """
         unit, memory, side = self.unit, self.memory, self.side
         bits = exact_log2(side)
         base, pitch = Signal(INDEX_BITS), Signal(INDEX_BITS)

@@ -1,1 +1,1 @@
-"""Cycle models as pure functions: the papers' formulas (`modelled`), and where the RTL here differs and why."""
+"""Cycle models as pure functions: the papers' formulas (`modelled`), and how and why the RTL here differs."""

@@ -1,12 +1,13 @@
-"""Cycles of a convolution on `fpga.convolution_unit`: band by band, the next transformed beside the one in use.
+"""Cycles of a convolution on `fpga.convolution_unit`: bands are used while the next ones are transformed.
 
-PPO charges Equation 5 for the whole product and takes the transformation to be hidden. Where the RTL differs
-(`difference_terms`, to the cycle):
+PPO uses Equation 5 for the whole product and assumes that the transformation is hidden. The RTL differs as
+follows (`difference_terms`, exact):
 
-- first band: its transformation, with nothing to hide it behind: a cycle for each P words of a window's row.
-- waits: a later band whose transformation takes longer than the product before it.
-- bands: each is a product of its own, with its own fill, and blocks of P windows that it does not fill.
-- handover: from a product's last sum to the next one's first operand, less the cycle that Equation 5 has too much.
+- first band: its transformation cannot be hidden: one cycle per P words of a window's row.
+- waits: a later band's transformation may take longer than the product before it.
+- bands: each band is a product of its own, with its own fill, and with partly filled blocks of P windows.
+- handover: cycles from a product's last sum to the next one's first operand, minus the one cycle by which
+  Equation 5 is too high.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +25,11 @@ FINISH_CYCLES = (
 
 @dataclass(frozen=True)
 class Band:
-    """Some rows of windows of one image, or all of several images.
+    """Some rows of windows of one image, or all rows of several images.
 
     Attributes:
-        first_image, images, first_row, rows: which.
-        windows: how many.
+        first_image, images, first_row, rows: position and size of the band.
+        windows: number of windows.
     """
 
     first_image: int
@@ -39,10 +40,10 @@ class Band:
 
 
 def bands(convolution: Convolution, *, windows: int) -> Iterator[Band]:
-    """The convolution's windows in bands of at most so many.
+    """Divide the convolution's windows into bands of at most `windows`.
 
     Raises:
-        ValueError: not even a row of windows fits.
+        ValueError: a single row of windows does not fit.
     """
     rows, columns = convolution.out_size
     if windows < columns:
@@ -61,23 +62,26 @@ def bands(convolution: Convolution, *, windows: int) -> Iterator[Band]:
 
 
 def band_shape(convolution: Convolution, band: Band, outputs: int, *, transposed: bool) -> GemmShape:
-    """The band's product: its windows times the kernels, or (`transposed`) its part of the weights' gradient."""
+    """Return the band's product: its windows times the kernels, or (`transposed`) its part of the weights'
+    gradient.
+    """
     words = convolution.matrix_size[1]
     return GemmShape(words, band.windows, outputs) if transposed else GemmShape(band.windows, words, outputs)
 
 
 def transform_cycles(convolution: Convolution, band: Band, *, side: int) -> int:
-    """Moves of a band: every row of a window takes its own."""
+    """Return the moves of a band: every row of a window takes its own."""
     return band.windows * convolution.kernel[0] * blocks(convolution.run, side)
 
 
 @dataclass(frozen=True)
 class BandTimes:
-    """When the unit does what, in cycles from the first band's command.
+    """The start and end of each band's product, in cycles from the first band's command.
 
     Attributes:
-        starts: of each band's product. finished: of each.
-        waits: how long each product waited for its band, after the one before.
+        starts: cycle in which each product starts.
+        finished: cycle in which each product ends.
+        waits: cycles that each product waited for its band after the previous product.
     """
 
     starts: tuple[int, ...]
@@ -86,7 +90,7 @@ class BandTimes:
 
 
 def band_times(transforms: Sequence[int], products: Sequence[int]) -> BandTimes:
-    """The times of bands from the cycles of their transformations and of their products on the core."""
+    """Return the times of bands from the cycles of their transformations and of their products on the core."""
     starts: list[int] = []
     finished: list[int] = []
     waits: list[int] = []
@@ -122,10 +126,11 @@ def convolution_cycles(
     windows: int,
     transposed: bool = False,
 ) -> int:
-    """Cycles of a convolution to `outputs` channels, or of its weights' gradient, from the first command to the end.
+    """Return the cycles of a convolution to `outputs` channels, or of its weights' gradient, from first command
+    to end.
 
     Args:
-        windows: the most of a band.
+        windows: most windows of a band.
     """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     return _times(convolution, outputs, **options)[0].finished[-1]  # type: ignore[arg-type]
@@ -140,7 +145,7 @@ def difference_terms(
     windows: int,
     transposed: bool = False,
 ) -> dict[str, int]:
-    """Cycles beyond Equation 5 for the whole product by reason; they add up to the difference."""
+    """Return the cycles beyond Equation 5 for the whole product, by reason; they add up to the difference."""
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     times, shapes = _times(convolution, outputs, **options)  # type: ignore[arg-type]
     whole = Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])

@@ -1,7 +1,8 @@
-"""The table of the papers' formulas beside simulated cycles, with the reasons between, for the blocks of every paper.
+"""The table of the papers' formulas and simulated cycles, with the reasons for differences, for the blocks of
+every paper.
 
-`placerl bench fpga-tables differences` prints it (with `--json` for a script). Sizes are multiples of P, one off them,
-and below P: formulas in multiples of P hide differences.
+`placerl bench fpga-tables differences` prints it (with `--json` for a script). Sizes include multiples of P,
+multiples plus or minus one, and sizes below P, because formulas in multiples of P hide differences.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,16 +34,19 @@ _ACTOR = (LayerShape(11, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 3, 1
 _CRITIC = (LayerShape(14, 256, 4), LayerShape(256, 256, 52), LayerShape(256, 1, 1))
 PASSES = (learner.Pass(_CARTPOLE), learner.Pass(_CRITIC, target=(*_ACTOR, *_CRITIC)))
 PIPELINES = ((1, 32), (2, 128))
+COLUMNS = ("block", "case", "formula", "simulated", "difference", "reasons")
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One case.
+class CycleDifference:
+    """One case of the table.
 
     Attributes:
-        block: which hardware; case: its sizes.
-        formula_cycles: the paper's, `modelled`; simulated_cycles: of the RTL, `simulated`.
-        reasons: cycles beyond the formula by reason.
+        block: name of the hardware.
+        case: its sizes.
+        formula_cycles: the paper's formula, `modelled`.
+        simulated_cycles: the RTL's cycles, `simulated`.
+        reasons: cycles beyond the formula, by reason.
     """
 
     block: str
@@ -53,7 +57,7 @@ class Difference:
 
     @property
     def difference_cycles(self) -> float:
-        """Simulated beyond the formula."""
+        """Simulated cycles beyond the formula."""
         return self.simulated_cycles - self.formula_cycles
 
     @property
@@ -61,8 +65,20 @@ class Difference:
         """Whether the reasons add up to the difference."""
         return abs(sum(self.reasons.values()) - self.difference_cycles) < 1e-6
 
+    def cells(self) -> tuple[str, ...]:
+        """Return the case as text, by `COLUMNS`; a difference that its reasons do not explain is marked."""
+        reasons = ", ".join(f"{name} {cycles:+.10g}" for name, cycles in self.reasons.items() if cycles)
+        return (
+            self.block,
+            self.case,
+            f"{self.formula_cycles:.10g}",
+            str(self.simulated_cycles),
+            f"{self.difference_cycles:+.10g}",
+            reasons if self.explained else f"{reasons} **not explained**",
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """As plain data; formula and simulation each with their provenance."""
+        """Return the case as plain data; formula and simulation have their provenances."""
         return {
             "block": self.block,
             "case": self.case,
@@ -80,8 +96,8 @@ def _size(shape: GemmShape) -> str:
     return f"{shape.a} x {shape.b} x {shape.c}"
 
 
-def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[Difference]:
-    """PPO's Equation 5 and the core, with blocks that come in row by row and at once."""
+def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[CycleDifference]:
+    """Yield PPO's Equation 5 and the core, with blocks that are loaded row by row and at once."""
     from primitives.fpga.gemm.simulation import SimulatedGemm
 
     shapes = tuple(shapes)
@@ -92,7 +108,7 @@ def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[
         for shape in shapes:
             for dataflow in DATAFLOWS:
                 options: dict[str, Any] = {"side": side, "dataflow": dataflow}
-                yield Difference(
+                yield CycleDifference(
                     f"core, {dataflow}, blocks {'at once' if block_load else 'row by row'}",
                     _size(shape),
                     gemm.ppo_cycles(shape, **options),
@@ -101,8 +117,10 @@ def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[
                 )
 
 
-def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[Difference]:
-    """Stalls of the plain layout when A is read across it: PPO's, a cycle for every P elements, and the unit's."""
+def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[CycleDifference]:
+    """Yield stalls of the plain layout when A is read transposed: PPO's, one cycle per P elements, and the
+    unit's.
+    """
     from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
     unit = SimulatedUnit(
@@ -119,7 +137,7 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
         a, b = np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
         for dataflow in DATAFLOWS:
             stated = layout.ppo_stalls(shape, side=side)
-            yield Difference(
+            yield CycleDifference(
                 f"stalls of the plain layout, {dataflow}",
                 _size(shape),
                 stated,
@@ -130,8 +148,8 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
 
 def convolution_differences(
     convolutions: Iterable[tuple[Convolution, int]], side: int = SIDE, windows: int = 64
-) -> Iterator[Difference]:
-    """PPO's Equation 5 and convolutions, given with their outputs, in bands of at most so many windows."""
+) -> Iterator[CycleDifference]:
+    """Yield PPO's Equation 5 and convolutions, given with their outputs, in bands of at most `windows`."""
     from primitives.fpga.convolution.simulation import SimulatedConvolution
 
     unit = SimulatedConvolution(
@@ -155,7 +173,7 @@ def convolution_differences(
         for dataflow in DATAFLOWS:
             options: dict[str, Any] = {"dataflow": dataflow, "windows": windows}
             found = unit.forward(images, kernels, stride=c.stride, padding=c.padding, **options)
-            yield Difference(
+            yield CycleDifference(
                 f"convolution, {dataflow}",
                 f"{c.images} of {c.height} x {c.width} x {c.channels}, {c.kernel[0]} x {c.kernel[1]}: {_size(shape)}",
                 gemm.ppo_cycles(shape, side=side, dataflow=dataflow),
@@ -164,8 +182,10 @@ def convolution_differences(
             )
 
 
-def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int = 2) -> Iterator[Difference]:
-    """FIXAR's array: a word a cycle for each pass, and the simulated layer. FIX itself states no formula."""
+def array_differences(
+    shapes: Iterable[GemmShape], side: int = SIDE, cores: int = 2
+) -> Iterator[CycleDifference]:
+    """Yield FIXAR's array: one word per cycle in each pass, and the simulated layer. FIX itself has no formula."""
     from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
 
     array = SimulatedAdaptiveArray(cores=cores, side=side, width=4)
@@ -176,7 +196,7 @@ def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int 
             passes = fixar.layer_passes(shape.a, shape.b, cores=cores, side=side, inference=inference)
             words = fixar.layer_words(shape.c, cores=cores, inference=inference, halves=False)
             load = side * (cores if inference else 1)
-            yield Difference(
+            yield CycleDifference(
                 f"array of {cores} cores, {mode}",
                 _size(shape),
                 passes * words,
@@ -189,8 +209,8 @@ def array_differences(shapes: Iterable[GemmShape], side: int = SIDE, cores: int 
             )
 
 
-def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) -> Iterator[Difference]:
-    """MAP's B / S x cycles a request (VI-A2) and the replay pipeline: both forms, samples and updates."""
+def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) -> Iterator[CycleDifference]:
+    """Yield MAP's B / S x cycles per request (VI-A2) and the replay pipeline: both forms, samples and updates."""
     from primitives.sum_tree import fpga_backend
 
     for form in fpga_backend.FORMS:
@@ -204,7 +224,7 @@ def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) 
                     yield _replay_difference(tree, form, call, batch_size, rng)
 
 
-def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: Any) -> Difference:
+def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: Any) -> CycleDifference:
     narrow_samples = form == "narrow" and call == "sample"
     interval = replay.interval_cycles(fanout=tree.fanout, narrow_samples=narrow_samples)
     if call == "sample":
@@ -213,11 +233,11 @@ def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: An
         leaves = rng.integers(0, tree.capacity, batch_size)
         tree.update(leaves, np.ones(batch_size))
     loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
-    # Reads and writes take turns here, so that each batch changes the phase.
+    # Reads and writes alternate here, so that each batch changes the phase.
     terms = replay.difference_terms(
         tree.last_call_cycles, loads, levels=tree.levels, interval=interval, phase_changed=True
     )
-    return Difference(
+    return CycleDifference(
         f"replay pipeline, {form}, {call}",
         f"B = {batch_size}, K = {tree.fanout}, depth {tree.levels}, S = {tree.banks}",
         batch_size / tree.banks * interval,
@@ -228,8 +248,8 @@ def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: An
 
 def learner_differences(
     passes: Iterable[learner.Pass], cases: Sequence[tuple[int, int]]
-) -> Iterator[Difference]:
-    """MAP's T_pipeline + T_WU (VI-A2) and the learner pipeline, by (DP, PI)."""
+) -> Iterator[CycleDifference]:
+    """Yield MAP's T_pipeline + T_WU (VI-A2) and the learner pipeline, by (DP, PI)."""
     from primitives.fpga.cycles.simulated_units import pass_cycles
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
 
@@ -239,7 +259,7 @@ def learner_differences(
         for pipelines, samples in cases:
             latency = adam_latency(pipelines * samples)
             update = learner.update_cycles(work, adam_latency=latency)
-            yield Difference(
+            yield CycleDifference(
                 "learner pipeline" + (", targets by networks" if work.target else ""),
                 f"{sizes} x {work.layers[-1].outputs}, lanes {lanes}, DP = {pipelines}, PI = {samples}",
                 learner.map_cycles(work, samples=samples, pipelines=pipelines),
@@ -248,31 +268,15 @@ def learner_differences(
             )
 
 
-def markdown(differences: Iterable[Difference]) -> str:
-    """The table; a difference that its reasons do not add up to is marked."""
-    lines = [
-        "| block | case | formula | simulated | difference | reasons |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in differences:
-        reasons = ", ".join(f"{name} {cycles:+.10g}" for name, cycles in row.reasons.items() if cycles)
-        mark = "" if row.explained else " **not explained**"
-        lines.append(
-            f"| {row.block} | {row.case} | {row.formula_cycles:.10g} | {row.simulated_cycles} "
-            f"| {row.difference_cycles:+.10g} | {reasons}{mark} |"
-        )
-    return "\n".join(lines)
-
-
-def small_cases() -> Iterator[Difference]:
-    """The blocks of PPO and FIX, in Amaranth's own simulator."""
+def small_cases() -> Iterator[CycleDifference]:
+    """Yield the blocks of PPO and FIX, in Amaranth's own simulator."""
     yield from core_differences(SHAPES)
     yield from layout_differences(SHAPES)
     yield from array_differences(SHAPES)
     yield from convolution_differences(CONVOLUTIONS)
 
 
-def large_cases() -> Iterator[Difference]:
-    """The blocks of MAP, built by Verilator, which takes a minute where the cache has none of them."""
+def large_cases() -> Iterator[CycleDifference]:
+    """Yield the blocks of MAP, built by Verilator, which takes a minute if they are not cached."""
     yield from replay_differences(TREES, BATCH_SIZES)
     yield from learner_differences(PASSES, PIPELINES)

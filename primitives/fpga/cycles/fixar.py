@@ -1,33 +1,33 @@
 """Cycles of FIXAR's adaptive array, and of one DDPG update on it (FIX V, VI-C, Fig. 10).
 
-FIX states no formula; these follow from its dataflow, and hold for the RTL here to the cycle (`layer_cycles`).
-Weights come from a memory of P words a cycle: a block takes P cycles, in inference N P, as each core has its own.
+FIX has no formula; these follow from its dataflow and equal the RTL's cycles (`layer_cycles`). The weight memory
+gives P words per cycle: loading a block takes P cycles, or N P in inference, where each core has its own block.
 
-What an update costs beside the products of its layers is left out: the paper gives no cycles for Adam, activations
-and control. So the throughput here is an upper bound of the published one, never a fit to it.
+The costs of an update beyond the products of its layers are left out: the paper gives no cycles for Adam,
+activations and control. So the throughput here is an upper bound of the published one and was not fitted to it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles.networks import FIX_HIDDEN, Layer, mlp
+from primitives.fpga.cycles.networks import FIX_HIDDEN, GemmLayer, mlp
 from primitives.fpga.devices import catalogue
 from primitives.fpga.gemm.plan import blocks
 
 
 def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:
-    """Cycles of one pass that streams `words` while the next blocks come in."""
+    """Return the cycles of one pass that streams `words` while the next blocks are loaded."""
     return max(words, side * (cores if inference else 1))
 
 
 def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> int:
-    """Words that each core takes in a pass for so many vectors."""
+    """Return the words that each core takes in a pass for `vectors` vectors."""
     own = vectors if inference else blocks(vectors, cores)
     return blocks(own, 2) if halves else own
 
 
 def layer_passes(outputs: int, inputs: int, *, cores: int, side: int, inference: bool) -> int:
-    """Passes of one layer: its inputs are split over the cores in inference."""
+    """Return the passes of one layer; in inference its inputs are divided among the cores."""
     return blocks(outputs, side) * blocks(blocks(inputs, cores) if inference else inputs, side)
 
 
@@ -41,10 +41,10 @@ def layer_cycles(
     inference: bool,
     halves: bool = False,
 ) -> int:
-    """Cycles of a layer alone, from the first row of weights to the last sum.
+    """Return the cycles of a layer alone, from the first row of weights to the last sum.
 
-    First blocks, passes, and the way to the sums: a register behind the products, one for each level of adders down
-    the columns, one behind the sum over the cores.
+    These are the first blocks, the passes, and the latency of the sums: a register after the products, one per
+    level of adders in the columns, and one after the sum over the cores.
     """
     words = layer_words(vectors, cores=cores, inference=inference, halves=halves)
     passes = layer_passes(outputs, inputs, cores=cores, side=side, inference=inference)
@@ -55,7 +55,9 @@ def layer_cycles(
 
 @dataclass(frozen=True)
 class ArrayModel:
-    """A FIXAR accelerator: N cores of P x P elements at `clock_hz`, whether activations are of half the width."""
+    """A FIXAR accelerator: N cores of P x P elements at `clock_hz`, optionally with activations of half the
+    width.
+    """
 
     cores: int = 2
     side: int = 16
@@ -67,26 +69,28 @@ FIXAR = ArrayModel()
 
 
 def _stream_cycles(outputs: int, inputs: int, vectors: int, inference: bool, array: ArrayModel) -> int:
-    """Cycles of a layer among others: its first blocks came in and its sums leave beside its neighbours' passes."""
+    """Return the cycles of a layer within a sequence: loading its first blocks and draining its sums overlap with
+    others.
+    """
     words = layer_words(vectors, cores=array.cores, inference=inference, halves=array.halves)
     step = pass_cycles(words, cores=array.cores, side=array.side, inference=inference)
     return step * layer_passes(outputs, inputs, cores=array.cores, side=array.side, inference=inference)
 
 
-def forward_cycles(layers: Sequence[Layer], batch: int, array: ArrayModel) -> int:
+def forward_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -> int:
     return sum(_stream_cycles(layer.outputs, layer.inputs, batch, True, array) for layer in layers)
 
 
 def backward_cycles(
-    layers: Sequence[Layer], batch: int, array: ArrayModel, *, to_inputs: bool = False
+    layers: Sequence[GemmLayer], batch: int, array: ArrayModel, *, to_inputs: bool = False
 ) -> int:
-    """Of errors from the outputs back to the first hidden layer, or to the inputs."""
+    """Return the cycles of errors from the outputs back to the first hidden layer, or to the inputs."""
     reached = layers if to_inputs else layers[1:]
     return sum(_stream_cycles(layer.inputs, layer.outputs, batch, False, array) for layer in reached)
 
 
-def gradient_cycles(layers: Sequence[Layer], batch: int, array: ArrayModel) -> int:
-    """Of the weights' gradients: every vector of a core's share meets every block of P x P weights once."""
+def gradient_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -> int:
+    """Return the cycles of the weights' gradients: every vector of a core's share meets every P x P block once."""
     words = layer_words(batch, cores=array.cores, inference=False, halves=array.halves)
     return (
         sum(blocks(layer.outputs, array.side) * blocks(layer.inputs, array.side) for layer in layers) * words
@@ -94,11 +98,11 @@ def gradient_cycles(layers: Sequence[Layer], batch: int, array: ArrayModel) -> i
 
 
 @dataclass(frozen=True)
-class Product:
-    """A product of the array: (outputs, inputs) of a matrix by (inputs, vectors).
+class LayerProduct:
+    """A product on the array: (outputs, inputs) of a matrix by (inputs, vectors).
 
     Attributes:
-        inference: a layer split over the cores; otherwise its vectors are.
+        inference: whether the cores share the layer; otherwise they share its vectors.
     """
 
     outputs: int
@@ -107,21 +111,21 @@ class Product:
     inference: bool
 
 
-def ddpg_products(state: int, action: int, batch: int) -> list[Product]:
-    """The products of one DDPG update, in turn: each needs the one before, and runs alone on the array.
+def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
+    """Return the products of one DDPG update, in order: each needs the one before, and runs alone on the array.
 
-    The gradient of a layer's weights is errors by activations: the batch is what is added over.
+    The gradient of a layer's weights is errors by activations, summed over the batch.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
 
-    def forward(layers: Sequence[Layer]) -> list[Product]:
-        return [Product(layer.outputs, layer.inputs, batch, True) for layer in layers]
+    def forward(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.outputs, layer.inputs, batch, True) for layer in layers]
 
-    def backward(layers: Sequence[Layer]) -> list[Product]:
-        return [Product(layer.inputs, layer.outputs, batch, False) for layer in layers]
+    def backward(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.inputs, layer.outputs, batch, False) for layer in layers]
 
-    def gradient(layers: Sequence[Layer]) -> list[Product]:
-        return [Product(layer.outputs, batch, layer.inputs, False) for layer in layers]
+    def gradient(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.outputs, batch, layer.inputs, False) for layer in layers]
 
     update_critic = [*forward(critic), *backward(critic[1:]), *gradient(critic)]
     update_actor = [
@@ -135,15 +139,16 @@ def ddpg_products(state: int, action: int, batch: int) -> list[Product]:
 
 
 def ddpg_weights(state: int, action: int) -> int:
-    """Weights and biases that an update of actor and critic changes."""
+    """Return the number of weights and biases that an update of actor and critic changes."""
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
     return sum(layer.weights + layer.outputs for layer in (*actor, *critic))
 
 
 def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> int:
-    """Cycles of the products of one DDPG update: target actor and critic, critic, actor through critic; FIX III, VI-B.
+    """Return the cycles of one DDPG update's products: target actor and critic, critic, actor through critic (FIX
+    III, VI-B).
 
-    Forward passes are split over the cores by layer, backward passes and gradients by batch.
+    In forward passes the cores share each layer; in backward passes and gradients they share the batch.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
     forward = 2 * forward_cycles(actor, batch, array) + 3 * forward_cycles(critic, batch, array)
@@ -154,12 +159,12 @@ def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) 
 
 
 def ddpg_samples_per_s(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> float:
-    """Samples of the batch a second (FIX calls it inferences a second, IPS), products alone."""
+    """Return the samples of the batch per second (FIX: inferences per second, IPS), counting only products."""
     return batch * array.clock_hz / ddpg_cycles(state, action, batch, array)
 
 
-def block_utilisation(layers: Sequence[Layer], side: int) -> float:
-    """The share of elements that hold a weight when layers are cut into blocks of side x side, 0 to 1."""
+def block_utilisation(layers: Sequence[GemmLayer], side: int) -> float:
+    """Return the share of elements that hold a weight when layers are divided into blocks of side x side, 0 to 1."""
     used = sum(layer.inputs * layer.outputs for layer in layers)
     return used / sum(
         side * side * blocks(layer.inputs, side) * blocks(layer.outputs, side) for layer in layers

@@ -1,27 +1,28 @@
-"""What PPO's optimisations gain in throughput: Fig. 14 (blocked layout) and Fig. 15 (load balancing).
+"""The throughput gains of PPO's optimisations: Fig. 14 (blocked layout) and Fig. 15 (load balancing).
 
-A gain in throughput needs the time of the host beside the accelerator's. The paper does not give it; the published
-inferences a second (Table 2) give the time of a whole iteration, and the models here that of the accelerator: cycles
-saved, over the published iteration. Nothing is fitted to the published gains.
+A gain in throughput depends on the host's time as well as the accelerator's. The paper does not give it, but the
+published inferences per second (Table 2) give the time of a whole iteration, and the models here give the
+accelerator's. The gain is the saved cycles divided by the published iteration. Nothing is fitted to the published
+gains.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from primitives.fpga.cycles.balance import training_cycles
 from primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
-from primitives.fpga.cycles.networks import Layer
-from primitives.fpga.cycles.ppo import Iteration, iteration_cycles, shapes
+from primitives.fpga.cycles.load_balancing import training_cycles
+from primitives.fpga.cycles.networks import GemmLayer
+from primitives.fpga.cycles.ppo import PpoIteration, iteration_cycles, shapes
 from primitives.fpga.gemm.plan import GemmShape, blocks
 
 
-def transposed_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
-    """The matrices that an update reads across their layout: weights in BW, activations in WU, as A of a product."""
+def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
+    """Return the matrices that an update reads transposed: weights in BW, activations in WU, as A of a product."""
     return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
 
 
-def backward_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
-    """The products of BW with the weights as A: (inputs x outputs) times the gradients of all pixels."""
+def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
+    """Return the products of BW with the weights as A: (inputs x outputs) times the gradients of all pixels."""
     return [
         GemmShape(
             layer.weights // layer.outputs, layer.outputs, batch * layer.out_size[0] * layer.out_size[1]
@@ -30,8 +31,8 @@ def backward_operands(layers: Sequence[Layer], batch: int) -> list[GemmShape]:
     ]
 
 
-def update_stalls(layers: Sequence[Layer], batch: int, *, side: int, dataflow: str | None = None) -> int:
-    """Cycles that one mini-batch update waits for the plain layout: PPO's, or the RTL's in a dataflow."""
+def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflow: str | None = None) -> int:
+    """Return the cycles that one mini-batch update waits for the plain layout: PPO's, or the RTL's in a dataflow."""
     operands = transposed_operands(layers, batch)
     if dataflow is None:
         return sum(ppo_stalls(shape, side=side) for shape in operands)
@@ -39,52 +40,54 @@ def update_stalls(layers: Sequence[Layer], batch: int, *, side: int, dataflow: s
 
 
 @dataclass(frozen=True)
-class Throughput:
+class PublishedThroughput:
     """A published throughput of the whole platform.
 
     Attributes:
         samples_per_s: IPS of PPO Table 2, with the optimisation that is in question.
-        clock_hz: of the accelerator.
+        clock_hz: clock frequency of the accelerator.
     """
 
     samples_per_s: float
     clock_hz: float
 
-    def gain(self, iteration: Iteration, saved_cycles: float) -> float:
-        """The ratio - 1 of this throughput to that of an iteration that takes `saved_cycles` more."""
+    def gain(self, iteration: PpoIteration, saved_cycles: float) -> float:
+        """Return the ratio of this throughput to that of an iteration with `saved_cycles` more, minus 1."""
         iteration_s = iteration.samples / self.samples_per_s
         return saved_cycles / self.clock_hz / iteration_s
 
 
 def layout_gain(
-    layers: Sequence[Layer],
-    iteration: Iteration,
-    published: Throughput,
+    layers: Sequence[GemmLayer],
+    iteration: PpoIteration,
+    published: PublishedThroughput,
     *,
     side: int,
     dataflow: str | None = None,
 ) -> float:
-    """The gain in throughput of the blocked layout (Fig. 14), as a ratio - 1."""
+    """Return the throughput gain of the blocked layout (Fig. 14), as a ratio - 1."""
     stalls = update_stalls(layers, iteration.minibatch, side=side, dataflow=dataflow)
     return published.gain(iteration, stalls * iteration.updates)
 
 
-def accelerator_layout_gain(layers: Sequence[Layer], iteration: Iteration, *, side: int) -> float:
-    """The same where the accelerator were all: no host, no transfers. No published gain can be above it."""
+def accelerator_layout_gain(layers: Sequence[GemmLayer], iteration: PpoIteration, *, side: int) -> float:
+    """Return the layout's gain for the accelerator alone, without host and transfers: an upper bound of published
+    gains.
+    """
     stalls = update_stalls(layers, iteration.minibatch, side=side) * iteration.updates
     return stalls / iteration_cycles(layers, iteration, side=side).total
 
 
 def balance_gain(
-    policy: Sequence[Layer],
-    value: Sequence[Layer],
-    iteration: Iteration,
-    published: Throughput,
+    policy: Sequence[GemmLayer],
+    value: Sequence[GemmLayer],
+    iteration: PpoIteration,
+    published: PublishedThroughput,
     *,
     policy_epochs: int,
     side: int,
 ) -> float:
-    """The gain in throughput of load balancing when the policy stops after `policy_epochs` (Fig. 15)."""
+    """Return the throughput gain of load balancing if the policy stops after `policy_epochs` (Fig. 15)."""
     epoch_updates = blocks(iteration.samples, iteration.minibatch)
     saved = {}
     for balanced in (False, True):

@@ -1,14 +1,16 @@
 """Cycles of a pass through the learner pipeline: MAP's formula (VI-A2), and `fpga.learner_pipeline`.
 
-MAP takes (PI + n - 1) T_max for PI samples through n stages, and the sum of DP size(W) / lanes over the layers for
-the update. Where the hardware differs (`difference_terms`):
+MAP's formula is (PI + n - 1) T_max for PI samples through n stages, plus the sum of DP size(W) / lanes over the
+layers for the update. The hardware differs as follows (`difference_terms`):
 
-- own times: a sample passes a stage in that stage's own time, where MAP gives every stage the slowest one's, and
-  only the stages on the longest way follow each other: of the n, gradients work beside the way back.
-- handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the memory's
-  answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has none.
-- update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
-  updated beside each other; MAP adds the DP sums one after the other, layer by layer.
+- own times: a sample passes a stage in that stage's own time, while MAP uses the slowest stage's time for every
+  stage, and only the stages on the longest path are in sequence: gradients run in parallel with the backward
+  path.
+- handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the
+  memory's answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has
+  none.
+- update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers
+  are updated in parallel; MAP adds the DP sums one after another, layer by layer.
 - Adam's latency: from the last word of sums to the last new weight.
 """
 
@@ -23,12 +25,12 @@ LAST_CYCLES = 6
 
 @dataclass(frozen=True)
 class Pass:
-    """Samples that go through layers, to a loss, and back, and train the first layers.
+    """A pass in which samples go forward through layers to a loss and back, and the first layers are trained.
 
     Attributes:
-        layers: from the samples to the loss.
-        trained: how many of them, from the samples on; all when left out.
-        target: layers that make the targets; none: they come with the samples.
+        layers: layers from the samples to the loss.
+        trained: number of trained layers, counted from the samples; None: all.
+        target: layers that make the targets; empty if the targets come with the samples.
     """
 
     layers: tuple[LayerShape, ...]
@@ -37,7 +39,7 @@ class Pass:
 
     @property
     def trained_layers(self) -> tuple[LayerShape, ...]:
-        """Those that are updated."""
+        """The layers that are updated."""
         return self.layers[: self.trained or len(self.layers)]
 
 
@@ -46,7 +48,9 @@ def _forward(layers: Sequence[LayerShape]) -> list[int]:
 
 
 def stage_cycles(work: Pass) -> dict[str, list[int]]:
-    """Cycles of a sample in each stage: the targets' FW, FW, the loss, BW of each layer but the first, and WA."""
+    """Return the cycles of a sample in each stage: the targets' FW, FW, the loss, BW of each layer but the first,
+    and WA.
+    """
     return {
         "target": _forward(work.target),
         "forward": _forward(work.layers),
@@ -57,7 +61,7 @@ def stage_cycles(work: Pass) -> dict[str, list[int]]:
 
 
 def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
-    """Every way of a sample to a gradient: the cycles of its stages, and those of handing it over."""
+    """Yield every path of a sample to a gradient: the cycles of its stages, and those of handing it over."""
     times = stage_cycles(work)
     for begin in (times["forward"], times["target"]) if work.target else (times["forward"],):
         for number, gradient in enumerate(times["gradient"]):
@@ -67,41 +71,44 @@ def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
 
 
 def pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """Cycles of the hardware from the first sample taken to the start of the update, in closed form.
+    """Return the hardware's cycles from the first sample taken to the start of the update, in closed form.
 
-    Each way takes its stages' times once, and its slowest stage's for every further sample. The longest decides.
+    Each path takes the times of its stages once, plus its slowest stage's time for every further sample. The
+    longest path counts.
     """
     return max(sum(way) + handover + (samples - 1) * max(way) for way, handover in _ways(work))
 
 
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
-    """Cycles of the hardware's update: a word a cycle, all layers at once, and the unit's latency."""
+    """Return the cycles of the hardware's update: one word per cycle, all layers in parallel, plus the unit's
+    latency.
+    """
     return max(layer.words for layer in work.trained_layers) + adam_latency
 
 
 def stage_count(work: Pass) -> int:
-    """n, MAP's 3 L where every layer is trained and the targets come with the samples."""
+    """Return n: MAP's 3 L if every layer is trained and the targets come with the samples."""
     return sum(map(len, stage_cycles(work).values()))
 
 
 def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """T_pipeline = (PI + n - 1) T_max (MAP VI-A2); `modelled`."""
+    """Return T_pipeline = (PI + n - 1) T_max (MAP VI-A2); `modelled`."""
     slowest = max(max(times, default=0) for times in stage_cycles(work).values())
     return (samples + stage_count(work) - 1) * slowest
 
 
 def map_update_cycles(work: Pass, *, pipelines: int) -> int:
-    """T_WU = sum over layers of DP size(W) / lanes (MAP VI-A2, its r_WU f being a layer's lanes); `modelled`."""
+    """Return T_WU = sum over layers of DP size(W) / lanes (MAP VI-A2; r_WU f is a layer's lanes); `modelled`."""
     return sum(pipelines * layer.words for layer in work.trained_layers)
 
 
 def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
-    """T_learner = T_pipeline + T_WU of one pass (MAP VI-A2); `modelled`."""
+    """Return T_learner = T_pipeline + T_WU of one pass (MAP VI-A2); `modelled`."""
     return map_pipeline_cycles(work, samples=samples) + map_update_cycles(work, pipelines=pipelines)
 
 
 def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: int) -> dict[str, int]:
-    """Cycles of the hardware beyond MAP's by reason."""
+    """Return the cycles of the hardware beyond MAP's, by reason."""
     way, handover = max(_ways(work), key=lambda item: sum(item[0]) + item[1] + (samples - 1) * max(item[0]))
     own = sum(way) + (samples - 1) * max(way)
     words = max(layer.words for layer in work.trained_layers)

@@ -1,4 +1,4 @@
-"""Networks as the matrix products of their layers (PPO 3.2, Equation 6), and those of the papers."""
+"""Networks as the matrix products of their layers (PPO 3.2, Equation 6), including the papers' networks."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from primitives.fpga.gemm.plan import GemmShape
 
 
 @dataclass(frozen=True)
-class Layer:
+class GemmLayer:
     """A convolution, or a fully connected layer: a convolution of 1 x 1 maps.
 
     Attributes:
@@ -31,7 +31,7 @@ class Layer:
         return GemmShape(batch * self.out_size[0] * self.out_size[1], window * self.inputs, self.outputs)
 
     def backward(self, batch: int) -> GemmShape:
-        """Of the gradients towards the layer's inputs."""
+        """Return the product for the gradients with respect to the layer's inputs."""
         window = self.kernel[0] * self.kernel[1]
         return GemmShape(batch * self.in_size[0] * self.in_size[1], window * self.outputs, self.inputs)
 
@@ -40,9 +40,9 @@ class Layer:
         return GemmShape(window * self.inputs, batch * self.out_size[0] * self.out_size[1], self.outputs)
 
 
-def mlp(*sizes: int) -> tuple[Layer, ...]:
-    """Fully connected layers between `sizes`, inputs first."""
-    return tuple(Layer(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes))
+def mlp(*sizes: int) -> tuple[GemmLayer, ...]:
+    """Return the fully connected layers between `sizes`, inputs first."""
+    return tuple(GemmLayer(inputs, outputs) for inputs, outputs in itertools.pairwise(sizes))
 
 
 def cnn(
@@ -50,12 +50,14 @@ def cnn(
     channels: int,
     convolutions: Sequence[tuple[int, int, int]],
     hidden: Sequence[int],
-) -> tuple[Layer, ...]:
-    """Convolutions (channels, kernel side, stride) without padding, then fully connected layers of `hidden` neurons."""
+) -> tuple[GemmLayer, ...]:
+    """Return convolutions (channels, kernel side, stride) without padding, then fully connected layers of
+    `hidden` neurons.
+    """
     layers = []
     for outputs, side, stride in convolutions:
         out_size = ((in_size[0] - side) // stride + 1, (in_size[1] - side) // stride + 1)
-        layers.append(Layer(channels, outputs, (side, side), in_size, out_size))
+        layers.append(GemmLayer(channels, outputs, (side, side), in_size, out_size))
         channels, in_size = outputs, out_size
     return (*layers, *mlp(channels * in_size[0] * in_size[1], *hidden))
 

@@ -1,14 +1,15 @@
-"""Cycles of one PPO iteration on PPOAccel: Equations 6 to 8 over either model of a product, without communication.
+"""Cycles of one PPO iteration on PPOAccel: Equations 6 to 8 with either model of a product, without
+communication.
 
-`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. Every product is charged
-by `product_cycles`: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
+`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. `product_cycles` gives
+the cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 
 ProductCycles = Callable[..., int]  # (shape, *, side, dataflow)
@@ -16,11 +17,14 @@ PROCESSES = ("FW", "BW", "WU")
 
 
 @dataclass(frozen=True)
-class Iteration:
+class PpoIteration:
     """Hyper-parameters of one iteration (PPO 2.1).
 
     Attributes:
-        agents: N, in parallel. steps: T, of each. minibatch: M samples. epochs: K.
+        agents: N, number of parallel agents.
+        steps: T, steps of each agent.
+        minibatch: M, samples.
+        epochs: K.
     """
 
     agents: int
@@ -34,12 +38,12 @@ class Iteration:
 
     @property
     def updates(self) -> int:
-        """Mini-batch updates of one iteration; a last one that is not full counts as one."""
+        """Return the mini-batch updates of one iteration; a last, partly filled one counts as one."""
         return self.epochs * blocks(self.samples, self.minibatch)
 
 
-def shapes(layers: Sequence[Layer], process: str, batch: int) -> list[GemmShape]:
-    """The products of one process, layer by layer (Equation 6); BW does not go into the first layer's inputs."""
+def shapes(layers: Sequence[GemmLayer], process: str, batch: int) -> list[GemmShape]:
+    """Return the products of one process, layer by layer (Equation 6); BW leaves out the first layer's inputs."""
     match process:
         case "FW":
             return [layer.forward(batch) for layer in layers]
@@ -51,7 +55,7 @@ def shapes(layers: Sequence[Layer], process: str, batch: int) -> list[GemmShape]
 
 
 def process_cycles(
-    layers: Sequence[Layer],
+    layers: Sequence[GemmLayer],
     process: str,
     batch: int,
     *,
@@ -59,19 +63,21 @@ def process_cycles(
     dataflow: str,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> int:
-    """Cycles of FW, BW or WU of one batch in one dataflow (Equation 6)."""
+    """Return the cycles of FW, BW or WU of one batch in one dataflow (Equation 6)."""
     return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
 
 
 def best_dataflows(
-    layers: Sequence[Layer],
+    layers: Sequence[GemmLayer],
     batch: int,
     *,
     side: int,
     processes: Sequence[str] = PROCESSES,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> dict[str, str]:
-    """For each process the one dataflow for all its layers with the fewest cycles (PPO 4); NS where it is one."""
+    """Return for each process the dataflow with the fewest cycles for all its layers (PPO 4); among equal ones
+    NS.
+    """
     return {
         process: min(
             DATAFLOWS,
@@ -96,14 +102,16 @@ class IterationCycles:
 
 
 def iteration_cycles(
-    layers: Sequence[Layer],
-    iteration: Iteration,
+    layers: Sequence[GemmLayer],
+    iteration: PpoIteration,
     *,
     side: int,
     dataflow: str | None = None,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> IterationCycles:
-    """Cycles of one iteration with one dataflow for everything, or, where it is None, the best for each process."""
+    """Return the cycles of one iteration with one dataflow for everything, or if it is None, the best for each
+    process.
+    """
 
     def cycles(process: str, batch: int) -> int:
         chosen = dataflow
@@ -121,7 +129,7 @@ def iteration_cycles(
 
 @dataclass(frozen=True)
 class DataflowGain:
-    """What a choice of dataflow saves against NS for everything (PPO Fig. 12, 13), as ratios - 1."""
+    """The savings of a choice of dataflow against NS for everything (PPO Fig. 12, 13), as ratios - 1."""
 
     inference: float
     training: float
@@ -129,13 +137,13 @@ class DataflowGain:
 
 
 def dataflow_gain(
-    layers: Sequence[Layer],
-    iteration: Iteration,
+    layers: Sequence[GemmLayer],
+    iteration: PpoIteration,
     *,
     side: int,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> DataflowGain:
-    """The gain of the best dataflows over NS; never negative, for NS is among them."""
+    """Return the gain of the best dataflows over NS; never negative, because NS is among them."""
     fixed = iteration_cycles(layers, iteration, side=side, dataflow="NS", product_cycles=product_cycles)
     best = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles)
     return DataflowGain(

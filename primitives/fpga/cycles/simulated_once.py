@@ -1,13 +1,14 @@
-"""Results of simulations that depend on sizes alone: simulated once for each size, then kept on disk.
+"""Results of simulations that depend only on sizes: each size is simulated once and then kept on disk.
 
-What is kept lies in `primitives.disk_cache` under a hash of the block's sources, of Amaranth's version, and of the
-sizes: after a change of a source all is simulated again. The sources are found by their imports, so that none can be
-forgotten.
+Results are stored in `primitives.disk_cache` under a hash of the block's sources, of the code that simulates it
+and reads the result, of Amaranth's version, and of the sizes: after a change of a source everything is simulated
+again. The sources are found through their imports, so that none can be forgotten.
 """
 
 import ast
+import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache as remember
 from functools import partial
 from importlib.metadata import version
@@ -30,14 +31,18 @@ def sources_of(module: str) -> tuple[Path, ...]:
     first = _file_of(module)
     if first is None:
         raise ValueError(f"module: found {module!r}; allowed: a module of {PACKAGE}")
+    return tuple(sorted(_closure([first])))
+
+
+def _closure(waiting: list[Path]) -> set[Path]:
     found: set[Path] = set()
-    waiting = [first]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += filter(None, map(_file_of, _imported(path)))
-    return tuple(sorted(found))
+            nodes = ast.walk(ast.parse(path.read_text()))
+            waiting += filter(None, map(_file_of, _imported(nodes, path)))
+    return found
 
 
 def _file_of(module: str) -> Path | None:
@@ -46,25 +51,53 @@ def _file_of(module: str) -> Path | None:
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _imported(path: Path) -> Iterable[str]:
-    """Names that may be modules of `primitives.fpga`: of `from package import name`, both."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{PACKAGE}."):
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def _imported(nodes: Iterable[ast.AST], path: Path) -> Iterator[str]:
+    """Yield names that may be modules of `primitives.fpga`: for `from package import name`, both parts."""
+    for node in nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = ".".join(filter(None, [*_package(path, node.level), node.module]))
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if f"{name}.".startswith(f"{PACKAGE}."))
+
+
+def _package(path: Path, level: int) -> Sequence[str]:
+    """Return the package that an import with that many leading dots starts from; empty without dots."""
+    if not level or not path.is_relative_to(_ROOT):
+        return ()
+    return path.relative_to(_ROOT).parts[:-level]
+
+
+def _interpreting(path: Path) -> set[Path]:
+    """Return the file of a simulating function, and the files that it imports for all of its functions.
+
+    Imports within a function are left out: they are blocks, which only that function uses.
+    """
+    waiting = map(_file_of, _imported(ast.parse(path.read_text()).body, path))
+    return {path} | _closure([*filter(None, waiting), *sources_of(f"{PACKAGE}.simulation")])
 
 
 @remember
-def _rtl_key(module: str) -> str:
-    return disk_cache.key(version("amaranth"), *(path.read_text() for path in sources_of(module)))
+def _code_key(module: str, interpreting: str) -> str:
+    """Return a hash of everything except the sizes.
+
+    Args:
+        module: module of the simulated block.
+        interpreting: the file of the function that simulates it.
+    """
+    sources = sorted({*sources_of(module), *_interpreting(Path(interpreting))})
+    return disk_cache.key(module, version("amaranth"), *(path.read_text() for path in sources))
 
 
 class SimulatedOnce:
-    """What a block's simulation gave for each size.
+    """The results of a block's simulation, by size.
 
     Args:
-        module: of the simulated block, such as `primitives.fpga.gemm.timer`.
-        simulate: from sizes that are not known yet, each once, to a result for each: whatever JSON can hold.
+        module: module of the simulated block, such as `primitives.fpga.gemm.timer`.
+        simulate: function or method that maps new sizes, each once, to results that JSON can hold. Its file is
+            part of the key.
     """
 
     def __init__(self, module: str, simulate: Callable[[Sequence[Any]], Sequence[Any]]):
@@ -72,16 +105,16 @@ class SimulatedOnce:
         self._found: dict[str, Any] = {}
 
     def __call__(self, size: Any) -> Any:
-        """Return the result for a size, simulated where it is not known.
+        """Return the result for a size; it is simulated if it is not known.
 
         Args:
-            size: whatever JSON can hold; with all that the result depends on.
+            size: anything that JSON can hold; must include everything that the result depends on.
         """
         self.simulate([size])
         return self._found[json.dumps(size)]
 
     def simulate(self, sizes: Iterable[Any]) -> None:
-        """Simulate all sizes that are not known in one go."""
+        """Simulate all unknown sizes together."""
         new = {json.dumps(size): size for size in sizes if not self.is_known(size)}
         if not new:
             return
@@ -90,7 +123,7 @@ class SimulatedOnce:
             self._found[text] = json.loads(path.read_text())
 
     def is_known(self, size: Any) -> bool:
-        """Whether the result for a size needs no simulation any more."""
+        """Whether the result for a size is already known."""
         text = json.dumps(size)
         if text not in self._found:
             path = disk_cache.folder() / self._name(text)
@@ -100,7 +133,7 @@ class SimulatedOnce:
         return True
 
     def _name(self, text: str) -> str:
-        return f"cycles/{disk_cache.key(_rtl_key(self._module), text)}.json"
+        return f"cycles/{disk_cache.key(_code_key(self._module, inspect.getfile(self._simulate)), text)}.json"
 
 
 def _write(path: Path, text: str) -> None:

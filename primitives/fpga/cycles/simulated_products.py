@@ -1,4 +1,4 @@
-"""Clock cycles of matrix products of any shape, simulated once each and kept on disk under a hash of the RTL.
+"""Clock cycles of matrix products of any shape, each simulated once and kept on disk under a hash of the RTL.
 
 products = SimulatedProducts(side=16, block_load=True)
 products.product_cycles(GemmShape(512, 64, 64), side=16, dataflow="IS")  # fits `cycles.ppo` as its product_cycles
@@ -18,13 +18,13 @@ Product = tuple[GemmShape, str]  # with its dataflow
 
 
 class SimulatedProducts:
-    """The timer of a compute unit and what it said before.
+    """The timer of a compute unit and its earlier results.
 
-    A is read by columns, across its layout, whatever the dataflow: what NS and WS ask for of A as it is, and IS of its
-    transpose. The blocked layout gives either without a stall.
+    A is read by columns, transposed, in every dataflow: as NS and WS request A itself, and IS its transpose. The
+    blocked layout gives both without a stall.
 
     Args:
-        side, block_load, layout: of the unit, as `GemmTimer`.
+        side, block_load, layout: options of the unit, as for `GemmTimer`.
         engine: `compiled` (Verilator) or `interpreted` (Amaranth's own).
     """
 
@@ -37,25 +37,25 @@ class SimulatedProducts:
         self._known = SimulatedOnce("primitives.fpga.gemm.timer", self._simulated)
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
-        """Simulated cycles, stalls among them; a `cycles.ppo.ProductCycles`.
+        """Return simulated cycles, including stalls; usable as `cycles.ppo.ProductCycles`.
 
         Raises:
-            ValueError: another side than that of the unit.
+            ValueError: `side` differs from the unit's.
         """
         if side != self.side:
             raise ValueError(f"side: found {side}; allowed: {self.side}")
         return self._of(shape, dataflow)[0]
 
     def stalls(self, shape: GemmShape, dataflow: str) -> int:
-        """Cycles of these in which A was asked for and not there."""
+        """Return the cycles of these in which A was requested and not ready."""
         return self._of(shape, dataflow)[1]
 
     def simulate(self, products: Iterable[Product]) -> None:
-        """Simulates all that are not known yet in one go."""
+        """Simulate all unknown products together."""
         self._known.simulate(map(self._size, products))
 
     def is_known(self, product: Product) -> bool:
-        """Whether a product's cycles need no simulation any more."""
+        """Whether a product's cycles are already known."""
         return self._known.is_known(self._size(product))
 
     def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:

@@ -1,6 +1,7 @@
-"""Clock cycles of the learner's units, each distinct size simulated once and kept on disk under a hash of the RTL.
+"""Clock cycles of the learner's units; each distinct size is simulated once and kept on disk under a hash of the
+RTL.
 
-Cycles depend on sizes alone, so a step that was seen before costs no simulation.
+Cycles depend only on sizes, so a step that was seen before needs no simulation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from primitives.fpga.cycles.fixar import ArrayModel, Product
+from primitives.fpga.cycles.fixar import ArrayModel, LayerProduct
 from primitives.fpga.cycles.gemm import best_dataflow
 from primitives.fpga.cycles.learner import Pass
 from primitives.fpga.cycles.simulated_once import SimulatedOnce
@@ -17,20 +18,20 @@ from primitives.fpga.gemm.plan import GemmShape, blocks
 
 
 def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
-    """Cycles that a block's simulation gives for `sizes`, simulated once; see `SimulatedOnce`."""
+    """Return the cycles that a block's simulation gives for `sizes`, simulated once; see `SimulatedOnce`."""
     return int(SimulatedOnce(f"primitives.fpga.{module}", lambda _: [simulate()])(sizes))
 
 
 class GemmUnit:
-    """The compute unit of the learner: a systolic core between its memories, simulated by Verilator.
+    """The compute unit of the learner: a systolic core with its memories, simulated by Verilator.
 
-    A product that its memories do not hold is cut into parts along its first and its inner dimension, one after the
-    other.
+    A product that does not fit the memories is divided along its first and its inner dimension, and the parts run
+    one after another.
 
     Args:
         side: P.
-        memory_blocks: how many P x P blocks the memories of each operand and of the product hold.
-        accumulator_depth: the most vectors of a stationary pass.
+        memory_blocks: P x P blocks in the memory of each operand and of the product.
+        accumulator_depth: most vectors of a stationary pass.
     """
 
     def __init__(self, *, side: int = 16, memory_blocks: int = 4096, accumulator_depth: int = 2048):
@@ -40,7 +41,9 @@ class GemmUnit:
 
     @property
     def simulated(self) -> Any:
-        """The compute unit, operands and all; built when it is first needed, which takes minutes at P = 16."""
+        """Return the compute unit with its operands; built when it is first needed, which takes minutes at P =
+        16.
+        """
         if self._simulated is None:
             from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
@@ -53,7 +56,7 @@ class GemmUnit:
         return self._simulated
 
     def parts(self, shape: GemmShape) -> Iterable[tuple[slice, slice, GemmShape]]:
-        """Rows and inner range of each part of a product, and its shape."""
+        """Yield rows and inner range of each part of a product, and its shape."""
         side, capacity = self.side, self.memory_blocks
         inner_blocks = max(1, capacity // blocks(shape.c, side))
         inner = min(shape.b, inner_blocks * side, capacity * side)
@@ -66,24 +69,25 @@ class GemmUnit:
                 yield *part, GemmShape(sizes[0], sizes[1], shape.c)
 
     def dataflow(self, part: GemmShape) -> str:
-        """The fastest dataflow that the accumulators have room for."""
+        """Return the fastest dataflow for which the accumulators have room."""
         best = best_dataflow(part, side=self.side)
         vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
         return best if vectors <= self.accumulator_depth else "NS"
 
     def cycles(self, shape: GemmShape) -> int:
-        """Simulated cycles of a product of this shape."""
+        """Return the simulated cycles of a product of this shape."""
         return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
 
     def first_band_cycles(self, windows: Sequence[int]) -> int:
-        """Simulated cycles until the first band of a convolution's Toeplitz matrix is in half of A's memory.
+        """Return the simulated cycles until the first band of a convolution's Toeplitz matrix is in half of A's
+        memory.
 
-        Later bands are transformed beside the products of those before, which take as long for P outputs or more
-        (`cycles.convolution`).
+        Later bands are transformed during the products of the bands before, which take as long for P or more
+        outputs (`cycles.convolution`).
 
         Args:
-            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Neither stride nor padding matters: a
-                move is a cycle, wherever its words come from.
+            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Stride and padding do not matter:
+                a move takes one cycle, wherever its words come from.
         """
         from primitives.fpga.convolution.layout_transform import Convolution
         from primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
@@ -121,7 +125,7 @@ class GemmUnit:
         return int(run.outputs["finished"]["cycles"][0])
 
     def multiply(self, a: Any, b: Any) -> Any:
-        """The exact product (M, N) int64 of integers (M, K) and (K, N), itself through the RTL."""
+        """Return the exact product (M, N) int64 of integers (M, K) and (K, N), computed by the RTL."""
         shape = GemmShape(a.shape[0], a.shape[1], b.shape[1])
         product = np.zeros((shape.a, shape.c), np.int64)
         for rows, inner, part in self.parts(shape):
@@ -147,7 +151,9 @@ def _sequencer() -> Any:
 
 
 def sequence_cycles(words: int, latency: int) -> int:
-    """Simulated cycles of a stream or reduction unit: `words` memory words through a unit of that latency."""
+    """Return the simulated cycles of a stream or reduction unit for `words` memory words, with the unit's
+    latency.
+    """
 
     def simulate() -> int:
         run = _sequencer().run({"commands": {"words": [words], "latency": [latency]}}, {"done": 1})
@@ -165,7 +171,9 @@ def _pipeline_timer(topology: Any) -> Any:
 
 
 def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
-    """Simulated cycles of a pass through a learner pipeline: `samples` in each pipeline, then the update's cycles."""
+    """Return the simulated cycles of a pass through a learner pipeline with `samples` per pipeline, plus the
+    update's.
+    """
     from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
     fields = command_fields(work, samples=samples, update=update)
@@ -186,8 +194,8 @@ def _array_timer(side: int) -> Any:
     return simulation.compiled(AdaptiveTimer(side=side))
 
 
-def array_cycles(products: Sequence[Product], array: ArrayModel) -> int:
-    """Simulated cycles of products on FIX's adaptive array, one after the other."""
+def array_cycles(products: Sequence[LayerProduct], array: ArrayModel) -> int:
+    """Return the simulated cycles of products on FIX's adaptive array, one after another."""
     from primitives.fpga.adaptive_array.timer import command_fields
 
     layers = [

@@ -1,1 +1,1 @@
-"""FPGA devices, what they hold, and the clocks that their designs are assumed to run at."""
+"""FPGA devices, their resources, and the clock frequencies assumed for their designs."""

@@ -1,4 +1,4 @@
-"""FPGA devices, what they hold, and the clocks assumed on them: the catalogue `devices.toml`."""
+"""The catalogue `devices.toml` of FPGA devices, with their resources and assumed clock frequencies."""
 
 import tomllib
 from dataclasses import dataclass
@@ -7,16 +7,19 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Device:
+class FpgaDevice:
     """Resources of one FPGA.
 
     Attributes:
-        name: as its maker calls it. source: where the figures come from.
-        luts, flip_flops, dsps: counts.
-        block_rams: count of blocks of `block_ram_bits` bits; ultra_rams: of 288 Kbit, where there are any.
-        super_logic_regions: dies.
-        clock_hz: that designs on the device are assumed to run at: a published design's. 0 where no paper gives one.
-        clock_source: the paper and the place that give the clock; empty without one.
+        name: the maker's name.
+        source: source of the figures.
+        luts, flip_flops, dsps: numbers of each.
+        block_rams: number of blocks of `block_ram_bits` bits.
+        ultra_rams: number of blocks of 288 Kbit.
+        super_logic_regions: number of dies.
+        clock_hz: clock frequency assumed for designs on the device, Hz: a published design's; 0 if no paper gives
+            one.
+        clock_source: paper and place that give the frequency; empty without one.
     """
 
     name: str
@@ -33,14 +36,14 @@ class Device:
 
 
 @cache
-def catalogue() -> dict[str, Device]:
-    """Every device by its key."""
+def catalogue() -> dict[str, FpgaDevice]:
+    """Return every device by its key."""
     text = Path(__file__).with_name("devices.toml").read_text()
-    return {key: Device(**fields) for key, fields in tomllib.loads(text).items()}
+    return {key: FpgaDevice(**fields) for key, fields in tomllib.loads(text).items()}
 
 
-def device(key: str) -> Device:
-    """The device of that key; ValueError where there is none."""
+def device(key: str) -> FpgaDevice:
+    """Return the device with this key; raises ValueError if there is none."""
     if key not in catalogue():
         raise ValueError(f"device: found {key!r}; allowed: {', '.join(catalogue())}")
     return catalogue()[key]

@@ -1,1 +1,1 @@
-"""Design space exploration: what fits a device and needs the fewest cycles."""
+"""Design space exploration: designs that fit a device, and their cycles."""

@@ -1,11 +1,12 @@
-"""Which array and dataflows for PPO on a device: the fewest cycles within its DSPs and block RAMs (PPO 4, Equation 9).
+"""Explores arrays and dataflows for PPO on a device: the fewest cycles within its DSPs and block RAMs (PPO 4,
+Equation 9).
 
 from primitives.fpga.cycles import networks, ppo
 from primitives.fpga.devices import catalogue
 from primitives.fpga.explore import ppo_array
 
 designs = ppo_array.ppo_designs(
-    networks.PPO_NETWORKS["Hopper"], ppo.Iteration(16, 512, 512, 10), catalogue.device("u200")
+    networks.PPO_NETWORKS["Hopper"], ppo.PpoIteration(16, 512, 512, 10), catalogue.device("u200")
 )
 designs[0].side, designs[0].dataflows, designs[0].cycles
 """
@@ -14,15 +15,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.cycles.ppo import (
     PROCESSES,
-    Iteration,
+    PpoIteration,
     ProductCycles,
     best_dataflows,
     iteration_cycles,
 )
-from primitives.fpga.devices.catalogue import Device
+from primitives.fpga.devices.catalogue import FpgaDevice
 from primitives.fpga.gemm.plan import blocks
 
 POWERS_OF_TWO = (2, 4, 8, 16, 32, 64, 128)  # PPO 5.2: least padding where layers are powers of 2
@@ -30,11 +31,12 @@ POWERS_OF_TWO = (2, 4, 8, 16, 32, 64, 128)  # PPO 5.2: least padding where layer
 
 @dataclass(frozen=True)
 class Datapath:
-    """What one processing element takes.
+    """The resources of one processing element.
 
     Attributes:
-        width: bits of a word. dsps: of an element.
-        update_dsps: of the weight update and the Hadamard products, for each of their P lanes.
+        width: bits of a word.
+        dsps: DSPs of an element.
+        update_dsps: DSPs of the weight update and the Hadamard products, for each of their P lanes.
     """
 
     width: int = 32
@@ -49,13 +51,15 @@ FIXED_16 = Datapath(width=16, dsps=1, update_dsps=1)
 
 @dataclass(frozen=True)
 class Design:
-    """A size of array on a device.
+    """An array size on a device.
 
     Attributes:
-        side: P. units: compute units of P x P elements each.
-        dataflows: the best of each process, training batch.
-        cycles: of one PPO iteration (Equations 7 and 8 without communication), `modelled`.
-        dsps, block_rams: what it takes; fits: whether the device has them.
+        side: P.
+        units: compute units of P x P elements each.
+        dataflows: the best dataflow of each process, for the training batch.
+        cycles: cycles of one PPO iteration (Equations 7 and 8 without communication), `modelled`.
+        dsps, block_rams: resources that it needs.
+        fits: whether the device has them.
     """
 
     side: int
@@ -68,19 +72,23 @@ class Design:
 
 
 def array_dsps(side: int, units: int, datapath: Datapath) -> int:
-    """DSPs of the arrays, of weight updates and of Hadamard products (PPO 4)."""
+    """Return the DSPs of the arrays, of weight updates and of Hadamard products (PPO 4)."""
     return units * (side * side * datapath.dsps + 2 * side * datapath.update_dsps)
 
 
-def blocked_block_rams(words: int, side: int, width: int, device: Device) -> int:
-    """Block RAMs of P x P banks for so many words, each bank in halves of a block (PPO 3.2.2.2)."""
+def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) -> int:
+    """Return the block RAMs of P x P banks for `words` words, each bank in halves of a block (PPO 3.2.2.2)."""
     half_bits = device.block_ram_bits // 2
     halves = max(1, blocks(blocks(words, side * side) * width, half_bits))
     return blocks(side * side * halves, 2)
 
 
-def unit_block_rams(layers: Sequence[Layer], batch: int, side: int, width: int, device: Device) -> int:
-    """Block RAMs of one unit that keeps everything on chip: weights, activations a, products z and gradients d."""
+def unit_block_rams(
+    layers: Sequence[GemmLayer], batch: int, side: int, width: int, device: FpgaDevice
+) -> int:
+    """Return the block RAMs of one unit with everything on chip: weights, activations a, products z and gradients
+    d.
+    """
     weights = sum(layer.weights for layer in layers)
     results = batch * sum(layer.outputs * layer.out_size[0] * layer.out_size[1] for layer in layers)
     inputs = batch * layers[0].inputs * layers[0].in_size[0] * layers[0].in_size[1]
@@ -89,9 +97,9 @@ def unit_block_rams(layers: Sequence[Layer], batch: int, side: int, width: int, 
 
 
 def ppo_designs(
-    layers: Sequence[Layer],
-    iteration: Iteration,
-    device: Device,
+    layers: Sequence[GemmLayer],
+    iteration: PpoIteration,
+    device: FpgaDevice,
     *,
     units: int = 2,
     datapath: Datapath = FIXED_32,
@@ -99,13 +107,13 @@ def ppo_designs(
     external_activations: bool = False,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> list[Design]:
-    """Every size of array: those that fit first, and of these the fastest first.
+    """Return every array size: those that fit first, sorted by speed.
 
     Args:
-        units: one for each network that trains by itself.
-        external_activations: activations, products and gradients lie in external memory (PPO 3.1, CNNs); only the
-            weights are on chip.
-        product_cycles: the model of a product, as `cycles.ppo` takes it.
+        units: number of units, one per separately trained network.
+        external_activations: whether activations, products and gradients are in external memory (PPO 3.1, CNNs),
+            so that only the weights are on chip.
+        product_cycles: the model of a product, as in `cycles.ppo`.
     """
     designs = []
     for side in sides:

@@ -1,7 +1,7 @@
-"""The platform for which Verilog is written, and components that it writes once however often they are used.
+"""The platform for exporting Verilog, with components that are written once however often they are used.
 
-Amaranth elaborates and Yosys converts every use of a component by itself: the 256 elements of a 16 x 16 array took
-most of the time until there was Verilog.
+Amaranth elaborates and Yosys converts every use of a component separately: the 256 elements of a 16 x 16 array
+took most of the export's time.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from amaranth.lib.wiring import In
 
 
 class ExportPlatform:
-    """Passed as Amaranth's platform when Verilog is written; memories become `placerl_ram`.
+    """Passed as Amaranth's platform during the export; memories become `placerl_ram`.
 
     Attributes:
-        reset: whether registers have one.
-        components: those that are used as instances, by the name of their module; each is to be written, too.
+        reset: whether registers have a reset.
+        components: components used as instances, by the name of their module; each must be written, too.
     """
 
     def __init__(self, *, reset: bool = True) -> None:
@@ -26,7 +26,8 @@ class ExportPlatform:
 
 
 def shared(platform: object, make: Callable[..., wiring.Component], **options: Any) -> tuple[Any, Any]:
-    """The ports of `make(**options)`, and what to add as a submodule: itself, or an instance of its one module.
+    """Return the ports of `make(**options)`, and the submodule to add: the component, or an instance of its
+    module.
 
     Args:
         make: a class of components with a clock.

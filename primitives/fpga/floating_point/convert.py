@@ -1,4 +1,4 @@
-"""Between float32 and fixed point. Golden models: `primitives.quantization.Q` and `golden.from_fixed`."""
+"""Conversion between float32 and fixed point. Golden models: `primitives.quantization.Q` and `golden.from_fixed`."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
@@ -20,11 +20,11 @@ SCALE_BITS = 10  # of a power of two that scales: -512 to 511
 
 
 class ToFixed(Operator):
-    """operands[0] as a signed number of `bits` bits, `fraction_bits` of them behind the point.
+    """operands[0] as a signed number of `bits` bits, with `fraction_bits` of them after the point.
 
-    Rounds to the nearest, ties upwards, and saturates: what `Q(bits, fraction_bits).from_float` does.
+    Rounds to nearest, ties upwards, and saturates, as `Q(bits, fraction_bits).from_float` does.
 
-    The result is a structure: value, and saturated: the number did not fit.
+    The result is a structure: `value`, and `saturated` if the number did not fit.
     """
 
     latency = 2
@@ -67,9 +67,9 @@ class ToFixed(Operator):
 
 
 class FromFixed(Operator):
-    """A signed number of `bits` bits, `fraction_bits` of them behind the point, rounded to float32.
+    """A signed number of `bits` bits, with `fraction_bits` of them after the point, rounded to float32.
 
-    The operand is such a number.
+    The operand is this number.
     """
 
     latency = 2

@@ -1,6 +1,7 @@
-"""Exponential and logarithm, and tanh, expm1 and log1p near zero, by tables.
+"""Exponential and logarithm, and tanh, expm1 and log1p near zero, computed with tables.
 
-Errors, of the value: `Exponential` 2e-7 + |x| 1.2e-7, `Logarithm` 2e-7 and beside that 5e-8, `NearZero` 4e-7.
+Errors relative to the value: `Exponential` 2e-7 + |x| 1.2e-7, `Logarithm` 2e-7 plus 5e-8 absolute, `NearZero`
+4e-7.
 """
 
 import math
@@ -34,7 +35,7 @@ def _bits(number: np.float32) -> int:
 
 
 class Exponential(Operator):
-    """e^operands[0] = 2^k 2^f: k and f are the whole and the fraction of x log2(e), in 22 bits behind the point."""
+    """e^operands[0] = 2^k 2^f: k and f are integer and fraction of x log2(e), with 22 bits after the point."""
 
     latency = Multiply.latency + ToFixed.latency + tables.LATENCY + 1
 
@@ -51,7 +52,7 @@ class Exponential(Operator):
         exponent = Signal(signed(12))
         m.d.comb += exponent.eq((convert.result.value >> _POWER.fraction_bits) + EXPONENT_BIAS)
         value = tables.power_of_two().lookup(m, fraction)
-        # Next to a segment's ends the value may leave [0, 1) by a rounding error.
+        # Near a segment's ends the value may leave [0, 1) because of rounding.
         inside = Mux(value < 0, 0, Mux(value[tables.VALUE_FRACTION_BITS], -1, value))[
             : tables.VALUE_FRACTION_BITS
         ]
@@ -62,7 +63,7 @@ class Exponential(Operator):
 
 
 def exponential(x: Array) -> Array:
-    """Golden model of `Exponential`."""
+    """Return the golden model's result of `Exponential`."""
     raw = _POWER.from_float(golden.multiply(x, np.full_like(x, _LOG2_E))).raw.astype(np.int64)
     value = tables.power_of_two().golden(raw & (1 << _POWER.fraction_bits) - 1)
     one = 1 << tables.VALUE_FRACTION_BITS
@@ -96,7 +97,7 @@ class Logarithm(Operator):
 
 
 def logarithm(x: Array) -> Array:
-    """Golden model of `Logarithm`."""
+    """Return the golden model's result of `Logarithm`."""
     words = golden.flushed(x).view(np.uint32).astype(np.int64)
     value = tables.logarithm().golden(words & (1 << FRACTION_BITS) - 1)
     whole = (words >> FRACTION_BITS & INFINITE_EXPONENT) - EXPONENT_BIAS
@@ -137,7 +138,7 @@ class NearZero(Operator):
 
 
 def near_zero(name: str, x: Array) -> Array:
-    """Golden model of `NearZero`."""
+    """Return the golden model's result of `NearZero`."""
     one = 1 << _NEAR_ZERO.fraction_bits
     fixed = _NEAR_ZERO.from_float(golden.flushed(x)).raw.astype(np.int64)
     value = tables.ratio(name).golden(np.clip(fixed + one, 0, 2 * one - 1))

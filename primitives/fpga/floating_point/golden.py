@@ -1,4 +1,4 @@
-"""Golden models of the operators, in NumPy: bit for bit what the hardware gives for finite numbers."""
+"""Golden models of the operators, in NumPy: equal to the hardware bit by bit for finite numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,14 @@ _FLUSH_BELOW = 2.0**-126 * (1 - 2.0**-25)
 
 
 def flushed(values: Array) -> Array:
-    """float32 with subnormal numbers as zeros of their sign."""
+    """Return float32 values with subnormal numbers replaced by zeros of their sign."""
     return np.where(np.abs(values) < SMALLEST, np.copysign(np.float32(0), values), values)
 
 
 def rounded(exact: Array) -> Array:
-    """float64 rounded to float32, subnormal numbers flushed: right for a float64 that was rounded once itself."""
+    """Return float64 rounded to float32, with subnormal numbers flushed; correct for a float64 that was rounded
+    once.
+    """
     narrow = exact.astype(np.float32)
     return np.where(np.abs(exact) < _FLUSH_BELOW, np.copysign(np.float32(0), narrow), narrow)
 
@@ -41,11 +43,11 @@ square_root = _in_float64(lambda x: np.sqrt(np.abs(x)))
 
 
 def from_fixed(whole: Array, fraction_bits: int) -> Array:
-    """int64 that stand for whole / 2^fraction_bits, rounded to float32 once."""
+    """Return int64 that represent whole / 2^fraction_bits, rounded to float32 once."""
     return (whole.astype(np.float32) * np.float32(2.0**-fraction_bits)).astype(np.float32)
 
 
 def scaled(values: Array, places: int) -> Array:
-    """float32 times 2^places."""
+    """Return float32 values times 2^places."""
     with np.errstate(over="ignore"):
         return rounded(np.ldexp(flushed(values).astype(np.float64), places))

@@ -1,4 +1,4 @@
-"""Operators that move, compare and choose: one cycle each. A truth value is a word of 0 or 1."""
+"""Operators that move, compare and select: one cycle each. A truth value is a word of 0 or 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LogicRule:
 
 
 class Logic(Operator):
-    """Any operation of `RULES`; see `Operator`."""
+    """Any operation of `RULES`; for the ports see `Operator`."""
 
     latency = 1
 
@@ -42,13 +42,13 @@ def _zero(word: Value) -> Value:
 
 
 def _order(word: Value) -> Value:
-    """A signed number in the order of the floats; 0 for both zeros."""
+    """Return a signed number in the order of the floats; 0 for both zeros."""
     magnitude = Mux(_zero(word), 0, word[:31])
     return Mux(word[31], -magnitude, magnitude)
 
 
 def _plain(word: Value) -> Value:
-    """The word with a subnormal number as a zero of its sign."""
+    """Return the word, with a subnormal number replaced by a zero of its sign."""
     return Cat(Mux(_zero(word), 0, word[:31]), word[31])
 
 

@@ -1,4 +1,4 @@
-"""The operators of a stream unit, and how it computes the operations that have none of their own."""
+"""The operators of a stream unit, and the operations composed of several operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from primitives.fpga.floating_point.words import Operator
 
 @dataclass(frozen=True)
 class OperatorRule:
-    """An operator.
+    """The rule of an operator: its hardware, golden model and latency.
 
     Attributes:
-        make: the hardware.
-        golden: its model: float32 or bool arrays in and out.
+        make: creates the hardware.
+        golden: golden model: maps float32 or bool arrays to an array.
         latency: cycles from operands to result.
     """
 
@@ -70,12 +70,12 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamProgram:
-    """What a stream unit computes of each element.
+    """The computation of a stream unit for each element.
 
     Attributes:
-        input_count: registers 0 to input_count - 1.
-        steps: in order.
-        results: the registers that it gives back.
+        input_count: number of inputs, which are registers 0 to input_count - 1.
+        steps: steps, in order.
+        results: registers that are its results.
     """
 
     input_count: int
@@ -84,12 +84,14 @@ class StreamProgram:
 
     @property
     def latency(self) -> int:
-        """Cycles from an element's inputs to its results."""
+        """Return the cycles from an element's inputs to its results."""
         ready = self.ready_cycles()
         return max((ready[register] for register in self.results), default=0)
 
     def ready_cycles(self) -> list[int]:
-        """The cycle in which each register holds its value, after the inputs' cycle 0; constants are always there."""
+        """Return the cycle in which each register has its value, counted from the inputs; constants are always
+        ready.
+        """
         ready = [0] * self.input_count
         for step in self.steps:
             if step.op == "constant":
@@ -100,7 +102,7 @@ class StreamProgram:
         return ready
 
     def golden(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results of float32 or bool arrays that broadcast."""
+        """Return the results for float32 or bool arrays that broadcast."""
         registers = list(inputs)
         for step in self.steps:
             if step.op == "constant":
@@ -112,7 +114,7 @@ class StreamProgram:
 
 
 class ProgramBuilder:
-    """Writes stream programs; knows the operations that are made of several operators."""
+    """Builds stream programs; includes operations composed of several operators."""
 
     def __init__(self, input_count: int):
         self._input_count = input_count
@@ -120,14 +122,14 @@ class ProgramBuilder:
         self._constants: dict[float, int] = {}
 
     def constant(self, value: float) -> int:
-        """A register that holds a number."""
+        """Return a register that holds a number."""
         value = float(np.float32(value))
         if value not in self._constants:
             self._constants[value] = self._append(Step("constant", value=value))
         return self._constants[value]
 
     def apply(self, op: str, *arguments: int) -> int:
-        """The register with the result of an operator or of an operation of `COMPOSED`.
+        """Return the register with the result of an operator or of an operation of `COMPOSED`.
 
         Raises:
             KeyError: there is no such operation.
@@ -139,7 +141,7 @@ class ProgramBuilder:
         return self._append(Step(op, arguments))
 
     def finished(self, results: Sequence[int]) -> StreamProgram:
-        """The program."""
+        """Return the finished program."""
         return StreamProgram(self._input_count, tuple(self._steps), tuple(results))
 
     def _append(self, step: Step) -> int:

@@ -1,7 +1,8 @@
-"""Functions as tables of quadratic polynomials: one table for the hardware and for its golden model.
+"""Functions as tables of quadratic polynomials, shared by the hardware and its golden model.
 
-A table takes an unsigned number u of `input_bits` bits, 0 <= u < 1. Its top bits choose a segment, the rest t is the
-place in it, and the value is c0 + (c1 + c2 t) t in `VALUE_FRACTION_BITS` behind the point, each product cut (floor).
+A table takes an unsigned number u of `input_bits` bits, 0 <= u < 1. Its top bits select a segment, and the rest t
+is the position in it. The value is c0 + (c1 + c2 t) t with `VALUE_FRACTION_BITS` bits after the point; each
+product is truncated (floor).
 """
 
 from collections.abc import Callable
@@ -24,11 +25,11 @@ LATENCY = 3
 
 
 @dataclass(frozen=True)
-class Table:
+class LookupTable:
     """Coefficients of a function on [0, 1), by segment.
 
     Attributes:
-        input_bits: of u.
+        input_bits: bits of u.
         coefficients: (2^SEGMENT_BITS, 3) integers c0, c1, c2.
     """
 
@@ -37,17 +38,17 @@ class Table:
 
     @property
     def place_bits(self) -> int:
-        """Of t."""
+        """Bits of t."""
         return self.input_bits - SEGMENT_BITS
 
     def golden(self, u: Array) -> Array:
-        """The table's values, int64, of u (n,) int64."""
+        """Return the table's values, int64, for u (n,) int64."""
         c0, c1, c2 = np.array(self.coefficients, np.int64).T[:, u >> self.place_bits]
         t = u & (1 << self.place_bits) - 1
         return c0 + ((c1 + (c2 * t >> self.place_bits)) * t >> self.place_bits)
 
     def lookup(self, m: Module, u: Value) -> Value:
-        """Hardware for the same, `LATENCY` cycles later."""
+        """Return hardware that computes the value, `LATENCY` cycles later."""
         segment = u[self.place_bits :]
         rows = [
             _rom(m, segment, [row[i] & (1 << VALUE_BITS) - 1 for row in self.coefficients]) for i in range(3)
@@ -68,18 +69,20 @@ def _rom(m: Module, address: Value, words: list[int]) -> Value:
     return word
 
 
-def _fitted(function: Callable[[Array], Array], input_bits: int) -> Table:
-    """A table of `function` on [0, 1): through the three Chebyshev points of each segment."""
+def _fitted(function: Callable[[Array], Array], input_bits: int) -> LookupTable:
+    """Fit a table of `function` on [0, 1), through the three Chebyshev points of each segment."""
     segments = 1 << SEGMENT_BITS
     nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(3) + 0.5) / 3)
     points = (np.arange(segments)[:, None] + nodes) / segments
     solved = np.linalg.solve(np.vander(nodes, 3, increasing=True), function(points).T).T
     scaled = np.rint(solved * 2.0**VALUE_FRACTION_BITS).astype(np.int64)
-    return Table(input_bits, tuple((int(a), int(b), int(c)) for a, b, c in scaled))
+    return LookupTable(input_bits, tuple((int(a), int(b), int(c)) for a, b, c in scaled))
 
 
 def _ratio(function: Callable[[Array], Array], limit: float) -> Callable[[Array], Array]:
-    """function(x) / x of x = 2 u - 1, x held to at least -limit; 1 at 0, as all of these functions have it."""
+    """Return function(x) / x for x = 2 u - 1, with x limited to at least -limit; 1 at 0, as for all of these
+    functions.
+    """
 
     def ratio(u: Array) -> Array:
         x = np.maximum(2 * u - 1, -limit)
@@ -89,19 +92,21 @@ def _ratio(function: Callable[[Array], Array], limit: float) -> Callable[[Array]
 
 
 @cache
-def power_of_two() -> Table:
-    """2^u - 1."""
+def power_of_two() -> LookupTable:
+    """Return the table of 2^u - 1."""
     return _fitted(lambda u: np.exp2(u) - 1, 22)
 
 
 @cache
-def logarithm() -> Table:
-    """log2(1 + u)."""
+def logarithm() -> LookupTable:
+    """Return the table of log2(1 + u)."""
     return _fitted(lambda u: np.log2(1 + u), 23)
 
 
 @cache
-def ratio(name: str) -> Table:
-    """f(x) / x for x in [-1, 1) as u = (x + 1) / 2; f is `tanh`, `expm1`, or `log1p`, this one for x >= -1/2."""
+def ratio(name: str) -> LookupTable:
+    """Return the table of f(x) / x for x in [-1, 1) as u = (x + 1) / 2; f is `tanh`, `expm1`, or `log1p` (for x
+    >= -1/2).
+    """
     functions = {"tanh": (np.tanh, 1.0), "expm1": (np.expm1, 1.0), "log1p": (np.log1p, 0.9)}
     return _fitted(_ratio(*functions[name]), 24)

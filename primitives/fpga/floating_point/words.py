@@ -1,4 +1,4 @@
-"""The binary32 word as fields, and what several operators need: normalising, rounding, delaying."""
+"""The binary32 word as fields, and functions of several operators: normalising, rounding, delaying."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, wiring
@@ -16,11 +16,11 @@ _Magnitude = data.StructLayout({"fraction": FRACTION_BITS, "exponent": 8})
 
 
 class Operator(wiring.Component):
-    """A pipelined operator: takes operands and gives a result in every cycle, `latency` cycles apart.
+    """A pipelined operator: takes operands and gives a result in every cycle, with a latency of `latency` cycles.
 
     Ports:
-        operands: In(count x 32), or of another shape where an operator says so.
-        result: Out(32), or of another shape.
+        operands: In(count x 32), unless an operator states another shape.
+        result: Out(32), unless an operator states another shape.
     """
 
     latency: int
@@ -30,31 +30,31 @@ class Operator(wiring.Component):
 
 
 def is_zero(number: data.View) -> Value:
-    """Whether a number is zero; subnormal numbers are."""
+    """Return whether a number is zero; subnormal numbers count as zero."""
     return number.exponent == 0
 
 
 def significand(number: data.View) -> Value:
-    """The 24 bits of a number's significand, the hidden one included; 0 of zero."""
+    """Return the 24 bits of a number's significand, including the hidden bit; 0 for zero."""
     return Mux(is_zero(number), 0, Cat(number.fraction, Const(1, 1)))
 
 
 def registered(m: Module, value: Value, shape: object = None, name: str = "stage") -> Signal:
-    """The value one cycle later."""
+    """Return the value delayed by one cycle."""
     register = Signal(Shape.cast(value.shape()) if shape is None else shape, name=name)
     m.d.sync += register.eq(value)
     return register
 
 
 def delayed(m: Module, value: Value, cycles: int) -> Value:
-    """The value some cycles later."""
+    """Return the value delayed by `cycles` cycles."""
     for _ in range(cycles):
         value = registered(m, value, name="delay")
     return value
 
 
 def normalised(value: Value, width: int) -> tuple[Value, Value]:
-    """(value shifted left until its top bit is 1, the places shifted); of 0, 0 and width - 1 or less."""
+    """Return (value shifted left until its top bit is 1, the shift); for 0, 0 and at most width - 1."""
     places: list[Value] = []
     step = 1 << (width - 1).bit_length() - 1
     while step:
@@ -66,13 +66,13 @@ def normalised(value: Value, width: int) -> tuple[Value, Value]:
 
 
 def packed(m: Module, sign: Value | None, exponent: Value, bits: Value, zero: Value) -> Value:
-    """A rounded binary32 word.
+    """Return a rounded binary32 word.
 
     Args:
-        sign: None of a number that is never negative.
+        sign: None for a number that is never negative.
         exponent: biased, signed, of the top bit of `bits`.
         bits: the significand, its top bit 1, with 2 or more bits behind the 24; the lowest is sticky.
-        zero: the result is zero whatever the rest says.
+        zero: whether the result is zero, whatever the other arguments are.
     """
     extra = len(bits) - (FRACTION_BITS + 1)
     half = bits[extra - 1]
@@ -90,6 +90,6 @@ def packed(m: Module, sign: Value | None, exponent: Value, bits: Value, zero: Va
     with m.If(~zero & (signed_exponent >= INFINITE_EXPONENT)):
         m.d.comb += word.exponent.eq(INFINITE_EXPONENT)
     with m.Elif(~zero & (signed_exponent > 0)):
-        # A carry out of the fraction leaves zeros behind.
+        # A carry out of the fraction leaves zeros in it.
         m.d.comb += [word.exponent.eq(final_exponent), word.fraction.eq(rounded[:FRACTION_BITS])]
     return word.as_value() if sign is not None else Cat(word.as_value(), Const(0, 1))

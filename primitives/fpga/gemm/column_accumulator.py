@@ -9,13 +9,13 @@ from primitives.fpga.gemm.processing_element import Control
 
 
 class ColumnAccumulator(wiring.Component):
-    """Adds up a column's sums over the passes of the inner dimension, vector by vector (PPO 3.2.2: the FIFOs).
+    """Adds a column's sums over the passes of the inner dimension, vector by vector (PPO 3.2.2: the FIFOs).
 
-    No latency: the total of a sum is there with the sum, for the memory is read a cycle ahead of it. The sums of a pass
-    are counted from its first; pass after pass must bring the same number.
+    Without latency: the total of a sum is ready together with the sum, because the memory is read one cycle
+    earlier. The sums of a pass are counted from its first; every pass must bring the same number.
 
     Ports:
-        control: In(Control), of the sum that comes in the next cycle.
+        control: In(Control), for the sum that arrives in the next cycle.
         sums: In(lanes x signed(width)).
         totals: Out(lanes x signed(width)), finished when `valid`.
         valid: Out(1).
@@ -31,7 +31,8 @@ class ColumnAccumulator(wiring.Component):
         m.submodules.memory = memory = Ram(width=self.width * self.lanes, depth=self.depth)
         position = Signal(range(self.depth))
         arriving, current = self.control, Signal(Control)
-        # A total that is written in the cycle in which it is read (passes of one vector) is not in the memory yet.
+        # A total that is written in the cycle in which it is read (passes of one vector) is not in the memory
+        # yet.
         written, forward = Signal.like(memory.write_data), Signal()
         layout = data.ArrayLayout(signed(self.width), self.lanes)
         before = data.View(layout, Mux(forward, written, memory.read_data))

@@ -1,17 +1,18 @@
-"""The controller of the systolic core: which vectors of A and B enter the array, cycle by cycle (PPO 3.2.2).
+"""The controller of the systolic core: selects the vectors of A and B that enter the array, cycle by cycle (PPO
+3.2.2).
 
 C = A B, with A of size a x b (PPO: the weights) and B of size b x c (the inputs), cut into blocks of P x P.
 
-| dataflow | stays in the elements | streams, a vector a cycle | passes, outer to inner | cycles of a pass |
+| dataflow | stays in the elements | streams, one vector per cycle | passes, outer to inner | cycles of a pass |
 |---|---|---|---|---|
 | NS | the sums of a block of C | columns of A and rows of B, b of them | blocks of a, blocks of c | b |
 | WS | a block of A | columns of B, c of them | blocks of a, blocks of b | c, or P if more |
 | IS | a block of B | rows of A, a of them | blocks of c, blocks of b | a, or P if more |
 
-Passes follow each other without a gap. In a stationary pass the next block's P rows come in beside the vectors that
-stream, which takes P cycles: so a pass with fewer vectors waits, and the first block comes in before anything streams.
-With `block_load` every element has a memory of its own for the stationary operand: a block takes no time to come in,
-and every pass has just as many cycles as vectors, as PPO's Equation 5 counts.
+Passes follow each other without a gap. In a stationary pass the next block's P rows are loaded while the vectors
+stream, which takes P cycles: a pass with fewer vectors waits, and the first block is loaded before anything
+streams. With `block_load` every element has its own memory for the stationary operand: loading a block takes no
+time, and every pass has as many cycles as vectors, as in PPO's Equation 5.
 """
 
 from enum import IntEnum
@@ -27,7 +28,7 @@ INDEX_BITS = 16  # of every count of blocks and vectors
 
 
 class Dataflow(IntEnum):
-    """What stays in the processing elements: nothing but sums (NS), weights (WS), or inputs (IS)."""
+    """The operand that stays in the processing elements: none, only sums (NS), weights (WS), or inputs (IS)."""
 
     NS = 0
     WS = 1
@@ -56,9 +57,9 @@ GemmCommand = data.StructLayout(
 # P elements of one row or column of a matrix within one block: the address that a memory answers.
 VectorRequest = data.StructLayout(
     {
-        "valid": 1,  # a vector is wanted
+        "valid": 1,  # a vector is requested
         "axis": Axis,
-        "block_row": INDEX_BITS,  # which block of P x P
+        "block_row": INDEX_BITS,  # the block of P x P
         "block_column": INDEX_BITS,
         "offset": INDEX_BITS,  # which row or column of the block, 0 to P - 1
     }
@@ -66,13 +67,13 @@ VectorRequest = data.StructLayout(
 
 
 class GemmController(wiring.Component):
-    """Walks through the blocks of a product. A command may follow the last without an idle cycle.
+    """Steps through the blocks of a product. A command may follow the previous one without an idle cycle.
 
     Ports:
-        command: In(stream of GemmCommand), taken when idle or in the last step of the command before.
+        command: In(stream of GemmCommand), taken when idle or in the last step of the previous command.
         drained: In(1), no operand is in the array: the dataflow may change.
-        a, b: Out(VectorRequest), the vectors wanted in this cycle.
-        ready: In(1), both are taken; otherwise they are asked again.
+        a, b: Out(VectorRequest), the vectors requested in this cycle.
+        ready: In(1), both requests are taken; otherwise they are repeated.
         control: Out(Control), of the vector that enters the rows, in the cycle of its request.
         load, load_row: Out, the vector that enters the columns is that row of a stationary block.
         dataflow: Out(Dataflow), halves: Out(1), of the current command.
@@ -101,7 +102,8 @@ class GemmController(wiring.Component):
         m = Module()
         command = Signal(GemmCommand)
         index = {"shape": INDEX_BITS}
-        # The block whose vectors stream, as (outer, inner) loop counters; the block that loads; the step in the pass.
+        # The block whose vectors stream, as (outer, inner) loop counters; the block that is loaded; the step in
+        # the pass.
         outer, inner, load_outer, load_inner, step = (
             Signal(**index, name=n) for n in ("outer", "inner", "load_outer", "load_inner", "step")
         )
@@ -132,7 +134,7 @@ class GemmController(wiring.Component):
             wraps = inner == inner_blocks - 1
             return [inner.eq(Mux(wraps, 0, inner + 1)), outer.eq(outer + wraps)]
 
-        in_turn = ~stationary | self.block_load  # passes need no load before
+        in_turn = ~stationary | self.block_load  # passes need no load before them
         m.d.comb += command_ends.eq(pass_ends & streaming & ~loading & (~in_turn | is_last(outer, inner)))
         with m.If(active & self.ready):
             m.d.sync += [
@@ -151,7 +153,7 @@ class GemmController(wiring.Component):
         with m.If(command_ends):
             m.d.sync += [streaming.eq(0), loading.eq(0)]
 
-        # Another dataflow must wait until the array is empty.
+        # A change of dataflow must wait until the array is empty.
         incoming = self.command.payload
         same = (incoming.dataflow == command.dataflow) & (incoming.halves == command.halves)
         m.d.comb += self.command.ready.eq((~active & (same | self.drained)) | (command_ends & same))

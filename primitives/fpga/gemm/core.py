@@ -1,6 +1,6 @@
 """The systolic GEMM core: controller, array and accumulators (PPO 3.2.2).
 
-The golden model of what it computes is `a @ b` in integers; of when, `cycles.gemm.core_cycles`.
+The golden model of its result is `a @ b` in integers; that of its timing is `cycles.gemm.core_cycles`.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
@@ -15,39 +15,41 @@ from primitives.fpga.gemm.systolic_array import SystolicArray
 
 
 class GemmCore(wiring.Component):
-    """C = A B in signed integers, modulo 2**accumulator_width, for any sizes: blocks beyond an edge are zeros.
+    """C = A B in signed integers, modulo 2**accumulator_width, for any sizes: elements beyond an edge are zeros.
 
-    The memories of A and B are outside. They take a request when they answer `ready`, and put the P words on `a_data`
-    or `b_data` in the next cycle; words beyond the matrix are 0. `ready` may depend on the requests at once.
+    The memories of A and B are outside. They accept a request by answering `ready`, and give the P words on
+    `a_data` or `b_data` in the next cycle; words beyond the matrix are 0. `ready` may depend on the requests
+    combinationally.
 
-    Latency: the first vectors are on `a_data` and `b_data` one cycle after the command is taken plus one cycle of the
-    memory. What follows is `cycles.gemm.core_cycles`.
+    Latency: the first vectors are on `a_data` and `b_data` one cycle after the command is taken plus one cycle of
+    the memory. `cycles.gemm.core_cycles` gives the cycles after that.
 
     Args:
         side: P, 2 or more.
         width: bits of an operand.
         accumulator_width: bits of a sum.
-        accumulator_depth: the most vectors that a stationary command may stream (c of WS, a of IS).
+        accumulator_depth: most vectors that a stationary command may stream (c of WS, a of IS).
         configurable: elements with FIX's configurable datapath: two sums each.
-        block_load: every element has a memory of its own for the stationary operand (P x P banks, PPO Fig. 6), read
-            along with the vectors; otherwise blocks come in from above, a row a cycle.
-        datapath: False leaves out the array and the accumulators, and with them all ports of data: the core asks for
-            the same operands in the same cycles, which is all that a timer needs.
+        block_load: whether every element has its own memory for the stationary operand (P x P banks, PPO Fig. 6),
+            read together with the vectors; otherwise blocks are loaded from above, one row per cycle.
+        datapath: whether the array and the accumulators exist. Without them the core has no data ports, but
+            requests the same operands in the same cycles, which is enough for a timer.
 
     Ports:
         command: In(stream of GemmCommand).
         a, b: Out(VectorRequest), ready: In(1).
         a_data, b_data: In(P x signed(width)).
         entering: Out(1), an operand or a weight enters the array in this cycle.
-        idle: Out(1), no operand is in the array, and none is asked for.
+        idle: Out(1), no operand is in the array, and none is requested.
         tile_sums: Out(lanes x signed(accumulator_width)), P x P of them: element (i, j) of a block of C at i * P + j.
-        tile_done: Out(P * P), which of these are finished in this cycle (NS). Blocks come in the order of the passes.
+        tile_done: Out(P * P), the sums that are finished in this cycle (NS). Blocks come in the order of the
+            passes.
         column_sums: Out(P x lanes x signed(accumulator_width)).
-        column_done: Out(P), which of these are finished in this cycle. WS: column i gives row i of a block row of C,
-            left to right. IS: column j gives column j of a block column of C, top to bottom.
-        weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block asked
-            for in cycle t (A's (j, i) in WS, B's (i, j) in IS) is there in cycle t + 1 + i + j.
-        streaming: Out(1), an operand that streams enters the array in this cycle (without `datapath` only).
+        column_done: Out(P), the columns whose sum is finished in this cycle. WS: column i gives row i of a block
+            row of C, left to right. IS: column j gives column j of a block column of C, top to bottom.
+        weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block
+            requested in cycle t (A's (j, i) in WS, B's (i, j) in IS) is valid in cycle t + 1 + i + j.
+        streaming: Out(1), a streaming operand enters the array in this cycle (without `datapath` only).
     """
 
     def __init__(
@@ -99,7 +101,8 @@ class GemmCore(wiring.Component):
         wiring.connect(m, wiring.flipped(self.command), controller.command)
         m.d.comb += [self.a.eq(controller.a), self.b.eq(controller.b), controller.ready.eq(self.ready)]
 
-        # The memory answers a cycle after the request: what belongs to the vectors waits as long.
+        # The memory answers one cycle after the request, so signals that belong to the vectors are delayed as
+        # well.
         control = Signal(Control)
         load, load_row = Signal(), Signal(range(side))
         m.d.sync += [
@@ -119,7 +122,7 @@ class GemmCore(wiring.Component):
                 array.top.eq(Mux(swapped, self.a_data, self.b_data)),
             ]
         m.d.comb += self.entering.eq(control.valid | load)
-        # What entered last leaves the far corner after 2 P - 1 cycles.
+        # The last operand leaves the far corner after 2 P - 1 cycles.
         remaining = Signal(range(2 * side))
         with m.If(self.entering):
             m.d.sync += remaining.eq(2 * side - 1)
@@ -138,7 +141,7 @@ class GemmCore(wiring.Component):
         return m
 
     def _array(self, m: Module) -> SystolicArray:
-        """The array, with the blocks beside its elements where it has them."""
+        """Return the array, with the memories next to its elements if it has them."""
         m.submodules.array = array = SystolicArray(
             side=self.side,
             width=self.width,

@@ -1,13 +1,14 @@
-"""On-chip matrix memories that answer a `VectorRequest`: the blocked layout and the plain one (PPO 3.2.2.2, Fig. 6, 7).
+"""On-chip matrix memories that answer a `VectorRequest`: the blocked and the plain layout (PPO 3.2.2.2, Fig. 6,
+7).
 
-Both hold a matrix in words of one element and give P of them a cycle along a row. Along a column:
+Both store one element per word and give P of them per cycle along a row. Along a column:
 
-- **Blocked**: P x P banks; element (r, c) lies in bank (r mod P, c mod P), so rows and columns of a block come from
-  P different banks each: no stall in either direction.
-- **Plain**: P banks, row-major; element (r, c) lies in bank c mod P. A column of a block lies in one bank, so its
-  P rows are first read into P x P registers: a stall of P + 1 cycles for each block that is not the one there.
+- **Blocked**: P x P banks; element (r, c) is in bank (r mod P, c mod P), so that rows and columns of a block come
+  from P different banks: no stall in either direction.
+- **Plain**: P banks, row-major; element (r, c) is in bank c mod P. A column of a block is in one bank, so its P
+  rows are first read into P x P registers: a stall of P + 1 cycles for each block that is not the current one.
 
-Several matrices share the banks, each from its own `base` (Fig. 7).
+Several matrices share the banks, each with its own `base` (Fig. 7).
 
 The golden model is NumPy's indexing: a row or a column of the block.
 """
@@ -27,14 +28,16 @@ class _MatrixBuffer(wiring.Component):
     """What both layouts share.
 
     Args:
-        side: P, 2 or more. width: bits of an element. blocks: how many blocks of P x P fit.
+        side: P, 2 or more.
+        width: bits of an element.
+        blocks: number of P x P blocks that fit.
 
     Ports:
         request: In(VectorRequest), ready: Out(1), in the same cycle: the request is taken.
         data: Out(P x width), the vector, in the cycle after its request was taken.
         base: In(INDEX_BITS), the first block of the matrix asked for; pitch: In(INDEX_BITS), its blocks in a row.
-        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): that row
-            of a block is written at the cycle's end. A reader sees it from the next request on.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width):
+            writes that row of a block at the cycle's end. A reader sees it from the next request on.
     """
 
     def __init__(self, *, side: int, width: int, blocks: int):
@@ -66,7 +69,7 @@ class _MatrixBuffer(wiring.Component):
 
 
 def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vector: Any) -> None:
-    """Puts the row or column of the banks' `words` that `request` named a cycle ago on `vector`."""
+    """Put the row or column of the banks' `words` that `request` named one cycle ago on `vector`."""
     offset, axis = Signal(range(len(words))), Signal()
     with m.If(request.valid):
         m.d.sync += [offset.eq(request.offset), axis.eq(request.axis)]
@@ -78,7 +81,8 @@ def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vecto
 class BlockedBuffer(_MatrixBuffer):
     """The blocked layout: `ready` is always 1.
 
-    Banks of one row are written together, and all are read at one address: a row of them is one memory, P words wide.
+    Banks of one row are written together, and all are read at one address: a row of banks is one memory, P words
+    wide.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -100,20 +104,20 @@ class BlockedBuffer(_MatrixBuffer):
 
 
 class PlainBuffer(_MatrixBuffer):
-    """The plain layout: `ready` is 0 while the block of a column is gathered."""
+    """The plain layout: `ready` is 0 while a column's block is gathered."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         side = self.side
         block, request = self._block(m), self.request
-        gathered = Signal(data.ArrayLayout(self.width * side, side))  # rows of the block there
+        gathered = Signal(data.ArrayLayout(self.width * side, side))  # rows of the gathered block
         there, is_there = Signal(INDEX_BITS), Signal()
         gathering, row = Signal(), Signal(range(side + 1))
         hit = is_there & (there == block)
         column = request.axis == Axis.COLUMN
         m.d.comb += self.ready.eq(~column | (hit & ~gathering))
 
-        words = Ram(width=self.width * side, depth=self.blocks * side)  # P banks of one address
+        words = Ram(width=self.width * side, depth=self.blocks * side)  # P banks with one address
         m.submodules.words = words
         arriving, arriving_row = Signal(), Signal(range(side))
         start = request.valid & column & ~gathering & ~hit

@@ -1,6 +1,7 @@
-"""What the host prepares for a product on the systolic core: operands as words, the command, and where sums belong.
+"""The host's preparation of a product on the systolic core: operands as words, the command, and the place of each
+sum.
 
-Plain NumPy; every engine that runs the core uses it.
+Plain NumPy, used by every engine that runs the core.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GemmShape:
-    """The sizes of C = A B: A is a x b (PPO 4: the weights), B is b x c (the inputs). Each at least 1."""
+    """The sizes of C = A B: A is a x b (PPO 4: the weights), B is b x c (the inputs). All at least 1."""
 
     a: int
     b: int
@@ -38,12 +39,14 @@ def checked_dataflow(dataflow: str) -> str:
 
 
 def blocks(size: int, side: int) -> int:
-    """How many blocks of `side` cover `size`."""
+    """Return the number of blocks of `side` that cover `size`."""
     return -(-size // side)
 
 
 def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
-    """The product's sizes in words: two 16-bit activations in one word halve the dimension that they come from."""
+    """Return the product's sizes in words: two 16-bit activations per word halve the dimension that they come
+    from.
+    """
     checked_dataflow(dataflow)
     if not halves:
         return shape
@@ -53,12 +56,12 @@ def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
 
 
 def vectors(words: GemmShape, dataflow: str) -> int:
-    """How many vectors stream in one pass, of a shape in words."""
+    """Return the number of vectors that stream in one pass, for a shape in words."""
     return {"NS": words.b, "WS": words.c, "IS": words.a}[dataflow]
 
 
 def passes(words: GemmShape, dataflow: str, side: int) -> int:
-    """How many passes the product takes: one for every block of what stays in the elements."""
+    """Return the number of passes of the product: one per block of the operand that stays in the elements."""
     stays = {"NS": (words.a, words.c), "WS": (words.a, words.b), "IS": (words.c, words.b)}[
         checked_dataflow(dataflow)
     ]
@@ -66,7 +69,7 @@ def passes(words: GemmShape, dataflow: str, side: int) -> int:
 
 
 def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool = False) -> dict[str, Any]:
-    """The command for a product of that shape in words, as the fields of a `gemm_control.GemmCommand`."""
+    """Return the command for a product with that shape in words, as the fields of a `gemm_control.GemmCommand`."""
     return {
         "dataflow": DATAFLOWS.index(checked_dataflow(dataflow)),
         "a_blocks": blocks(words.a, side),
@@ -78,14 +81,14 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
 
 
 def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> None:
-    """ValueError where a pass has more sums on the way than the accumulators hold."""
+    """Raise ValueError if a pass has more sums than the accumulators hold."""
     streamed = vectors(words, dataflow)
     if dataflow != "NS" and streamed > accumulator_depth:
         raise ValueError(f"{dataflow}: found {streamed} vectors a pass; allowed: {accumulator_depth}")
 
 
 def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Integers:
-    """`matrix` as int64; ValueError unless it is a matrix of integers that fit `bits` bits, signed."""
+    """Return `matrix` as int64; raises ValueError unless it is a matrix of integers that fit `bits` bits, signed."""
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
         raise ValueError(
@@ -101,7 +104,9 @@ def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Intege
 
 
 def packed(matrix: Integers, axis: int, width: int) -> Integers:
-    """Pairs along `axis` as one signed word of `width` bits: the first in the low half, 0 behind an odd end."""
+    """Pack pairs along `axis` into one signed word of `width` bits: the first in the low half, 0 after an odd
+    end.
+    """
     matrix = np.moveaxis(matrix, axis, 0)
     if len(matrix) % 2:
         matrix = np.concatenate([matrix, np.zeros_like(matrix[:1])])
@@ -110,19 +115,20 @@ def packed(matrix: Integers, axis: int, width: int) -> Integers:
 
 
 def padded(matrix: Integers, side: int) -> Integers:
-    """`matrix` with zeros up to whole blocks of side x side."""
+    """Return `matrix` padded with zeros to whole blocks of side x side."""
     rows, columns = (blocks(size, side) * side for size in matrix.shape)
     return np.pad(matrix, ((0, rows - matrix.shape[0]), (0, columns - matrix.shape[1])))
 
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """One product made ready for the core.
+    """One product, prepared for the core.
 
     Attributes:
-        shape: the product's sizes; `words`: the same in words.
+        shape: sizes of the product.
+        words: the same in words.
         dataflow: NS, WS or IS.
-        halves: two activations in a word of the operand from the left.
+        halves: whether a word of the operand from the left holds two activations.
         a, b: the operands as words, padded to whole blocks of side x side, int64.
     """
 
@@ -145,10 +151,11 @@ class GemmPlan:
         width: int,
         halves: bool,
     ) -> "GemmPlan":
-        """The plan of A B.
+        """Return the plan of A B.
 
         Raises:
-            ValueError: the operands are no integer matrices that fit together and their words, or an unknown dataflow.
+            ValueError: the operands are not integer matrices that fit each other and their words, or the dataflow
+                is unknown.
         """
         checked_dataflow(dataflow)
         left_bits = width // 2 if halves else width
@@ -163,11 +170,11 @@ class GemmPlan:
         return cls(shape, words, dataflow, halves, side, padded(a, side), padded(b, side))
 
     def command(self) -> dict[str, Any]:
-        """The fields of the product's `gemm_control.GemmCommand`."""
+        """Return the fields of the product's `gemm_control.GemmCommand`."""
         return command_fields(self.words, side=self.side, dataflow=self.dataflow, halves=self.halves)
 
     def product(self, sums: Integers) -> Integers:
-        """C from the core's sums, (words.a, words.c, lanes) int64."""
+        """Return C from the core's sums, (words.a, words.c, lanes) int64."""
         if not self.halves:
             return sums[:, :, 0]
         if self.dataflow == "WS":

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 
 def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32) -> tuple[int, int]:
-    """What `ConfigurableMultiplier` puts on (product, upper_product), as Python integers.
+    """Return what `ConfigurableMultiplier` puts on (product, upper_product), as Python integers.
 
     `activation` is the unsigned word of `width` bits; `weight` is signed.
     """
@@ -25,14 +25,15 @@ def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32)
 
 
 class ConfigurableMultiplier(wiring.Component):
-    """One product of a whole activation, or two of its halves, with two multipliers of width x width/2 (FIX Fig. 5).
+    """One product of a whole activation, or two of its halves, with two multipliers of width x width/2 (FIX Fig.
+    5).
 
     Combinational. A whole activation is signed; its halves are two signed activations.
 
     Ports:
         activation: In(width), one signed word, or two signed halves (low bits: the first).
         weight: In(signed(width)).
-        halves: In(1), whether `activation` carries two.
+        halves: In(1), whether `activation` holds two numbers.
         product: Out(signed(2 * width)), of the whole activation, or of the low half.
         upper_product: Out(signed(2 * width)), of the high half; 0 for a whole activation.
     """
@@ -54,7 +55,8 @@ class ConfigurableMultiplier(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         half = self.width // 2
-        # The low half is a signed number by itself, or the unsigned low bits of a whole one: one bit more holds both.
+        # The low half is a signed number, or the unsigned low bits of a whole activation: one more bit represents
+        # both.
         low = Signal(signed(half + 1))
         low_bits, high_bits = self.activation[:half], self.activation[half:]
         m.d.comb += low.eq(Cat(low_bits, self.halves & self.activation[half - 1]).as_signed())
@@ -68,11 +70,11 @@ class ConfigurableMultiplier(wiring.Component):
         return m
 
 
-# What travels with an operand from the left edge through a row of the array, one element a cycle.
+# Signals that travel with an operand from the left edge through a row of the array, one element per cycle.
 Control = data.StructLayout(
     {
-        "valid": 1,  # the operand is one; otherwise a bubble that changes nothing
-        "first": 1,  # of a dot product (non-stationary), or of a pass (stationary: take the waiting weight)
+        "valid": 1,  # whether there is an operand; otherwise nothing changes
+        "first": 1,  # of a dot product (non-stationary), or of a pass (stationary: use the waiting weight)
         "last": 1,  # the dot product ends, or this pass is the last of the inner dimension (stationary)
         "restart": 1,  # this pass is the first of the inner dimension (stationary)
         "load": 1,  # the word that comes from above is the weight of this element (stationary)
@@ -81,21 +83,22 @@ Control = data.StructLayout(
 
 
 class ProcessingElement(wiring.Component):
-    """One multiply-accumulate a cycle; the running sum stays (non-stationary) or moves down (stationary).
+    """One multiply-accumulate per cycle; the running sum stays (non-stationary) or moves down (stationary).
 
-    Latency: one cycle from each input to the output beside it. No handshake: `control` says what counts.
+    Latency: one cycle from each input to the corresponding output. No handshake: `control` says which inputs
+    count.
 
     Ports:
         stationary: In(1), the dataflow; constant while operands are in the array.
-        halves: In(1), the left operand carries two of half the width (`configurable` only).
+        halves: In(1), the left operand holds two numbers of half the width (`configurable` only).
         control_in, control_out: Control, from the left, to the right.
         left_in, left_out: signed(width), the operand that streams through the row.
         top_in, top_out: signed(width), the column's operand, or a weight on its way down.
         sum_in: In(lanes x signed(accumulator_width)), from above (stationary).
         sum: Out(lanes x signed(accumulator_width)), wraps modulo 2**accumulator_width.
         done: Out(1), `sum` is a finished dot product (non-stationary).
-        weight_in: In(signed(width)), the weight of the pass that is `first` in this cycle (`block_load` only: weights
-            come from a memory of this element instead of from above).
+        weight_in: In(signed(width)), the weight of the pass that is `first` in this cycle (`block_load` only:
+            weights then come from the element's own memory instead of from above).
     """
 
     def __init__(
@@ -130,7 +133,7 @@ class ProcessingElement(wiring.Component):
             self.control_out.eq(control),
             self.done.eq(control.valid & control.last & ~self.stationary),
         ]
-        # Two weights: one in use, one that waits for the next pass.
+        # Two weights: the current one, and one that waits for the next pass.
         weight = Signal(signed(self.width))
         if self.block_load:
             waiting = self.weight_in

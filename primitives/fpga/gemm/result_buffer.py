@@ -1,4 +1,4 @@
-"""The memory that takes the core's sums, in the blocked layout: no dataflow ever waits for it (PPO 3.2.2)."""
+"""The memory of the core's sums, in the blocked layout: no dataflow ever waits for it (PPO 3.2.2)."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from primitives.fpga.gemm.core import GemmCore
 from primitives.fpga.gemm.matrix_buffer import select_vector
 from primitives.fpga.gemm.systolic_array import delayed
 
-# What the first column (or corner) writes where; the others write there a cycle after their neighbour.
+# The write of the first column (or corner); each other one writes one cycle after its neighbour.
 Target = data.StructLayout({"block": INDEX_BITS, "offset": INDEX_BITS})
 
 
 class ResultBuffer(wiring.Component):
-    """P x P banks; element (r, c) of C lies in bank (r mod P, c mod P), its blocks row by row from `base`.
+    """P x P banks; element (r, c) of C is in bank (r mod P, c mod P), with its blocks row by row from `base`.
 
-    NS: every processing element has its bank. WS: column i of the array writes row i of the bank array, one bank a
-    cycle. IS: column j writes column j of it.
+    NS: every processing element has its own bank. WS: column i of the array writes row i of the bank array, one
+    bank per cycle. IS: column j writes column j of the bank array.
 
     Ports:
-        command: In(GemmCommand), of the product whose sums come.
-        start: In(1), base: In(INDEX_BITS), in a cycle before the first of them: its first block.
+        command: In(GemmCommand), of the product whose sums arrive.
+        start: In(1), base: In(INDEX_BITS), in a cycle before the first sum: the product's first block.
         tile_sums, tile_done, column_sums, column_done: In, as `GemmCore` gives them.
         request: In(VectorRequest), of which block_row is the block; data: Out(P x lanes x signed), a cycle later.
     """
@@ -48,7 +48,9 @@ class ResultBuffer(wiring.Component):
         )
 
     def _targets(self, m: Module) -> list[Any]:
-        """Where the first corner or column writes, and that a cycle later, two cycles later, ..."""
+        """Return the address of the first corner or column, and this address delayed by one cycle, two cycles,
+        ...
+        """
         command, target = self.command, Signal(Target)
         vector, first_block = Signal(INDEX_BITS), Signal(INDEX_BITS)
         tiles = command.dataflow == Dataflow.NS

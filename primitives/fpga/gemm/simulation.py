@@ -6,7 +6,7 @@
     outcome.cycles                                 # clock cycles, `simulated`
     core.cycles(GemmShape(a=M, b=K, c=N), dataflow="WS")  # cycles depend on the sizes alone
 
-Cycles run from the first operand (or weight) in the array to the last sum at its edge.
+Cycles count from the first operand (or weight) in the array to the last sum at its edge.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,10 +41,10 @@ class GemmOutcomes:
 def plan_for(
     core: GemmCore, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str, halves: bool
 ) -> GemmPlan:
-    """The plan of A B on that core.
+    """Return the plan of A B on the given core.
 
     Raises:
-        ValueError: operands, dataflow or sizes that the core does not take.
+        ValueError: the core does not take these operands, this dataflow or these sizes.
     """
     if halves and not core.configurable:
         raise ValueError("halves: found True; allowed: False, for the core is not configurable")
@@ -54,12 +54,12 @@ def plan_for(
 
 
 def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
-    """Operands A and B of a product of that shape whose values do not matter."""
+    """Return zeros as operands A and B of a product with that shape."""
     return np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
 
 
 def requested(request: Any, matrix: Integers, side: int) -> list[int]:
-    """The P words of a padded `matrix` that a `VectorRequest` names."""
+    """Return the P words of a padded `matrix` that a `VectorRequest` requests."""
     row, column = request.block_row * side, request.block_column * side
     if request.axis == Axis.COLUMN:
         return matrix[row : row + side, column + request.offset].tolist()
@@ -67,27 +67,29 @@ def requested(request: Any, matrix: Integers, side: int) -> list[int]:
 
 
 def requested_block(request: Any, matrix: Integers, side: int) -> Integers:
-    """The block of a padded `matrix` that a `VectorRequest` names."""
+    """Return the block of a padded `matrix` that a `VectorRequest` requests."""
     row, column = request.block_row * side, request.block_column * side
     return matrix[row : row + side, column : column + side]
 
 
 class WeightWave:
-    """The memories beside the elements (`block_load`): word (i, j) is there i + j cycles after word (0, 0)."""
+    """The memories next to the elements (`block_load`): word (i, j) is valid i + j cycles after word (0, 0)."""
 
     def __init__(self, side: int):
         self._blocks: list[Integers | None] = [None] * (2 * side - 1)
         self._side = side
 
     def after(self, block: Integers | None) -> list[int]:
-        """The words of all elements, row by row, in the cycle after `block` was asked for; 0 where none is due."""
+        """Return the words of all elements, row by row, in the cycle after a request for `block`; 0 if none is
+        due.
+        """
         self._blocks = [block, *self._blocks[:-1]]
         places = ((i, j, self._blocks[i + j]) for i in range(self._side) for j in range(self._side))
         return [0 if due is None else int(due[i, j]) for i, j, due in places]
 
 
 class SumCollector:
-    """Puts the sums of products where they belong, in the order in which the core gives them."""
+    """Assigns the sums of products to their places, in the order in which the core gives them."""
 
     def __init__(self, plans: Sequence[GemmPlan], lanes: int):
         side = plans[0].side
@@ -100,7 +102,7 @@ class SumCollector:
         self._product = [0] * (side * side)
 
     def place(self, position: int, values: list[int]) -> None:
-        """The next sum of element (NS) or column (WS, IS) `position`."""
+        """Add the next sum of element (NS) or column (WS, IS) `position`."""
         plan, sums = self.plans[self._product[position]], self._sums[self._product[position]]
         side, words, seen = plan.side, plan.words, self._seen[position]
         c_blocks = blocks(words.c, side)
@@ -130,7 +132,7 @@ class SumCollector:
 
 
 def set_bits(mask: int) -> Iterator[int]:
-    """The positions of the ones of `mask`."""
+    """Yield the positions of the ones in `mask`."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -138,10 +140,10 @@ def set_bits(mask: int) -> Iterator[int]:
 
 
 class SimulatedGemm:
-    """The core in Amaranth's own simulator: thousands of cycles a second for small arrays.
+    """The core in Amaranth's own simulator: thousands of cycles per second for small arrays.
 
     Args:
-        options: of `GemmCore`; `side` has no default. Sums have at most 64 bits here.
+        options: options of `GemmCore`; `side` is required. Sums have at most 64 bits here.
     """
 
     def __init__(self, **options: Any):
@@ -151,18 +153,18 @@ class SimulatedGemm:
         self._simulator = Simulator(self.core)
         self._simulator.add_clock(1e-8)
         self._simulator.add_testbench(self._run)
-        self._simulator.run()  # without a plan: at once at its end
+        self._simulator.run()  # without a plan it ends at once
 
     def multiply(
         self, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str = "NS", halves: bool = False
     ) -> GemmOutcome:
-        """A B through the RTL.
+        """Compute A B with the RTL.
 
         With `halves`, the operand that streams from the left (A in NS and IS, B in WS) holds integers of half the
-        width, two to a word.
+        width, two per word.
 
         Raises:
-            ValueError: operands, dataflow or sizes that the core does not take.
+            ValueError: the core does not take these operands, this dataflow or these sizes.
         """
         outcome = self.multiply_all([(a, b)], dataflow=dataflow, halves=halves)
         return GemmOutcome(outcome.products[0], outcome.cycles)
@@ -174,7 +176,7 @@ class SimulatedGemm:
         dataflow: str = "NS",
         halves: bool = False,
     ) -> GemmOutcomes:
-        """The products of pairs (A, B), one behind the other through the RTL; as `multiply`."""
+        """Compute the products of pairs (A, B) one after another with the RTL; as `multiply`."""
         core = self.core
         self._plans = [plan_for(core, a, b, dataflow=dataflow, halves=halves) for a, b in operands]
         self._simulator.reset()  # starts `_run` again
@@ -183,7 +185,7 @@ class SimulatedGemm:
         return self._outcome
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
-        """Simulated cycles of a product of this shape (of zeros: cycles depend on the sizes alone)."""
+        """Return the simulated cycles of a product of this shape (of zeros: cycles depend only on the sizes)."""
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     async def _run(self, ctx: Any) -> None:

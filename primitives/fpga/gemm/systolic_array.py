@@ -1,4 +1,4 @@
-"""The P x P systolic array: processing elements, and the registers that skew what enters it (PPO 3.2.2, Fig. 5)."""
+"""The P x P systolic array: processing elements, and the registers that skew their inputs (PPO 3.2.2, Fig. 5)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from primitives.fpga.gemm.processing_element import Control, ProcessingElement
 
 
 def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
-    """`value` after that many clock cycles (0: itself)."""
+    """Return `value` delayed by `cycles` clock cycles; 0 returns the value itself."""
     for _ in range(cycles):
         later = Signal.like(value)
         m.d.sync += later.eq(value)
@@ -20,25 +20,26 @@ def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
 
 
 class SystolicArray(wiring.Component):
-    """A grid of P x P processing elements with skewed edges: what enters in one cycle meets where it should.
+    """A grid of P x P processing elements with skewed edges, so that operands of one cycle meet at the right
+    element.
 
-    Element (i, j) sees what entered in cycle t in cycle t + i + j; its sum is there a cycle later.
+    Element (i, j) gets the operands of cycle t in cycle t + i + j; its sum is valid one cycle later.
 
     Ports:
         stationary, halves: In(1), as in `ProcessingElement`.
         control: In(Control), of the vector on `left`; its `load` is not used.
-        left: In(P x signed(width)), one operand a row.
-        top: In(P x signed(width)), one operand a column, or row `load_row` of a block of weights.
+        left: In(P x signed(width)), one operand per row.
+        top: In(P x signed(width)), one operand per column, or row `load_row` of a block of weights.
         load, load_row: In(1), In(range(P)), whether `top` carries weights, and for which row.
         sums: Out(lanes x signed(accumulator_width)), P x P of them: every element's sum, row by row.
-        done: Out(P * P), which of them are finished dot products (non-stationary).
+        done: Out(P * P), the sums that are finished dot products (non-stationary).
         column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the
-            last row of `sums`, are there one cycle later (stationary).
+            last row of `sums`, are valid one cycle later (stationary).
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): word (i, j) of the pass whose first
-            vector entered in cycle t is there in cycle t + i + j.
+            vector entered in cycle t is valid in cycle t + i + j.
 
-    What every element has is a port for each: one port of all of them is thousands of bits wide, which simulators put
-    together and take apart in every cycle.
+    Each element has ports of its own: a single port for all elements would be thousands of bits wide, which
+        simulators assemble and split in every cycle.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How long a compute unit takes for a product: its core without the datapath, and its layout.
+"""Times a product on a compute unit, with its core without the datapath, and its layout.
 
 The core's controller decides when every operand enters; behind the last one the array adds the constant that its size
 gives (`cycles.gemm.fill_cycles`). So the cycles are those of the whole unit, which the tests compare, and a simulation
@@ -17,17 +17,17 @@ COUNT_BITS = 32
 
 
 class GemmTimer(wiring.Component):
-    """Counts the cycles of products, one after the other.
+    """Counts the cycles of products, one after another.
 
     Args:
         side: P.
-        block_load: a stationary block comes in at once, as in `GemmCore`.
-        layout: of the memory of A, `blocked`, which always answers, or `plain`.
+        block_load: whether stationary blocks are loaded at once, as in `GemmCore`.
+        layout: layout of A's memory: `blocked`, which always answers, or `plain`.
 
     Ports:
         commands: In(stream): `gemm`; `transposed_a`: A is stored transposed.
-        finished: Out(stream): `cycles` from the first operand in the array to the last sum at its edge, and of those
-            `stalls`, in which A was asked for and not there.
+        finished: Out(stream): `cycles` from the first operand in the array to the last sum at its edge, and how
+            many of them were `stalls`, in which A was requested and not ready.
     """
 
     def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
@@ -74,12 +74,12 @@ class GemmTimer(wiring.Component):
         return m
 
     def _waits(self, m: Module, core: GemmCore, command: Signal, starting: ValueLike) -> Signal:
-        """Whether A's memory lets the core wait in this cycle."""
+        """Return whether A's memory is ready in this cycle."""
         waits = Signal()
         if self.layout == "plain":
             # Words of one bit: what it answers does not matter, when it does is the whole memory's affair.
             a = PlainBuffer(side=self.side, width=1, blocks=1)
-            m.submodules.a = ResetInserter(starting)(a)  # each product has an A of its own
+            m.submodules.a = ResetInserter(starting)(a)  # each product has its own A
             m.d.comb += [a.request.eq(core.a), a.pitch.eq(command.gemm.b_blocks)]
             with m.If(command.transposed_a):
                 m.d.comb += [

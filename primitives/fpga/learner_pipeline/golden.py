@@ -17,7 +17,7 @@ class LayerState:
     """A layer's weights and Adam's moments.
 
     Attributes:
-        weight, mean, square: (outputs, inputs + 1) float32, the biases in the last column.
+        weight, mean, square: (outputs, inputs + 1) float32, with the biases in the last column.
     """
 
     weight: Array
@@ -26,7 +26,7 @@ class LayerState:
 
     @classmethod
     def of(cls, weight: Array) -> "LayerState":
-        """Before the first update."""
+        """Return the state before the first update."""
         return cls(weight, np.zeros_like(weight), np.zeros_like(weight))
 
 
@@ -35,10 +35,10 @@ def _with_one(values: Array) -> Array:
 
 
 def train(layers: Sequence[LayerState], x: Array, y: Array, rate: float, root: float) -> list[LayerState]:
-    """The states after one batch.
+    """Return the states after one batch.
 
     Args:
-        layers: before.
+        layers: states before the batch.
         x, y: (B, inputs), (B, outputs) raw numbers of `FORMAT`.
         rate, root: Adam's corrections.
     """
@@ -68,7 +68,7 @@ def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root:
 
 
 def words(layer: LayerShape, matrix: Array) -> Array:
-    """(layer.words, lanes) of a matrix (outputs, inputs + 1), zeros beyond the outputs."""
+    """Return a matrix (outputs, inputs + 1) as (layer.words, lanes), with zeros beyond the outputs."""
     padded = np.zeros((layer.blocks * layer.lanes, layer.inputs + 1), matrix.dtype)
     padded[: layer.outputs] = matrix
     blocks = padded.reshape(layer.blocks, layer.lanes, layer.inputs + 1)

@@ -1,22 +1,27 @@
-"""The hardware that several units of a layer share."""
+"""Hardware shared by several units of a layer."""
+
+from collections.abc import Sequence
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
 
+from primitives.fpga.floating_point.words import registered
 from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 SUM_BITS = 64
+CYCLE_BITS = 24
+"""Bits of the cycles that a unit without a datapath takes for one sample."""
 Number = signed(FORMAT.bits)
 
 
 def vector(size: int) -> data.ArrayLayout:
-    """The shape of `size` numbers."""
+    """Return the shape of `size` numbers."""
     return data.ArrayLayout(Number, size)
 
 
 def stored(m: Module, total: Value) -> Value:
-    """An exact sum of products as a number of `FORMAT`: rounded, ties upwards, and saturated."""
+    """Return an exact sum of products as a number of `FORMAT`: rounded, ties upwards, and saturated."""
     shift = FORMAT.fraction_bits
     whole = Signal(signed(len(total) - shift + 1))
     m.d.comb += whole.eq((total >> shift) + total[shift - 1])
@@ -24,7 +29,7 @@ def stored(m: Module, total: Value) -> Value:
 
 
 def saturated(whole: Value) -> Value:
-    """A whole number as a raw number of `FORMAT`."""
+    """Return an integer as a raw number of `FORMAT`, saturated."""
     low, high = Const(FORMAT.lowest, Number), Const(FORMAT.highest, Number)
     return Mux(whole > FORMAT.highest, high, Mux(whole < FORMAT.lowest, low, whole))[
         : FORMAT.bits
@@ -32,22 +37,23 @@ def saturated(whole: Value) -> Value:
 
 
 def word_write(layer: LayerShape) -> wiring.Signature:
-    """What writes a layer's memory of weights: enable, address and word."""
+    """Return the signature of a write to a layer's weight memory: enable, address and word."""
     return wiring.Signature(
         {"enable": Out(1), "address": Out(range(layer.words)), "data": Out(layer.word_bits)}
     )
 
 
 def _counter(size: int | Value) -> Signal:
-    # One bit where there is one word: Verilog has no signal of none.
+    # One bit if there is one word: Verilog has no signals of zero bits.
     return Signal(range(max(2, size)) if isinstance(size, int) else size.shape())
 
 
 class Issue:
-    """Counts the words of one item: what the tensor units read, in which order, and when.
+    """Counts the words of one item: the words that tensor units read, their order and their cycles.
 
-    An item comes in while the one before reads its last word, so that words follow without a gap. The last word waits
-    until the place of the result is free. `outer` and `inner` are how many words: numbers, or values of the hardware.
+    An item enters while the previous one reads its last word, so that words follow without a gap. The last word
+    waits until the result's place is free. `outer` and `inner` are the numbers of words, as integers or hardware
+    values.
     """
 
     def __init__(self, m: Module, *, outer: int | Value, inner: int | Value, start: Value, may_end: Value):
@@ -66,3 +72,49 @@ class Issue:
                 m.d.sync += self.busy.eq(0)
         with m.If(start & self.free):
             m.d.sync += self.busy.eq(1)
+
+
+class Control:
+    """Controls when a unit takes a sample, reads its words and delivers the result, with or without a datapath.
+
+    Args:
+        m: module of the unit.
+        inputs: streams that are taken together.
+        result: stream that is delivered one cycle after the last word was read; None if the unit keeps its
+            result.
+        outer, inner: numbers of words per sample, as `Issue` takes them.
+
+    Attributes:
+        issue: the words.
+        taken: a sample enters.
+        ends: the last word of a sample is available.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        inputs: Sequence[stream.Interface],
+        result: stream.Interface | None,
+        *,
+        outer: int | Value,
+        inner: int | Value,
+    ):
+        valid, self.ends = all_of([each.valid for each in inputs]), Signal(name="ends")
+        may_end = Const(1) if result is None else ~self.ends & (~result.valid | result.ready)
+        self.issue = issue = Issue(m, outer=outer, inner=inner, start=valid, may_end=may_end)
+        self.taken = valid & issue.free
+        m.d.comb += [each.ready.eq(self.taken) for each in inputs]
+        m.d.comb += self.ends.eq(registered(m, issue.go & issue.last))
+        if result is not None:
+            with m.If(self.ends):
+                m.d.sync += result.valid.eq(1)
+            with m.Elif(result.ready):
+                m.d.sync += result.valid.eq(0)
+
+
+def all_of(conditions: Sequence[Value]) -> Value:
+    """Return whether all conditions hold; there must be at least one."""
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = result & condition
+    return result

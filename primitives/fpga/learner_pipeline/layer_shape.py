@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from primitives.quantization import Q
 
 FORMAT = Q(32, 16)  # of activations, weights and errors
+WIDEST_LAYER = 4096
+"""Most neurons of a layer."""
 
 
 @dataclass(frozen=True)
 class LayerShape:
     """A layer and the lanes of its units.
 
-    Weights lie in words of `lanes` outputs: word `block * (inputs + 1) + k` holds the weights from input k, and of
-    k = inputs the biases, to outputs `block * lanes` and on.
+    Weights are stored in words of `lanes` outputs: word `block * (inputs + 1) + k` holds the weights from input k
+    (for k = inputs the biases) to outputs `block * lanes` and following.
 
     Attributes:
-        inputs, outputs: neurons.
-        lanes: multipliers of each of the layer's units, 1 to `outputs`.
+        inputs, outputs: numbers of neurons.
+        lanes: multipliers in each of the layer's units, 1 to `outputs`.
     """
 
     inputs: int
@@ -24,10 +26,10 @@ class LayerShape:
     lanes: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a size out of range."""
+        """Raise ValueError for a size out of range."""
         for name, value, highest in (
-            ("inputs", self.inputs, 4096),
-            ("outputs", self.outputs, 4096),
+            ("inputs", self.inputs, WIDEST_LAYER),
+            ("outputs", self.outputs, WIDEST_LAYER),
             ("lanes", self.lanes, self.outputs),
         ):
             if not 1 <= value <= highest:
@@ -35,15 +37,15 @@ class LayerShape:
 
     @property
     def blocks(self) -> int:
-        """Words of weights from one input."""
+        """Number of weight words for one input."""
         return -(-self.outputs // self.lanes)
 
     @property
     def words(self) -> int:
-        """Words of all weights and biases."""
+        """Number of words of all weights and biases."""
         return self.blocks * (self.inputs + 1)
 
     @property
     def word_bits(self) -> int:
-        """Of a word of weights."""
+        """Bits of a word of weights."""
         return self.lanes * FORMAT.bits

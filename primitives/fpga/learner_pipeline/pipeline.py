@@ -1,34 +1,34 @@
-"""The learner pipeline: DP copies of forward, loss, backward and gradient units, one update (MAP Fig. 3)."""
+"""The learner pipeline: DP copies of forward, loss, backward and gradient units, with one update unit per layer
+(MAP Fig. 3).
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.floating_point.words import WORD_BITS
-from primitives.fpga.learner_pipeline.layer import vector
+from primitives.fpga.learner_pipeline.layer import all_of, vector
 from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from primitives.fpga.learner_pipeline.stages import Stages
 from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
 from primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
-CHAIN_DEPTH = 2  # samples in the FIFO between neighbouring stages
-
 
 class LearnerPipeline(wiring.Component):
-    """Takes a batch in `pipelines` equal parts, then gives the new weights, and takes the next batch.
+    """Takes a batch in `pipelines` equal parts, gives the new weights, and then takes the next batch.
 
     Args:
-        layers: from the input on; the outputs of each are the inputs of the next.
+        layers: layers from the input on; each layer's outputs are the next one's inputs.
         pipelines: DP.
-        samples: PI, of each pipeline in a batch: the batch has DP x PI.
+        samples: PI, samples per pipeline and batch: the batch has DP x PI.
 
     Ports:
         samples_<p>: In(stream of x: vector(inputs), y: vector(outputs)) of pipeline p.
         load_<l>: In(stream): initial weights of layer l, see `UpdateUnit`.
-        rate, root: In(32): Adam's `corrections`, steady while batches are under way.
+        rate, root: In(32): Adam's `corrections`, constant while batches are in the pipeline.
         updated_<l>: Out(stream of address and weights, lanes x float32): layer l's new weights, which the consumer
             must take at once.
     """
@@ -91,7 +91,7 @@ class LearnerPipeline(wiring.Component):
                 m.d.sync += finished[number].eq(0)
             with m.Elif(update.written & (update.write.address == layer.words - 1)):
                 m.d.sync += finished[number].eq(1)
-        running = Signal()  # an update is under way
+        running = Signal()  # an update is in progress
         complete = Signal()
         m.d.comb += complete.eq(all_of(all_added))
         m.d.comb += start.eq(complete & ~running)
@@ -106,39 +106,22 @@ class LearnerPipeline(wiring.Component):
         return m
 
     def _pipeline(self, m: Module, p: int) -> list[GradientUnit]:
-        """One pipeline's units, joined; returns the gradient units, by layer."""
+        """Add one pipeline's units, connected; returns the gradient units, by layer."""
         layers, samples = self.layers, getattr(self, f"samples_{p}")
-        depth = bypass_depth(self.stage_count)
-        forward = [ForwardUnit(layer, relu=layer is not layers[-1]) for layer in layers]
-        backward = [BackwardUnit(layer) for layer in layers[1:]]
-        gradient = [GradientUnit(layer) for layer in layers]
-        loss = LossUnit(layers[-1].outputs)
-        for kind, units in (("forward", forward), ("backward", backward), ("gradient", gradient)):
-            for number, unit in enumerate(units):
-                m.submodules[f"{kind}_{p}_{number}"] = unit
-        m.submodules[f"loss_{p}"] = loss
+        stages = Stages(
+            forward=[ForwardUnit(layer, relu=layer is not layers[-1]) for layer in layers],
+            loss=LossUnit(layers[-1].outputs),
+            backward=[BackwardUnit(layer) for layer in layers[1:]],
+            gradient=[GradientUnit(layer) for layer in layers],
+        )
         for number, update in enumerate(self.updates):
-            for write in (forward[number].write, *(unit.write for unit in backward[number - 1 : number])):
+            backward = stages.backward[number - 1 : number]
+            for write in (stages.forward[number].write, *(unit.write for unit in backward)):
                 m.d.comb += [
                     write.enable.eq(update.write.enable),
                     write.address.eq(update.write.address),
                     write.data.eq(update.write.data),
                 ]
-
-        def joined(name: str, source: stream.Interface, *sinks: tuple[stream.Interface, int]) -> None:
-            queues = [
-                SyncFIFOBuffered(width=len(sink.payload.as_value()), depth=depth) for sink, depth in sinks
-            ]
-            for number, (queue, (sink, _)) in enumerate(zip(queues, sinks, strict=True)):
-                m.submodules[f"fifo_{name}_{p}_{number}"] = queue
-                m.d.comb += [
-                    sink.payload.as_value().eq(queue.r_data),
-                    sink.valid.eq(queue.r_rdy),
-                    queue.r_en.eq(sink.ready),
-                    queue.w_data.eq(source.payload.as_value()),
-                    queue.w_en.eq(source.valid & source.ready),
-                ]
-            m.d.comb += source.ready.eq(all_of([queue.w_rdy for queue in queues]))
 
         accepted = Signal(range(self.samples + 1), name=f"accepted_{p}")
         self._accepted = [*getattr(self, "_accepted", []), accepted]
@@ -152,34 +135,5 @@ class LearnerPipeline(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += accepted.eq(accepted + 1)
-        joined("x", x, (forward[0].inputs, CHAIN_DEPTH), (gradient[0].inputs, depth))
-        joined("y", y, (loss.targets, depth))
-        for number, unit in enumerate(forward[:-1]):
-            joined(
-                f"forward{number}",
-                unit.outputs,
-                (forward[number + 1].inputs, CHAIN_DEPTH),
-                (gradient[number + 1].inputs, depth),
-                (backward[number].inputs, depth),
-            )
-        joined("outputs", forward[-1].outputs, (loss.outputs, CHAIN_DEPTH))
-        sources = [*(unit.back for unit in backward), loss.errors]  # of the errors behind each layer
-        for number, source in enumerate(sources):
-            sinks = [(gradient[number].errors, CHAIN_DEPTH)]
-            if number:
-                sinks.append((backward[number - 1].errors, CHAIN_DEPTH))
-            joined(f"errors{number}", source, *sinks)
-        return gradient
-
-
-def bypass_depth(stage_count: int) -> int:
-    """Samples in a FIFO around other stages: more than those can hold."""
-    return 3 * stage_count
-
-
-def all_of(conditions: Sequence[Value]) -> Value:
-    """Whether every condition holds; of one or more."""
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = result & condition
-    return result
+        stages.add_to(m, x, y, p=p)
+        return list(stages.gradient)

@@ -1,7 +1,13 @@
 """The tensor units of the learner pipeline: forward, loss, backward and gradient of one layer, a sample at a time.
 
-A unit takes the next sample while it finishes the one before: one every `words` cycles (BW: `blocks * inputs`).
+A unit takes the next sample while it finishes the previous one: one every `words` cycles (BW: `blocks * inputs`).
+
+Without a layer a unit has no datapath: its samples and results carry one meaningless bit, it has no other data
+ports, and it takes the number of cycles at the port `cycles`, In(24), for a sample, which must be constant
+while samples are in it. Its control is that of the whole unit.
 """
+
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
@@ -10,8 +16,9 @@ from amaranth.lib.wiring import In, Out
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.floating_point.words import registered
 from primitives.fpga.learner_pipeline.layer import (
+    CYCLE_BITS,
     SUM_BITS,
-    Issue,
+    Control,
     Number,
     saturated,
     stored,
@@ -21,6 +28,8 @@ from primitives.fpga.learner_pipeline.layer import (
 from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 
 ONE = 1 << FORMAT.fraction_bits
+_EMPTY = stream.Signature(1)
+_CYCLES = {"cycles": In(CYCLE_BITS)}
 
 
 def _memory(m: Module, layer: LayerShape, write: wiring.PureInterface) -> Ram:
@@ -34,12 +43,12 @@ def _memory(m: Module, layer: LayerShape, write: wiring.PureInterface) -> Ram:
 
 
 def _with_one(values: data.View, size: int) -> Array:
-    """The inputs of a layer, and the 1 that the biases multiply."""
+    """Return the inputs of a layer, followed by the 1 that the biases multiply."""
     return Array([*(values[i] for i in range(size)), Const(ONE, Number)])
 
 
 def _blocks(values: data.View, layer: LayerShape) -> list[Array]:
-    """For each lane, its output of each block; 0 beyond the last output."""
+    """Return for each lane its output of each block; 0 beyond the last output."""
     zero = Const(0, Number)
     return [
         Array(
@@ -51,15 +60,18 @@ def _blocks(values: data.View, layer: LayerShape) -> list[Array]:
 
 
 class ForwardUnit(wiring.Component):
-    """a_l = f(W a_{l-1} + b).
+    """Computes a_l = f(W a_{l-1} + b_l) for one layer.
 
     Ports:
         inputs: In(stream of vector(inputs)). outputs: Out(stream of vector(outputs)).
         write: In(word_write): a word of weights.
     """
 
-    def __init__(self, layer: LayerShape, *, relu: bool):
+    def __init__(self, layer: LayerShape | None, *, relu: bool = True):
         self.layer, self.relu = layer, relu
+        if layer is None:
+            super().__init__({"inputs": In(_EMPTY), "outputs": Out(_EMPTY), **_CYCLES})
+            return
         super().__init__(
             {
                 "inputs": In(stream.Signature(vector(layer.inputs))),
@@ -71,28 +83,25 @@ class ForwardUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         layer = self.layer
-        memory = _memory(m, layer, self.write)
-        current, pending = Signal(vector(layer.inputs)), Signal()
-        issue = Issue(
-            m,
-            outer=layer.blocks,
-            inner=layer.inputs + 1,
-            start=self.inputs.valid,
-            may_end=~pending & (~self.outputs.valid | self.outputs.ready),
-        )
-        m.d.comb += self.inputs.ready.eq(issue.free)
-        with m.If(self.inputs.valid & issue.free):
+        outer, inner = (1, self.cycles) if layer is None else (layer.blocks, layer.inputs + 1)
+        control = Control(m, [self.inputs], self.outputs, outer=outer, inner=inner)
+        if layer is not None:
+            self._add_datapath(m, layer, control)
+        return m
+
+    def _add_datapath(self, m: Module, layer: LayerShape, control: Control) -> None:
+        memory, issue = _memory(m, layer, self.write), control.issue
+        current = Signal(vector(layer.inputs))
+        with m.If(control.taken):
             m.d.sync += current.eq(self.inputs.payload)
         address = issue.outer * (layer.inputs + 1) + issue.inner
         m.d.comb += [memory.read_enable.eq(issue.go), memory.read_address.eq(address)]
-        # The word is there a cycle later, with all that belongs to it.
+        # The word is available one cycle later, together with everything that belongs to it.
         number = registered(m, _with_one(current, layer.inputs)[issue.inner], Number)
         valid, first = registered(m, issue.go), registered(m, issue.inner == 0)
-        block_ends, ends = registered(m, issue.inner_last), registered(m, issue.go & issue.last)
-        block = registered(m, issue.outer)
-        m.d.comb += pending.eq(ends)
+        block_ends, block = registered(m, issue.inner_last), registered(m, issue.outer)
         weights = data.View(vector(layer.lanes), memory.read_data)
-        result = Result(m, self.outputs, pending)
+        result = KeptResult(m, self.outputs.payload, control.ends)
         for lane in range(layer.lanes):
             total, before = Signal(signed(SUM_BITS)), Signal(signed(SUM_BITS))
             m.d.comb += total.eq(Mux(first, 0, before) + weights[lane] * number)
@@ -102,19 +111,18 @@ class ForwardUnit(wiring.Component):
             value = Mux(value < 0, 0, value) if self.relu else value
             for at in range(lane, layer.outputs, layer.lanes):
                 result.set(m, at, value, valid & block_ends & (block == at // layer.lanes))
-        return m
 
 
 class LossUnit(wiring.Component):
-    """d_L = a_L - y, saturated.
+    """Computes d_L = a_L - y, saturated.
 
     Ports:
         outputs, targets: In(stream of vector(size)), taken together. errors: Out(stream of vector(size)).
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int | None):
         self.size = size
-        signature = stream.Signature(vector(size))
+        signature = _EMPTY if size is None else stream.Signature(vector(size))
         super().__init__({"outputs": In(signature), "targets": In(signature), "errors": Out(signature)})
 
     def elaborate(self, platform: object) -> Module:
@@ -124,14 +132,14 @@ class LossUnit(wiring.Component):
         m.d.comb += [self.outputs.ready.eq(free & both), self.targets.ready.eq(free & both)]
         with m.If(free):
             m.d.sync += self.errors.valid.eq(both)
-            for at in range(self.size):
+            for at in range(self.size or 0):
                 difference = self.outputs.payload[at] - self.targets.payload[at]
                 m.d.sync += self.errors.payload[at].eq(saturated(difference))
         return m
 
 
 class BackwardUnit(wiring.Component):
-    """d_{l-1} = f'(a_{l-1}) W^T d_l: the words of weights are read as they lie, input by input.
+    """Computes d_{l-1} = f'(a_{l-1}) W^T d_l; the weight words are read in their stored order, input by input.
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)): d_l and a_{l-1}, taken together.
@@ -139,8 +147,11 @@ class BackwardUnit(wiring.Component):
         write: In(word_write): a word of weights.
     """
 
-    def __init__(self, layer: LayerShape):
+    def __init__(self, layer: LayerShape | None):
         self.layer = layer
+        if layer is None:
+            super().__init__({"errors": In(_EMPTY), "inputs": In(_EMPTY), "back": Out(_EMPTY), **_CYCLES})
+            return
         super().__init__(
             {
                 "errors": In(stream.Signature(vector(layer.outputs))),
@@ -153,27 +164,24 @@ class BackwardUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         layer = self.layer
-        memory = _memory(m, layer, self.write)
-        errors, active, pending = Signal(vector(layer.outputs)), Signal(layer.inputs), Signal()
-        issue = Issue(
-            m,
-            outer=layer.inputs,
-            inner=layer.blocks,
-            start=self.errors.valid & self.inputs.valid,
-            may_end=~pending & (~self.back.valid | self.back.ready),
-        )
-        both = self.errors.valid & self.inputs.valid
-        m.d.comb += [self.errors.ready.eq(both & issue.free), self.inputs.ready.eq(both & issue.free)]
-        with m.If(both & issue.free):
+        outer, inner = (1, self.cycles) if layer is None else (layer.inputs, layer.blocks)
+        control = Control(m, [self.errors, self.inputs], self.back, outer=outer, inner=inner)
+        if layer is not None:
+            self._add_datapath(m, layer, control)
+        return m
+
+    def _add_datapath(self, m: Module, layer: LayerShape, control: Control) -> None:
+        memory, issue = _memory(m, layer, self.write), control.issue
+        errors, active = Signal(vector(layer.outputs)), Signal(layer.inputs)
+        with m.If(control.taken):
             m.d.sync += errors.eq(self.errors.payload)
             m.d.sync += active.eq(Cat(self.inputs.payload[k] > 0 for k in range(layer.inputs)))
         address = issue.inner * (layer.inputs + 1) + issue.outer
         m.d.comb += [memory.read_enable.eq(issue.go), memory.read_address.eq(address)]
         lanes = [registered(m, of_block[issue.inner], Number) for of_block in _blocks(errors, layer)]
         valid, first = registered(m, issue.go), registered(m, issue.inner == 0)
-        ended, ends = registered(m, issue.go & issue.inner_last), registered(m, issue.go & issue.last)
-        neuron, passes = registered(m, issue.outer), registered(m, active.bit_select(issue.outer, 1))
-        m.d.comb += pending.eq(ends)
+        ended, neuron = registered(m, issue.go & issue.inner_last), registered(m, issue.outer)
+        passes = registered(m, active.bit_select(issue.outer, 1))
         weights = data.View(vector(layer.lanes), memory.read_data)
         total, before = Signal(signed(SUM_BITS)), Signal(signed(SUM_BITS))
         products = sum((weights[lane] * lanes[lane] for lane in range(layer.lanes)), Const(0, 1))
@@ -181,10 +189,9 @@ class BackwardUnit(wiring.Component):
         with m.If(valid):
             m.d.sync += before.eq(total)
         value = Mux(passes, stored(m, total), 0)
-        result = Result(m, self.back, pending)
+        result = KeptResult(m, self.back.payload, control.ends)
         for at in range(layer.inputs):
             result.set(m, at, value, ended & (neuron == at))
-        return m
 
 
 class GradientUnit(wiring.Component):
@@ -192,13 +199,16 @@ class GradientUnit(wiring.Component):
 
     Ports:
         errors: In(stream of vector(outputs)), inputs: In(stream of vector(inputs)), taken together.
-        added: Out(1), a sample's sums are all added in this cycle.
-        take: In(1), address: In: the word of sums to give and clear, while no sample is under way.
+        added: Out(1), all sums of a sample are added in this cycle.
+        take: In(1), address: In: the word of sums to output and clear, while no sample is in the unit.
         sums: Out(lanes x signed(SUM_BITS)), a cycle later.
     """
 
-    def __init__(self, layer: LayerShape):
+    def __init__(self, layer: LayerShape | None):
         self.layer = layer
+        if layer is None:
+            super().__init__({"errors": In(_EMPTY), "inputs": In(_EMPTY), "added": Out(1), **_CYCLES})
+            return
         super().__init__(
             {
                 "errors": In(stream.Signature(vector(layer.outputs))),
@@ -213,19 +223,23 @@ class GradientUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         layer = self.layer
+        outer, inner = (1, self.cycles) if layer is None else (layer.blocks, layer.inputs + 1)
+        control = Control(m, [self.errors, self.inputs], None, outer=outer, inner=inner)
+        m.d.comb += self.added.eq(control.ends)
+        if layer is not None:
+            self._add_datapath(m, layer, control)
+        return m
+
+    def _add_datapath(self, m: Module, layer: LayerShape, control: Control) -> None:
         m.submodules.memory = memory = Ram(width=layer.lanes * SUM_BITS, depth=layer.words)
-        errors, inputs = Signal(vector(layer.outputs)), Signal(vector(layer.inputs))
-        both = self.errors.valid & self.inputs.valid
-        issue = Issue(m, outer=layer.blocks, inner=layer.inputs + 1, start=both, may_end=Const(1))
-        m.d.comb += [self.errors.ready.eq(both & issue.free), self.inputs.ready.eq(both & issue.free)]
-        with m.If(both & issue.free):
+        errors, inputs, issue = Signal(vector(layer.outputs)), Signal(vector(layer.inputs)), control.issue
+        with m.If(control.taken):
             m.d.sync += [errors.eq(self.errors.payload), inputs.eq(self.inputs.payload)]
         address = Mux(issue.go, issue.outer * (layer.inputs + 1) + issue.inner, self.address)
         m.d.comb += [memory.read_enable.eq(issue.go | self.take), memory.read_address.eq(address)]
         number = registered(m, _with_one(inputs, layer.inputs)[issue.inner], Number)
         lanes = [registered(m, of_block[issue.outer], Number) for of_block in _blocks(errors, layer)]
         adds, clears = registered(m, issue.go), registered(m, self.take)
-        m.d.comb += self.added.eq(registered(m, issue.go & issue.last))
         m.d.comb += [
             self.sums.as_value().eq(memory.read_data),
             memory.write_enable.eq(adds | clears),
@@ -236,21 +250,18 @@ class GradientUnit(wiring.Component):
             with m.If(adds):
                 m.d.comb += new.eq(self.sums[lane] + lanes[lane] * number)
             m.d.comb += memory.write_data[lane * SUM_BITS : (lane + 1) * SUM_BITS].eq(new)
-        return m
 
 
-class Result:
-    """A unit's result: its numbers are kept as they come, and delivered with the last of them."""
+class KeptResult:
+    """The numbers of a unit's result: each is kept when it is computed, and all are delivered with the last."""
 
-    def __init__(self, m: Module, target: stream.Interface, ends: Value):
-        self._kept = Signal.like(target.payload)
-        self._complete = Signal.like(target.payload)
+    def __init__(self, m: Module, payload: Any, ends: Value):
+        self._kept = Signal.like(payload)
+        self._complete = Signal.like(payload)
         m.d.sync += self._kept.eq(self._complete)
         with m.If(ends):
-            m.d.sync += [target.payload.eq(self._complete), target.valid.eq(1)]
-        with m.Elif(target.ready):
-            m.d.sync += target.valid.eq(0)
+            m.d.sync += payload.eq(self._complete)
 
     def set(self, m: Module, at: int, value: Value, now: Value) -> None:
-        """Number `at` is `value` when `now`; it keeps it until then."""
+        """Set number `at` to `value` when `now`; it is kept until then."""
         m.d.comb += self._complete[at].eq(Mux(now, value, self._kept[at]))

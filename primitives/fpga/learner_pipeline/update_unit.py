@@ -1,4 +1,6 @@
-"""The weight update of one layer (MAP's WU): the pipelines' sums reduced, Adam, and the new weights written."""
+"""The weight update of one layer (MAP's WU): sums the pipelines' gradients, runs Adam, and writes the new
+weights.
+"""
 
 import math
 
@@ -19,7 +21,8 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def adam_program(batch_size: int) -> StreamProgram:
-    """Adam (Kingma and Ba 2015, Algorithm 1, as `primitives.algorithms.updates` writes it) of one weight.
+    """Return the program of one weight's Adam step (Kingma and Ba 2015, Algorithm 1, as in
+    `primitives.algorithms.updates`).
 
     Inputs: gradient summed over the batch, weight, mean, square, the corrected rate r / (1 - beta1^t) and
     sqrt(1 - beta2^t). Results: new weight, mean and square.
@@ -38,32 +41,32 @@ def adam_program(batch_size: int) -> StreamProgram:
 
 
 def corrections(learning_rate: float, step: int) -> tuple[float, float]:
-    """The rate and the root that Adam's step number `step`, from 1 on, takes."""
+    """Return the rate and the root for Adam's step number `step`, counted from 1."""
     return learning_rate / (1 - BETA1**step), math.sqrt(1 - BETA2**step)
 
 
 def adam_latency(batch_size: int) -> int:
-    """Cycles from the last word of sums that an update reads to the last new weights that it writes."""
+    """Return the cycles from the last word of sums that an update reads to the last new weights that it writes."""
     return 2 + FromFixed.latency + adam_program(batch_size).latency + ToFixed.latency
 
 
 def update_latency(layer: LayerShape, batch_size: int) -> int:
-    """Cycles from the start of an update to its last word."""
+    """Return the cycles from the start of an update to its last word."""
     return layer.words + adam_latency(batch_size)
 
 
 class AdamLane(StreamLane):
-    """One lane of Adam, the same for every batch of that size."""
+    """One lane of Adam for batches of one size."""
 
     def __init__(self, *, batch_size: int):
         super().__init__(adam_program(batch_size))
 
 
 class UpdateUnit(wiring.Component):
-    """Takes a word of every pipeline's sums in every cycle; their sum is a tree of adders.
+    """Takes a word of every pipeline's sums per cycle and adds them in a tree of adders.
 
     Ports:
-        start: In(1). rate, root: In(32): Adam's `corrections` in float32, steady during an update.
+        start: In(1). rate, root: In(32): Adam's `corrections` in float32, constant during an update.
         take: Out(1), address: Out: to the gradient units. sums: In(pipelines x lanes x signed(SUM_BITS)).
         load: In(stream): an initial word of weights in float32; only between updates.
         write: Out(word_write): to the forward and backward units.

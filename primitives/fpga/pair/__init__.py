@@ -1,1 +1,1 @@
-"""Two compute units with balanced load, and the weight update between them (PPO 3.3)."""
+"""Two compute units with balanced load, and the weight update that they share (PPO 3.3)."""

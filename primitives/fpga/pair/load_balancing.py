@@ -1,11 +1,11 @@
-"""Two compute units that train two networks, or share one: the load balancing module (PPO 3.3, Fig. 8, 9).
+"""The load balancing module: two compute units that train one network each, or share one (PPO 3.3, Fig. 8, 9).
 
-Each unit works through its own products. Behind a product that is a gradient of weights its rows go to the weights, one
-a cycle through `weight_update.WeightUpdate`. Where the units share a network, both gradients' rows go together: the
-unit that is there first waits for the other.
+Each unit processes its own products. If a product is a gradient of weights, its rows then go to the weights, one
+per cycle, through `weight_update.WeightUpdate`. If the units share a network, both gradients' rows go together,
+and the unit that is ready first waits for the other.
 
-`UnitPair` is of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data, in the same
-cycles. Golden model of when: `cycles.balance.pair_update_cycles`.
+`UnitPair` consists of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data
+and takes the same cycles. The golden model of its cycles is `cycles.load_balancing.pair_update_cycles`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ from amaranth.lib.wiring import In, Out
 from primitives.fpga.gemm.timer import COUNT_BITS, GemmTimer
 
 
-class State(enum.Enum):
-    """What a unit does."""
+class UnitState(enum.Enum):
+    """The state of a unit."""
 
     IDLE = 0
     PRODUCT = 1
@@ -29,10 +29,12 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Updating:
-    """A unit's way through its commands.
+    """The progress of a unit through its commands.
 
     Attributes:
-        command: the one at work. starting: it is taken in this cycle. meets: its rows go together with the other's.
+        command: current command.
+        starting: it is taken in this cycle.
+        meets: its rows go together with the other unit's.
         moves: a row of its gradient goes to the weights in this cycle.
     """
 
@@ -42,14 +44,14 @@ class Updating:
     moves: Signal
 
 
-class Pair(wiring.Component):
-    """Two units with the ports `commands` and `finished`, and their order.
+class OrderedPair(wiring.Component):
+    """Two units with the ports `commands` and `finished`, and the control of their order.
 
     Args:
-        units: not yet elaborated; `finished` is held until it is taken.
-        side: of the units.
-        fields: of a command beside `product`, `updates` and `shared`.
-        ports: beside `commands_k` and `finished_k`.
+        units: not yet elaborated; `finished` must hold its value until it is taken.
+        side: side of the units.
+        fields: fields of a command other than `product`, `updates` and `shared`.
+        ports: ports other than `commands_k` and `finished_k`.
     """
 
     def __init__(
@@ -86,35 +88,35 @@ class Pair(wiring.Component):
         return m
 
     def _rows(self, m: Module, updating: Sequence[Updating]) -> Sequence[Any]:
-        """Carries the rows that move; returns for each unit whether one may."""
+        """Move the rows; returns for each unit whether one may move."""
         return [Const(1), Const(1)]
 
     def _order(self, m: Module, k: int, unit: Any, updating: Updating, may_move: Any, together: Any) -> None:
         commands, finished = getattr(self, f"commands_{k}"), getattr(self, f"finished_{k}")
-        state = Signal(State, name=f"state_{k}")
+        state = Signal(UnitState, name=f"state_{k}")
         command = updating.command
         rows, row = Signal(COUNT_BITS, name=f"rows_{k}"), Signal(COUNT_BITS, name=f"row_{k}")
         gemm = command.product.gemm
         m.d.comb += [
             rows.eq(gemm.a_blocks * gemm.c_blocks * self.side),
             unit.commands.payload.eq(commands.payload.product),
-            unit.commands.valid.eq(commands.valid & (state == State.IDLE)),
-            commands.ready.eq(unit.commands.ready & (state == State.IDLE)),
+            unit.commands.valid.eq(commands.valid & (state == UnitState.IDLE)),
+            commands.ready.eq(unit.commands.ready & (state == UnitState.IDLE)),
             updating.starting.eq(commands.valid & commands.ready),
             finished.payload.eq(unit.finished.payload),
-            updating.meets.eq((state == State.UPDATE) & command.shared),
+            updating.meets.eq((state == UnitState.UPDATE) & command.shared),
         ]
         with m.Switch(state):
-            with m.Case(State.IDLE), m.If(updating.starting):
-                m.d.sync += [state.eq(State.PRODUCT), command.eq(commands.payload), row.eq(0)]
-            with m.Case(State.PRODUCT), m.If(unit.finished.valid):
+            with m.Case(UnitState.IDLE), m.If(updating.starting):
+                m.d.sync += [state.eq(UnitState.PRODUCT), command.eq(commands.payload), row.eq(0)]
+            with m.Case(UnitState.PRODUCT), m.If(unit.finished.valid):
                 m.d.comb += finished.valid.eq(~command.updates)
                 with m.If(command.updates):
-                    m.d.sync += state.eq(State.UPDATE)
+                    m.d.sync += state.eq(UnitState.UPDATE)
                 with m.Elif(finished.ready):
                     m.d.comb += unit.finished.ready.eq(1)
-                    m.d.sync += state.eq(State.IDLE)
-            with m.Case(State.UPDATE):
+                    m.d.sync += state.eq(UnitState.IDLE)
+            with m.Case(UnitState.UPDATE):
                 with m.If(row != rows):
                     m.d.comb += updating.moves.eq((~command.shared & may_move) | together)
                     m.d.sync += row.eq(row + updating.moves)
@@ -122,19 +124,19 @@ class Pair(wiring.Component):
                     m.d.comb += finished.valid.eq(1)
                     with m.If(finished.ready):
                         m.d.comb += unit.finished.ready.eq(1)
-                        m.d.sync += state.eq(State.IDLE)
+                        m.d.sync += state.eq(UnitState.IDLE)
 
 
-class UnitPair(Pair):
-    """Two timers of compute units and the weight update between them.
+class UnitPair(OrderedPair):
+    """Two timers of compute units, and the weight update that they share.
 
     Args:
-        side, block_load, layout: of the units, as `GemmTimer`.
+        side, block_load, layout: options of the units, as for `GemmTimer`.
 
     Ports, for unit k of 0 and 1:
-        commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: it is a gradient of weights; `shared`:
-            of a network that the other unit trains, too, with the same command in its turn.
-        finished_k: Out(stream): `cycles` and `stalls` of the product, once its rows are in the weights.
+        commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: it is a gradient of weights;
+            `shared`: the other unit trains the same network, with the same command in its turn.
+        finished_k: Out(stream): `cycles` and `stalls` of the product, after its rows were added to the weights.
     """
 
     def __init__(self, *, side: int, block_load: bool = True, layout: str = "blocked"):

@@ -1,4 +1,4 @@
-"""PPO's training on two compute units, simulated: each network on its own, and one network on both (PPO 3.3).
+"""Simulates PPO's training on two compute units: each network on its own unit, or one network on both (PPO 3.3).
 
 pair = SimulatedPair(side=16)
 pair.training_cycles(policy, value, policy_updates=32, value_updates=320, minibatch=512, balanced=True)
@@ -9,8 +9,8 @@ from typing import Any
 
 from primitives.fpga import simulation
 from primitives.fpga.cycles import gemm
-from primitives.fpga.cycles.balance import Schedule, schedule
-from primitives.fpga.cycles.networks import Layer
+from primitives.fpga.cycles.load_balancing import Schedule, schedule
+from primitives.fpga.cycles.networks import GemmLayer
 from primitives.fpga.cycles.ppo import PROCESSES, best_dataflows, shapes
 from primitives.fpga.gemm.plan import command_fields
 from primitives.fpga.pair.load_balancing import UnitPair
@@ -23,15 +23,16 @@ class SimulatedPair:
     """Two compute units with blocked weight banks, simulated.
 
     Args:
-        side: P. engine: `compiled` (Verilator) or `interpreted` (Amaranth's own).
+        side: P.
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own).
     """
 
     def __init__(self, *, side: int, engine: str = "compiled"):
         self.side = side
         self._simulation = simulation.engine(engine)(UnitPair(side=side))
 
-    def update(self, layers: Sequence[Layer], batch: int, *, shared: bool = False) -> Commands:
-        """The commands of one mini-batch update, each process in its best dataflow."""
+    def update(self, layers: Sequence[GemmLayer], batch: int, *, shared: bool = False) -> Commands:
+        """Return the commands of one mini-batch update, each process in its best dataflow."""
         chosen = best_dataflows(layers, batch, side=self.side, product_cycles=gemm.block_load_cycles)
         return [
             {
@@ -47,7 +48,7 @@ class SimulatedPair:
         ]
 
     def cycles(self, first: Commands, second: Commands) -> int:
-        """Cycles until both units have done their commands, offered as early as they take them."""
+        """Return the cycles until both units have done their commands, which are offered as early as possible."""
         offered = {
             f"commands_{k}": columns(commands) for k, commands in enumerate((first, second)) if commands
         }
@@ -60,15 +61,17 @@ class SimulatedPair:
 
     def training_cycles(
         self,
-        policy: Sequence[Layer],
-        value: Sequence[Layer],
+        policy: Sequence[GemmLayer],
+        value: Sequence[GemmLayer],
         *,
         policy_updates: int,
         value_updates: int,
         minibatch: int,
         balanced: bool,
     ) -> int:
-        """Cycles until both networks have done their updates; arguments as `cycles.balance.training_cycles`."""
+        """Return the cycles until both networks have done their updates; arguments as
+        `cycles.load_balancing.training_cycles`.
+        """
         found = self.schedule(policy, value, policy_updates, value_updates, minibatch)
         if not balanced:
             found = Schedule((policy_updates, value_updates), found.longer, 0)
@@ -82,12 +85,14 @@ class SimulatedPair:
 
     def schedule(
         self,
-        policy: Sequence[Layer],
-        value: Sequence[Layer],
+        policy: Sequence[GemmLayer],
+        value: Sequence[GemmLayer],
         policy_updates: int,
         value_updates: int,
         minibatch: int,
     ) -> Schedule:
-        """Which updates the units do alone and which together, from the simulated cycles of one of each."""
+        """Return which updates the units do separately and which together, from the simulated cycles of one of
+        each.
+        """
         of_one = [self.cycles(self.update(layers, minibatch), []) for layers in (policy, value)]
         return schedule(of_one, (policy_updates, value_updates))

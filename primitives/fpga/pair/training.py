@@ -1,10 +1,12 @@
-"""Two compute units with their memories, and the weight update between them: balanced load with data (PPO 3.3, Fig. 9).
+"""Two compute units with memories, and the weight update that they share: balanced load with data (PPO 3.3, Fig.
+9).
 
-The weights of a network lie in the memory of A, as PPO's do, in both units' where they share it. A gradient's rows come
-out of the memory of C, are added to the weights' rows, and go back to where they were: a row a cycle. The memory of A
-has one read port, the array's, so that its rows are kept a second time for the adders.
+The weights of a network are in the memory of A, as in PPO; in both units' memories if they share the network. A
+gradient's rows are read from the memory of C, added to the weights' rows, and written back: one row per cycle.
+The memory of A has one read port, the array's, so its rows are stored a second time for the adders.
 
-Golden model: `unit_simulation`'s products and `weight_update.update_golden`. Cycles: those of `unit_pair.UnitPair`.
+Golden model: the products of `unit_simulation`, and `weight_update.update_golden`. Cycles: those of
+`unit_pair.UnitPair`.
 """
 
 from collections.abc import Sequence
@@ -18,22 +20,24 @@ from primitives.fpga.compute_unit.unit import ComputeUnit
 from primitives.fpga.export.ram import Ram
 from primitives.fpga.gemm.control import INDEX_BITS
 from primitives.fpga.gemm.systolic_array import delayed
-from primitives.fpga.pair.load_balancing import Pair, Updating
+from primitives.fpga.pair.load_balancing import OrderedPair, Updating
 from primitives.fpga.pair.weight_update import WeightUpdate
 
 
-class TrainingPair(Pair):
-    """The ports of `UnitPair`, and the operands and results of both units.
+class TrainingPair(OrderedPair):
+    """A `UnitPair` with the operands and results of both units.
 
     Args:
-        units: two alike, not yet elaborated, of one activation a word.
-        shift: the learning rate is 2 ** -shift: so far a gradient is shifted down before its lowest bits are added.
+        units: two equal units, not yet elaborated, with one activation per word.
+        shift: the learning rate is 2 ** -shift: gradients are shifted right by this before they are added.
 
     Ports, for unit k of 0 and 1:
-        commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`, `shared`: as in `UnitPair`; `weights`:
-            the first block in A of what the gradient belongs to, whose blocks lie as the gradient's.
-        finished_k: Out(stream): as in `UnitPair`; the next product meets the new weights.
-        writes_k, reads_k, rows_k: of the unit. Rows of A are written whole; none is written or read while rows move.
+        commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`, `shared`: as in `UnitPair`;
+            `weights`: first block in A of the weights that the gradient belongs to; their blocks are ordered as
+            the gradient's.
+        finished_k: Out(stream): as in `UnitPair`; the next product uses the new weights.
+        writes_k, reads_k, rows_k: of the unit. Rows of A must be written completely, and not written or read
+            while rows move.
     """
 
     def __init__(self, units: Sequence[ComputeUnit], *, shift: int = 0):
@@ -114,7 +118,9 @@ class TrainingPair(Pair):
     def _read_gradient(
         self, m: Module, k: int, moves: Any, arrived: Any, block: Signal, offset: Signal, command: Any
     ) -> Any:
-        """Asks the memory of C for a row when one moves, for the outside's rows otherwise; returns whether it can."""
+        """Request a row from the memory of C if one moves, otherwise for the outside; returns whether that is
+        possible.
+        """
         unit, reads, rows = self.units[k], getattr(self, f"reads_{k}"), getattr(self, f"rows_{k}")
         m.d.comb += [
             unit.reads.valid.eq(reads.valid | moves),

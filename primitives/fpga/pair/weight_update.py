@@ -1,4 +1,4 @@
-"""Weight update at the edge of two compute units, with the adders that let them share a network (PPO 3.3, Fig. 9).
+"""The weight update of two compute units, with adders that let them share a network (PPO 3.3, Fig. 9).
 
 Golden model: `update_golden`.
 """
@@ -13,10 +13,10 @@ Row = list[int]
 def update_golden(
     shared: bool, weights: tuple[Row, Row], gradients: tuple[Row, Row], bits: int
 ) -> tuple[Row, Row]:
-    """New rows of weights of both networks, as two's complement integers of `bits` bits.
+    """Return new rows of weights of both networks, as two's complement integers of `bits` bits.
 
-    Each network's weights plus its unit's gradients; where the units share network 0, its weights, read once, plus
-    both units' gradients, and network 1's as they were.
+    Without sharing, each network's weights plus its unit's gradients. If the units share network 0: its weights,
+    read once, plus both units' gradients, and network 1's weights unchanged.
     """
 
     def wrapped(value: int) -> int:
@@ -32,14 +32,15 @@ def update_golden(
 
 
 class WeightUpdate(wiring.Component):
-    """A row of P weights a cycle for each of two networks, from gradients that are scaled by the learning rate already.
+    """Updates a row of P weights per cycle for each of two networks, from gradients already scaled by the
+    learning rate.
 
-    Both units' rows come together; latency one cycle, and a row a cycle.
+    Both units' rows arrive together; the latency is one cycle.
 
     Ports:
-        shared: In(1), both units train network 0; constant while rows are under way.
-        rows: In(stream): `weights` and `gradients` of unit 0 and 1, (2, P) signed(width) each. Where shared, unit 1's
-            weights are not read: 0 goes into its sum, and they come out as they are.
+        shared: In(1), both units train network 0; constant while rows are in the unit.
+        rows: In(stream): `weights` and `gradients` of unit 0 and 1, (2, P) signed(width) each. If `shared`, unit
+            1's weights are output unchanged and are not part of any sum.
         updated: Out(stream of (2, P) signed(width)), modulo 2**width.
     """
 

@@ -2,7 +2,7 @@
 
 from primitives.fpga.replay_pipeline.banked import BankedPipeline
 from primitives.fpga.replay_pipeline.golden import BankedGoldenTree, GoldenTree, Request, Response
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, TreeLayout
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
 from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "Form",
     "GoldenTree",
     "Operation",
+    "PipelineLayout",
     "ReplayPipeline",
     "Request",
     "Response",
-    "TreeLayout",
 ]

@@ -1,4 +1,4 @@
-"""S sub-trees, each a pipeline with memories of its own, that answer S requests a cycle (MAP IV-C4)."""
+"""S sub-trees, each a pipeline with its own memories, which answer S requests per cycle (MAP IV-C4)."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ from primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
 
 class BankedPipeline(wiring.Component):
-    """S lanes take requests, a crossbar brings each to the bank that holds its leaf, S banks answer.
+    """S lanes take requests, a crossbar routes each to the bank that holds its leaf, and S banks answer.
 
     The first levels of the tree, the sums of the S sub-trees, are registers that every lane reads. Leaf i is leaf
-    i modulo L of bank i / L, with L leaves a bank. INSERT names a bank and fills that bank's leaves in turn.
+    i modulo L of bank i / L, with L leaves per bank. INSERT names a bank and fills that bank's leaves in turn.
 
-    Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next request
-    is of the other kind waits; when none of this kind is offered, the phase changes. So every read meets
-    all writes taken before it and no later one, and the other way round. Requests that one lane brings to one bank
-    stay in order; writes of one leaf by several lanes within a phase may land in any order.
-    Lanes that offer reads without a gap can keep writers waiting, and the other way round.
+    Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next
+    request is of the other kind waits; when no request of the current kind is offered, the phase changes. So
+    every read sees all writes taken before it and no later one, and the reverse. Requests of one lane to one
+    bank stay in order; writes of one leaf by several lanes within a phase may be done in any order. Lanes
+    that offer reads without a gap can delay writers indefinitely, and the reverse.
 
     Ports, for each i below S:
         requests_i (in, stream of `BankedLayout.request`): lane i.
-        responses_i (out, stream of `BankedLayout.response`): of bank i; the tag says to which request.
+        responses_i (out, stream of `BankedLayout.response`): of bank i; the tag identifies the request.
         last_leaf (in, path in a bank): in each bank, after this leaf INSERT starts again at leaf 0.
         total (out, total_bits): the sum of all priorities, two cycles after the banks' own.
     """
@@ -49,7 +49,7 @@ class BankedPipeline(wiring.Component):
             m.submodules[f"bank_{number}"] = bank
             m.d.comb += bank.last_leaf.eq(self.last_leaf)
 
-        # The tree's top: the sum of the banks before each one. A cycle behind the banks.
+        # The top of the tree: the sum of the banks before each one, one cycle after the banks' sums.
         sums = [Signal(layout.total_bits, name=f"sum_before_{i}") for i in range(count + 1)]
         total_before: Any = Const(0)
         for number, bank in enumerate(banks):
@@ -123,13 +123,13 @@ class BankedPipeline(wiring.Component):
         return m
 
     def _phase(self, m: Module, lanes: list[Any], banks: list[Any], held_valid: Signal) -> Any:
-        """Which kind of request is taken now, and whether any is."""
+        """Return which kind of request is taken now, and whether any is."""
         writing, settled = Signal(), Signal(2)
         reads = Cat(lane.valid & ~is_write(lane.payload.operation) for lane in lanes).any()
         writes = Cat(lane.valid & is_write(lane.payload.operation) for lane in lanes).any()
         this_kind, other_kind = Mux(writing, writes, reads), Mux(writing, reads, writes)
         quiet = ~held_valid.any() & ~Cat(bank.unsettled for bank in banks).any()
-        # The sums that lanes read follow the banks' by one cycle.
+        # The sums that lanes read are one cycle behind the banks' sums.
         m.d.sync += settled.eq(Cat(quiet, settled[0] & quiet))
         is_open = Signal()
         m.d.comb += is_open.eq(this_kind | ~other_kind)
@@ -139,7 +139,7 @@ class BankedPipeline(wiring.Component):
 
 
 class _Phase:
-    """Signals: which kind of request is taken (`writing`), and whether any is (`open`)."""
+    """Signals: the kind of request that is taken (`writing`), and whether any is (`open`)."""
 
     def __init__(self, writing: Signal, is_open: Signal) -> None:
         self.writing, self.open = writing, is_open

@@ -1,4 +1,4 @@
-"""The crossbar between S lanes and S banks: where a request goes, and which request a bank takes (MAP IV-C4)."""
+"""The crossbar between S lanes and S banks: routes requests to banks, and arbitrates for each bank (MAP IV-C4)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
 
 
 class LaneRoute(wiring.Component):
-    """The bank of a lane's request, and its value there. Combinational.
+    """Finds the bank of a lane's request, and its value there. Combinational.
 
     Ports:
         operation: In, path_bank: In(bank_bits), the bank that the request's path names, value: In(total_bits).
@@ -53,11 +53,11 @@ class LaneRoute(wiring.Component):
 
 
 class BankArbiter(wiring.Component):
-    """The request that a bank takes, of those that lanes hold for it; lanes take turns. Combinational.
+    """Selects the request that a bank takes among those of the lanes; lanes take turns. Combinational.
 
     Ports:
-        wanted: In(S), which lanes hold a request for this bank. turn: In: the lane that comes first.
-        offered: In(S x request), what they hold.
+        wanted: In(S), the lanes with a request for this bank. turn: In: the lane with priority.
+        offered: In(S x request), their requests.
         ready: In(1), the bank takes a request. request: Out, valid: Out(1).
         grant: Out(S), the lane whose request is taken in this cycle.
     """

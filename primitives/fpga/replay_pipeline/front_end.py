@@ -1,4 +1,4 @@
-"""The pipeline's first stage: finds a request's path, exchanges the priority of its leaf, keeps the total."""
+"""The pipeline's first stage: finds a request's path, exchanges the priority of its leaf, and keeps the total."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.export.ram import Ram
-from primitives.fpga.replay_pipeline.layout import Operation, TreeLayout, is_write
+from primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is_write
 
 
 class FrontEnd(wiring.Component):
-    """Three cycles a request, one request a cycle.
+    """Takes one request per cycle, with three cycles of latency.
 
-    The tree's levels can add a change to their sums on the way down because the change is known here: a copy of
-    the leaves is read and written in one step. (A leaf is read here and at the last level in each cycle, and a
-    memory with two read ports would be two memories as well.)
+    The tree's levels can add a priority's change to their sums on the way down, because the change is known here:
+    a copy of the leaves is read and written in one step. (In each cycle a leaf is read here and another at the
+    last level; a memory with two read ports would also consist of two memories.)
 
     Path memoisation (MAP IV-D4, PRL 4.1.1): `sampled` writes the path of a finished sample into a buffer at its
-    tag; an UPDATE with `remembered` takes its path from there.
+    tag; an UPDATE with `remembered` reads its path from there.
 
     Ports:
         requests (in, stream of `TreeLayout.request`), steps (out, stream of `TreeLayout.step(0)`).
-        sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a sample that has finished.
+        sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a finished sample.
         last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
-        total (out, total_bits): the sum of all priorities, those of every request that has left.
-        unsettled (out, 1): a request that will change the total is inside.
+        total (out, total_bits): the sum of all priorities, including every request that has left this stage.
+        unsettled (out, 1): a request inside will change the total.
 
     Args:
         layout: the tree.
         remembers: whether there is a buffer for the paths of samples.
     """
 
-    def __init__(self, layout: TreeLayout, remembers: bool = True) -> None:
+    def __init__(self, layout: PipelineLayout, remembers: bool = True) -> None:
         self.layout, self.remembers = layout, remembers
         super().__init__(
             {
@@ -67,7 +67,7 @@ class FrontEnd(wiring.Component):
                 with m.If(self.requests.valid):
                     m.d.sync += next_path.eq(Mux(next_path == self.last_leaf, 0, self._successor(next_path)))
 
-        # Cycle 2: the leaf's priority is asked for.
+        # Cycle 2: the leaf's priority is requested.
         path = Signal(layout.path_bits)
         m.d.comb += path.eq(found.path)
         if self.remembers:
@@ -92,7 +92,7 @@ class FrontEnd(wiring.Component):
                 asked_leaf.eq(leaf),
             ]
 
-        # Cycle 3: it is there; one written in the cycle before was read with its old value.
+        # Cycle 3: the priority is available; the memory gives the old value of a word written one cycle before.
         written = Signal()
         written_leaf = Signal.like(leaf)
         written_priority = Signal(layout.leaf_bits)
@@ -118,7 +118,7 @@ class FrontEnd(wiring.Component):
                 written_priority.eq(priority),
                 self.steps.valid.eq(asked_valid),
                 step.change.eq(change),
-                # Beyond the total the last positive leaf is taken: no level below meets a prefix beyond its sum.
+                # Beyond the total the last positive leaf is taken: no level below gets a prefix beyond its sum.
                 step.rest.eq(Mux(asked.value < self.total, asked.value, self.total - 1)),
                 step.response.operation.eq(asked.operation),
                 step.response.tag.eq(asked.tag),
@@ -131,7 +131,7 @@ class FrontEnd(wiring.Component):
         return m
 
     def _path_memory(self, m: Module, advance: Signal) -> Signal:
-        """The path that the last sample with the tag of the request offered a cycle ago took."""
+        """Return the path of the last sample with the tag of the request offered one cycle ago."""
         m.submodules.paths = paths = Ram(width=self.layout.path_bits, depth=1 << self.layout.tag_bits)
         m.d.comb += [
             paths.read_enable.eq(advance),
@@ -148,7 +148,7 @@ class FrontEnd(wiring.Component):
         return [path[bits * level : bits * (level + 1)] for level in reversed(range(self.layout.levels))]
 
     def _leaf(self, path: Any) -> Any:
-        """The leaf's number: the path itself where K is a power of two."""
+        """Return the leaf's number: the path itself if K is a power of two."""
         if self.layout.fanout == 1 << self.layout.digit_bits:
             return path
         leaf: Any = 0
@@ -157,7 +157,7 @@ class FrontEnd(wiring.Component):
         return leaf
 
     def _successor(self, path: Any) -> Any:
-        """The path of the next leaf: one more, carrying at K."""
+        """Return the path of the next leaf: one more, with carry at K."""
         digits = []
         carry: Any = 1
         for digit in reversed(self._digits(path)):

@@ -1,14 +1,14 @@
-"""The golden model: a plain tree that does one request after another."""
+"""The golden model: a simple tree that processes one request after another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, TreeLayout
+from primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, PipelineLayout
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request, its leaf as an index. `leaf` is unused by SAMPLE and INSERT."""
+    """A request with its leaf as an index. SAMPLE and INSERT ignore `leaf`."""
 
     operation: Operation
     leaf: int = 0
@@ -17,7 +17,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response, its leaf as an index."""
+    """A response with its leaf as an index."""
 
     leaf: int
     value: int
@@ -25,20 +25,20 @@ class Response:
 
 
 class GoldenTree:
-    """Priorities as Python integers, sums taken anew for each request.
+    """Priorities as Python integers; sums are computed again for each request.
 
     Args:
         layout: the tree.
-        capacity: leaves that INSERT fills in turn.
+        capacity: number of leaves that INSERT fills in turn.
     """
 
-    def __init__(self, layout: TreeLayout | BankedLayout, capacity: int | None = None) -> None:
+    def __init__(self, layout: PipelineLayout | BankedLayout, capacity: int | None = None) -> None:
         self.priorities = [0] * layout.leaves
         self._capacity = capacity or layout.leaves
         self._next = 0
 
     def respond(self, request: Request) -> Response:
-        """What the hardware answers to `request` after all those before it."""
+        """Return the hardware's answer to `request` after all earlier requests."""
         if request.operation is Operation.SAMPLE:
             leaf = self._sampled(request.value)
             return Response(leaf, self.priorities[leaf], not any(self.priorities))
@@ -51,11 +51,11 @@ class GoldenTree:
         return Response(leaf, before, False)
 
     def respond_all(self, requests: Iterable[Request]) -> list[Response]:
-        """`respond` for each request in turn."""
+        """Return the answer to each request in turn."""
         return [self.respond(request) for request in requests]
 
     def _sampled(self, prefix: int) -> int:
-        """The least i with P[0] + ... + P[i] > prefix; the last positive leaf where the total is no more."""
+        """Return the smallest i with P[0] + ... + P[i] > prefix; the last positive leaf if there is none."""
         prefix = min(prefix, sum(self.priorities) - 1)
         if prefix < 0:
             return 0
@@ -67,7 +67,7 @@ class GoldenTree:
 
 
 class BankedGoldenTree(GoldenTree):
-    """The same for sub-trees side by side: INSERT takes turns in the bank of the leaf that it names."""
+    """A golden tree of several sub-trees: INSERT takes turns in the bank of the leaf that it names."""
 
     def __init__(self, layout: BankedLayout) -> None:
         super().__init__(layout)
@@ -75,7 +75,7 @@ class BankedGoldenTree(GoldenTree):
         self._turns = [0] * layout.banks
 
     def respond(self, request: Request) -> Response:
-        """What the hardware answers to `request` after all those taken before it."""
+        """Return the hardware's answer to `request` after all requests taken before it."""
         if request.operation is not Operation.INSERT:
             return super().respond(request)
         bank = request.leaf // self._bank_leaves

@@ -1,4 +1,4 @@
-"""What a tree of K children a node and D levels looks like in hardware: widths, paths, requests, responses."""
+"""The hardware layout of a tree with K children per node and D levels: widths, paths, requests, responses."""
 
 import enum as python_enum
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 
 class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a request asks for (PRL 4.1.1).
+    """The operation of a request (PRL 4.1.1).
 
-    SAMPLE: the leaf at prefix sum `value`. GET: the priority at `path`. UPDATE: `value` becomes the priority at
-    `path`, or at the path that `tag`'s last sample took. INSERT: `value` becomes that of the next leaf in turn.
+    SAMPLE returns the leaf at prefix sum `value`, GET the priority at `path`. UPDATE writes `value` as priority
+    at `path`, or at the path of the last sample with `tag`. INSERT writes `value` as priority of the next leaf in
+    turn.
     """
 
     SAMPLE = 0
@@ -25,29 +26,30 @@ class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 def is_write(operation: Any) -> Any:
-    """Whether an operation changes the tree, as an Amaranth value."""
+    """Return whether an operation changes the tree, as an Amaranth value."""
     return (operation == Operation.UPDATE) | (operation == Operation.INSERT)
 
 
 class Form(python_enum.Enum):
-    """How a level reads a node: WIDE, its K children in one word; NARROW, one child a cycle (MAP IV-C4)."""
+    """How a level reads a node: WIDE reads its K children in one word, NARROW one child per cycle (MAP IV-C4)."""
 
     WIDE = "wide"
     NARROW = "narrow"
 
 
 @dataclass(frozen=True)
-class TreeLayout:
+class PipelineLayout:
     """The tree of a pipeline.
 
-    A path is D digits, the child taken at each level, each of ceil(log2 K) bits, the root's most significant:
-    where K is a power of two it is the leaf's index. Nodes of a level are numbered without gaps for every K.
+    A path has D digits, one per level, for the child taken. Each has ceil(log2 K) bits, the root's most
+    significant. If K is a power of two the path is the leaf's index. Nodes of a level are numbered without gaps
+    for every K.
 
     Attributes:
         fanout: children of a node, K, at least 2.
         levels: D, at least 1; the tree has K^D leaves.
-        leaf_bits: width of a priority, unsigned. Sums grow by log2 K a level towards the root, so none
-            overflows: seen from the root, the width shrinks by log2 K a level (MAP IV-C4).
+        leaf_bits: width of a priority, unsigned. Sums grow by log2 K bits per level towards the root, so that
+            none overflows; seen from the root, the width shrinks by log2 K per level (MAP IV-C4).
         tag_bits: width of the tag that a response carries from its request.
     """
 
@@ -73,7 +75,7 @@ class TreeLayout:
 
     @property
     def leaves(self) -> int:
-        """K^D."""
+        """Number of leaves, K^D."""
         return self.fanout**self.levels
 
     @property
@@ -92,15 +94,19 @@ class TreeLayout:
         return self.sum_bits(0)
 
     def sum_bits(self, level: int) -> int:
-        """Width of the sum of a node at `level`: 0 is the root, D a leaf."""
+        """Return the width of the sum of a node at `level`: 0 is the root, D a leaf."""
         return self.leaf_bits + ceil_log2(self.fanout ** (self.levels - level))
 
     def node_bits(self, level: int) -> int:
-        """Width of the number of a node at `level`; one bit for the root, as Verilog has no signal of none."""
+        """Return the width of a node's number at `level`; one bit for the root, because Verilog has no zero-bit
+        signals.
+        """
         return max(1, ceil_log2(self.fanout**level))
 
     def request(self) -> data.StructLayout:
-        """Fields of a request. `value` is a prefix sum or a priority; `remembered` asks UPDATE for `tag`'s path."""
+        """Return the fields of a request. `value` is a prefix sum or a priority; `remembered` makes UPDATE use
+        `tag`'s path.
+        """
         return data.StructLayout(
             {
                 "operation": Operation,
@@ -112,9 +118,9 @@ class TreeLayout:
         )
 
     def response(self) -> data.StructLayout:
-        """Fields of a response.
+        """Return the fields of a response.
 
-        `path`: of the leaf. `value`: its priority, for UPDATE and INSERT the one before. `empty`: 1 for a sample
+        `path`: path of the leaf. `value`: its priority, or its old one for UPDATE and INSERT. `empty`: 1 for a sample
         of a tree whose priorities are all 0; its path is then 0.
         """
         return data.StructLayout(
@@ -128,10 +134,10 @@ class TreeLayout:
         )
 
     def step(self, level: int) -> data.StructLayout:
-        """What enters `level`: a response in the making, the node reached, and what is to be done there.
+        """Return the fields that enter `level`: an unfinished response, the node reached, and what to do there.
 
-        `rest`: for SAMPLE the prefix sum inside the node, below the node's sum. `change`: for UPDATE and INSERT,
-        what is added to the sums on the path.
+        `rest`: for SAMPLE the prefix sum inside the node, below the node's sum. `change`: for UPDATE and INSERT
+        the value added to the sums on the path.
         """
         fields: dict[str, Shape | data.Layout | type[Operation]] = {
             "response": self.response(),
@@ -142,7 +148,7 @@ class TreeLayout:
         return data.StructLayout(fields)
 
     def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The paths of (N,) leaf indices."""
+        """Return the paths of (N,) leaf indices."""
         path = np.zeros_like(leaves)
         for level in range(self.levels):
             digit = leaves // self.fanout**level % self.fanout
@@ -150,7 +156,7 @@ class TreeLayout:
         return path
 
     def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The leaf indices of (N,) paths: the inverse of `path_of`."""
+        """Return the leaf indices of (N,) paths: the inverse of `path_of`."""
         leaf = np.zeros_like(paths)
         for level in range(self.levels):
             digit = (paths >> (level * self.digit_bits)) & ((1 << self.digit_bits) - 1)
@@ -160,9 +166,9 @@ class TreeLayout:
 
 @dataclass(frozen=True)
 class BankedLayout:
-    """A tree cut into sub-trees: bank b holds leaves [b * L, (b + 1) * L), L those of one bank.
+    """A tree divided into sub-trees: bank b holds leaves [b * L, (b + 1) * L), with L leaves per bank.
 
-    A path is the bank's number above the path in the bank.
+    A path consists of the bank's number, in the upper bits, and the path in the bank.
 
     Attributes:
         banks: S, 2 to 64.
@@ -170,7 +176,7 @@ class BankedLayout:
     """
 
     banks: int
-    bank: TreeLayout
+    bank: PipelineLayout
 
     def __post_init__(self) -> None:
         if not 2 <= self.banks <= 64:
@@ -182,7 +188,7 @@ class BankedLayout:
 
     @property
     def leaves(self) -> int:
-        """S times the leaves of a bank."""
+        """Number of leaves: S times the leaves of a bank."""
         return self.banks * self.bank.leaves
 
     @property
@@ -206,7 +212,9 @@ class BankedLayout:
         return self.bank.tag_bits
 
     def request(self) -> data.StructLayout:
-        """As `TreeLayout.request`, without `remembered`: the one who asked keeps the path and its bank."""
+        """Return the fields of a request: as `PipelineLayout.request`, without `remembered`; the requester keeps
+        the path.
+        """
         fields = {
             "operation": Operation,
             "tag": self.tag_bits,
@@ -216,17 +224,17 @@ class BankedLayout:
         return data.StructLayout(fields)
 
     def response(self) -> data.StructLayout:
-        """As `TreeLayout.response`."""
+        """Return the fields of a response: as `PipelineLayout.response`."""
         return data.StructLayout(
             {name: field.shape for name, field in self.bank.response()} | {"path": self.path_bits}
         )
 
     def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The paths of (N,) leaf indices."""
+        """Return the paths of (N,) leaf indices."""
         bank, leaf = np.divmod(leaves, self.bank.leaves)
         return bank << self.bank.path_bits | self.bank.path_of(leaf)
 
     def leaf_of(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The leaf indices of (N,) paths: the inverse of `path_of`."""
+        """Return the leaf indices of (N,) paths: the inverse of `path_of`."""
         bank, path = np.divmod(paths, 1 << self.bank.path_bits)
         return bank * self.bank.leaves + self.bank.leaf_of(path)

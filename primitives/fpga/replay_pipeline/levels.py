@@ -1,4 +1,4 @@
-"""One level of the tree: its nodes in one memory, and the stage that works on them."""
+"""One level of the tree: a memory with its nodes, and the stage that processes requests on them."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from primitives.fpga.export.ram import Ram
-from primitives.fpga.replay_pipeline.layout import Form, Operation, TreeLayout, is_write
+from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout, is_write
 
 
 class _Level(wiring.Component):
@@ -16,10 +16,10 @@ class _Level(wiring.Component):
 
     Ports:
         steps (in, stream of `TreeLayout.step(level)`).
-        next_steps (out, stream of `TreeLayout.step(level + 1)`): in the order in which they came.
+        next_steps (out, stream of `TreeLayout.step(level + 1)`): in order of arrival.
     """
 
-    def __init__(self, layout: TreeLayout, level: int) -> None:
+    def __init__(self, layout: PipelineLayout, level: int) -> None:
         self.layout, self.level = layout, level
         self.child_bits = layout.sum_bits(level + 1)
         super().__init__(
@@ -35,13 +35,15 @@ class _Level(wiring.Component):
         return self.level == self.layout.levels - 1
 
     def _digit(self, path: Any) -> Any:
-        """This level's digit of a path."""
+        """Return this level's digit of a path."""
         return path.bit_select(
             (self.layout.levels - 1 - self.level) * self.layout.digit_bits, self.layout.digit_bits
         )
 
     def _leave(self, step: Any, child: Any, child_sum: Any, rest: Any) -> list[Any]:
-        """Statements that hand `step` on to its child; of its sum only the last level makes use, the leaf's."""
+        """Return statements that pass `step` on to its child; only the last level uses the child's sum, the
+        leaf's priority.
+        """
         out = self.next_steps.payload
         sampled = step.response.operation == Operation.SAMPLE
         statements = [
@@ -57,7 +59,7 @@ class _Level(wiring.Component):
 
 
 class WideLevel(_Level):
-    """Reads the K children of a node as one word: two cycles a request, one request a cycle."""
+    """Reads the K children of a node as one word: two cycles of latency, one request per cycle."""
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -69,7 +71,7 @@ class WideLevel(_Level):
             self.steps.ready.eq(advance),
         ]
 
-        # Cycle 1: the node is asked for.
+        # Cycle 1: the node is requested.
         m.submodules.nodes = nodes = Ram(width=fanout * bits, depth=fanout**self.level)
         step = Signal(layout.step(self.level))
         step_valid = Signal()
@@ -77,7 +79,7 @@ class WideLevel(_Level):
         with m.If(advance):
             m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid)]
 
-        # Cycle 2: it is there; one written in the cycle before was read with its old value.
+        # Cycle 2: the node is available; the memory gives the old value of a word written one cycle before.
         written = Signal()
         written_node = Signal.like(step.node)
         written_row = Signal(fanout * bits)
@@ -110,7 +112,9 @@ class WideLevel(_Level):
         return m
 
     def _select(self, m: Module, step: Any, children: list[Any]) -> tuple[Signal, Signal, Any]:
-        """The child at the prefix sum `step.rest`, the sum before it and its own (MAP Algorithm 1, line 11)."""
+        """Return the child at the prefix sum `step.rest`, the sum before it and its own sum (MAP Algorithm 1,
+        line 11).
+        """
         width = self.layout.sum_bits(self.level)
         chosen = Signal(self.layout.digit_bits)
         before = Signal(width)
@@ -118,7 +122,8 @@ class WideLevel(_Level):
         running = [Signal(width, name=f"sum_before_{child}") for child in range(len(children))]
         for child in range(1, len(children)):
             m.d.comb += running[child].eq(running[child - 1] + children[child - 1])
-        # The last child whose left border is not beyond the prefix; children of 0 share theirs with the next.
+        # The last child whose left border is not beyond the prefix; children of 0 share their border with the
+        # next.
         if chosen_sum is not None:
             m.d.comb += chosen_sum.eq(children[0])
         for child in range(1, len(children)):
@@ -130,7 +135,7 @@ class WideLevel(_Level):
 
 
 class NarrowLevel(_Level):
-    """Reads one child a cycle: K cycles a sample, one cycle any other request, and one cycle to pass."""
+    """Reads one child per cycle: K cycles per sample, one cycle per other request, and one cycle of latency."""
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -144,7 +149,7 @@ class NarrowLevel(_Level):
         advance = Signal()
         m.submodules.sums = sums = Ram(width=bits, depth=fanout ** (self.level + 1))
 
-        # Cycle 1, K times for a sample: a child is asked for.
+        # Cycle 1, K times for a sample: a child is requested.
         m.d.comb += [
             arrived_samples.eq(arrived.response.operation == Operation.SAMPLE),
             last.eq(~arrived_samples | (child == fanout - 1)),
@@ -170,7 +175,7 @@ class NarrowLevel(_Level):
             with m.If(self.steps.valid):
                 m.d.sync += child.eq(Mux(last, 0, child + 1))
 
-        # Cycle 2: it is there; one written in the cycle before was read with its old value.
+        # Cycle 2: the child is available; the memory gives the old value of a word written one cycle before.
         written = Signal()
         written_address = Signal.like(address)
         written_sum = Signal(bits)

@@ -1,4 +1,4 @@
-"""The replay pipeline: a front end, then one stage and one memory a tree level (MAP IV-C4, IV-D4; PRL 4.1.1)."""
+"""The replay pipeline: a front end, then one stage and one memory per tree level (MAP IV-C4, IV-D4; PRL 4.1.1)."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from primitives.fpga.replay_pipeline.front_end import FrontEnd
-from primitives.fpga.replay_pipeline.layout import Form, Operation, TreeLayout
+from primitives.fpga.replay_pipeline.layout import Form, Operation, PipelineLayout
 from primitives.fpga.replay_pipeline.levels import LEVELS
 
 
 class ReplayPipeline(wiring.Component):
     """A sum tree that takes a stream of requests, of all kinds mixed, and answers them in order.
 
-    Every request meets the tree as those before it have left it, however close behind it comes: it passes the
-    levels after them, and each level forwards what it is about to write. `golden.GoldenTree` is the same.
+    Every request sees the tree as the requests before it left it, however closely they follow: it passes the
+    levels after them, and each level forwards what it is about to write. The golden model is `golden.GoldenTree`.
 
-    Throughput: WIDE, one request a cycle; NARROW, K cycles a sample, one cycle any other. `cycles` has the
-    formulas.
+    Throughput: WIDE takes one request per cycle; NARROW takes K cycles per sample and one cycle per other
+    request. `cycles` has the formulas.
 
     Ports:
         requests (in, stream of `TreeLayout.request`), responses (out, stream of `TreeLayout.response`).
-        last_leaf (in, path): after this leaf INSERT starts again at leaf 0. The leaves that INSERT fills.
-        total (out, total_bits): the sum of all priorities once all requests taken have been answered.
+        last_leaf (in, path): the last leaf that INSERT fills; it then starts again at leaf 0.
+        total (out, total_bits): the sum of all priorities once all taken requests have been answered.
         unsettled (out, 1): `total` is about to change.
 
     Args:
         layout: the tree.
         form: how a level reads a node.
-        remembers: whether the paths of samples are kept for their updates; else `remembered` has no effect.
+        remembers: whether the paths of samples are kept for their updates; otherwise `remembered` has no effect.
     """
 
-    def __init__(self, layout: TreeLayout, form: Form = Form.WIDE, remembers: bool = True) -> None:
+    def __init__(self, layout: PipelineLayout, form: Form = Form.WIDE, remembers: bool = True) -> None:
         self.layout, self.form, self.remembers = layout, form, remembers
         super().__init__(
             {

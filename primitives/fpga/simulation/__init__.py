@@ -1,4 +1,4 @@
-"""Runs a block cycle by cycle: vectors of inputs in, outputs and cycle counts out.
+"""Simulates a block cycle by cycle: takes arrays of inputs, and returns outputs and cycle counts.
 
     from primitives.fpga import simulation
 
@@ -8,32 +8,33 @@
     run.outputs["sums"]                           # array([4, 6])
     run.cycles, run.output_cycles["sums"]
 
-A port's values are arrays, or dicts of arrays for structs: see `simulation.ports`. Ports that are no streams are
-set and read by `write` and `read`. State stays from one `run` to the next; a new simulation is a reset one.
+A port's values are arrays, or dicts of arrays for structs: see `simulation.ports`. Ports that are not streams are
+set and read by `write` and `read`. The state is kept from one `run` to the next; a new simulation starts after a
+reset.
 
-`interpreted` starts at once and is slow; `compiled` takes seconds to build once, kept in `primitives.disk_cache`.
-Both give the same values in the same cycles.
+`interpreted` starts at once and is slow. `compiled` takes seconds to build once, and the result is kept in
+`primitives.disk_cache`. Both give the same values in the same cycles.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from primitives.fpga.export.toolchain import unavailable_reason
-from primitives.fpga.simulation.base import Run, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import SimulatedRun, Simulation, SimulationStalledError
 
 if TYPE_CHECKING:
     from primitives.fpga.simulation.compiled_library import Library
 
 
 def interpreted(design: Any) -> Simulation:
-    """`design`, just reset, in Amaranth's own simulator."""
+    """Return a simulation of `design`, after a reset, in Amaranth's own simulator."""
     from primitives.fpga.simulation.interpreter import InterpretedSimulation
 
     return InterpretedSimulation(design)
 
 
 def compiled(design: Any) -> Simulation:
-    """`design`, just reset, in a library that Verilator built.
+    """Return a simulation of `design`, after a reset, in a library that Verilator built.
 
     Raises:
         RuntimeError: a tool failed; the message has its output.
@@ -42,10 +43,10 @@ def compiled(design: Any) -> Simulation:
 
 
 def engine(name: str) -> Callable[[Any], Simulation]:
-    """`compiled` or `interpreted`, by its name.
+    """Return `compiled` or `interpreted`, by its name.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the name is neither.
     """
     engines = {"compiled": compiled, "interpreted": interpreted}
     if name not in engines:
@@ -54,7 +55,7 @@ def engine(name: str) -> Callable[[Any], Simulation]:
 
 
 def built(design: Any) -> "Library":
-    """`design` built by Verilator: `start()` gives a simulation of it, as often as one is needed.
+    """Build `design` with Verilator; `start()` of the result gives a simulation, as often as needed.
 
     Raises:
         RuntimeError: a tool failed; the message has its output.
@@ -65,7 +66,7 @@ def built(design: Any) -> "Library":
 
 
 __all__ = [
-    "Run",
+    "SimulatedRun",
     "Simulation",
     "SimulationStalledError",
     "built",

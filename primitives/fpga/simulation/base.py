@@ -1,4 +1,4 @@
-"""What a simulation of a design does, whichever simulator is behind it."""
+"""The interface of a simulation of a design, for both simulators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,20 +12,20 @@ from primitives.fpga.simulation.ports import Port, Values, pack, unpack
 
 
 class SimulationStalledError(RuntimeError):
-    """A design did not deliver what was expected of it within the cycles allowed."""
+    """A design did not deliver the expected outputs within the allowed cycles."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """What one input stream is offered: (N, words) uint32 and, before each item, (N,) idle cycles."""
+    """The items for one input stream: (N, words) uint32 and, before each item, (N,) idle cycles."""
 
     words: NDArray[np.uint32]
     gaps: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Output streams that are to deliver `count` items together."""
+class StreamGroup:
+    """Output streams that must deliver `count` items together."""
 
     names: tuple[str, ...]
     count: int
@@ -33,7 +33,7 @@ class Group:
 
 @dataclass(frozen=True)
 class RawRun:
-    """A `Run` whose output values are still (N, words) uint32."""
+    """A `SimulatedRun` whose output values are still (N, words) uint32."""
 
     outputs: dict[str, NDArray[np.uint32]]
     input_cycles: dict[str, NDArray[np.int64]]
@@ -42,8 +42,8 @@ class RawRun:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What came of one `Simulation.run`. Cycles count from 0 at its start.
+class SimulatedRun:
+    """The result of one `Simulation.run`. Cycles count from 0 at its start.
 
     Attributes:
         outputs: for each output stream its values, as `simulation.ports` describes them.
@@ -59,7 +59,7 @@ class Run:
 
 
 class Simulation(ABC):
-    """A design, just reset, and its clock. Its state stays from one `run` to the next."""
+    """A design after a reset, and its clock. The state is kept from one `run` to the next."""
 
     def __init__(self, ports: dict[str, Port]) -> None:
         self.ports = ports
@@ -72,23 +72,24 @@ class Simulation(ABC):
         gaps: Mapping[str, Sequence[int]] | None = None,
         ready: Mapping[str, Sequence[bool]] | None = None,
         limit_cycles: int = 100_000_000,
-    ) -> Run:
-        """Offers every item as early as the design takes it, until all are taken and all expected delivered.
+    ) -> SimulatedRun:
+        """Offer every item as early as the design takes it, until all are taken and all expected items were
+        delivered.
 
         Args:
             inputs: for input streams, N values each.
-            expected: for output streams, or tuples of them that deliver so many together, how many items to
-                wait for. Streams not named are not ready.
+            expected: for output streams, or tuples of streams that together deliver a number of items, the number
+                of items to wait for. Streams that are not named are not ready.
             gaps: for input streams, idle cycles before each of the N items is offered; 0 by default.
             ready: for output streams, in which cycles the consumer is ready: a pattern, repeated.
-            limit_cycles: after so many cycles the design counts as stalled.
+            limit_cycles: number of cycles after which the design counts as stalled.
 
         Raises:
-            ValueError: a name is no stream of that direction, or lengths differ.
+            ValueError: a name is not a stream of that direction, or lengths differ.
             SimulationStalledError: the limit was reached.
         """
         groups = [
-            Group((names,) if isinstance(names, str) else tuple(names), count)
+            StreamGroup((names,) if isinstance(names, str) else tuple(names), count)
             for names, count in expected.items()
         ]
         sinks = [name for group in groups for name in group.names]
@@ -106,15 +107,15 @@ class Simulation(ABC):
         patterns = {name: np.ascontiguousarray((ready or {}).get(name, [True]), np.uint8) for name in sinks}
         raw = self._run(feeds, groups, patterns, limit_cycles)
         outputs = {name: unpack(self.ports[name].shape, words) for name, words in raw.outputs.items()}
-        return Run(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
+        return SimulatedRun(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
 
     def write(self, name: str, value: Values) -> None:
-        """Sets an input that is no stream, from the next cycle on."""
+        """Set an input that is not a stream, from the next cycle on."""
         port = self._plain(name, is_input=True)
         self._write(name, pack(port.shape, _one(value))[0])
 
     def read(self, name: str) -> Values:
-        """The value of an output that is no stream, as it stands after the last cycle."""
+        """Return the value of an output that is not a stream, after the last cycle."""
         port = self._plain(name, is_input=False)
         value = unpack(port.shape, self._read(name)[None])
         return {key: array[0] for key, array in value.items()} if isinstance(value, dict) else value[0]
@@ -134,17 +135,17 @@ class Simulation(ABC):
 
     @abstractmethod
     def step(self, cycles: int = 1) -> None:
-        """Lets the clock run with no input offered and no output ready."""
+        """Let the clock run without offering inputs or taking outputs."""
 
     @abstractmethod
     def _run(
         self,
         feeds: dict[str, Feed],
-        groups: list[Group],
+        groups: list[StreamGroup],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:
-        """`run` with arguments checked and values packed."""
+        """Implement `run`; the arguments are checked and the values packed."""
 
     @abstractmethod
     def _write(self, name: str, words: NDArray[np.uint32]) -> None: ...
@@ -154,7 +155,7 @@ class Simulation(ABC):
 
 
 def _one(value: Values) -> Values:
-    """One item's value as values of N = 1."""
+    """Return one item's value as values with N = 1."""
     if isinstance(value, Mapping):
         return {key: _one(field) for key, field in value.items()}
     return np.asarray(value)[None]

@@ -1,4 +1,6 @@
-"""A design built by Verilator and driven through ctypes: a whole batch in one call, up to 2 million cycles a second."""
+"""A design built by Verilator and driven through ctypes: a whole batch per call, up to 2 million cycles per
+second.
+"""
 
 import ctypes
 import weakref
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primitives.fpga.simulation import verilator_build
-from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError, StreamGroup
 from primitives.fpga.simulation.ports import ports_of
 
 _words_p = ctypes.POINTER(ctypes.c_uint32)
@@ -33,7 +35,7 @@ class _Source(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """`Group` of harness.cpp."""
+    """`StreamGroup` of harness.cpp."""
 
     _fields_ = (("wanted", ctypes.c_int64), ("delivered", ctypes.c_int64))
 
@@ -76,19 +78,19 @@ def _load(path: Path) -> Any:
 
 
 class Library:
-    """A design that is built, from which simulations start at once; several may run together."""
+    """A built design, from which simulations start at once; several may run together."""
 
     def __init__(self, design: Any) -> None:
         self.ports = ports_of(design)
         self.entry_points = _load(verilator_build.library(design))
 
     def start(self) -> "CompiledSimulation":
-        """The design, just reset."""
+        """Return a simulation of the design, after a reset."""
         return CompiledSimulation(self)
 
 
 class CompiledSimulation(Simulation):
-    """A design in a library of its own."""
+    """A simulation in a library that Verilator built."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(library.ports)
@@ -111,7 +113,7 @@ class CompiledSimulation(Simulation):
     def _run(
         self,
         feeds: dict[str, Feed],
-        groups: list[Group],
+        groups: list[StreamGroup],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:

@@ -1,4 +1,4 @@
-"""Amaranth's own simulator: nothing to build, 0.4 to 12 thousand cycles a second. For small cases."""
+"""Amaranth's own simulator: nothing to build, 0.4 to 12 thousand cycles per second. For small cases."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,17 +8,17 @@ from amaranth import Value
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from primitives.fpga.simulation.base import Feed, Group, RawRun, Simulation, SimulationStalledError
+from primitives.fpga.simulation.base import Feed, RawRun, Simulation, SimulationStalledError, StreamGroup
 from primitives.fpga.simulation.ports import ports_of
 
-CLOCK_PERIOD_S = 1e-9  # any: results are in cycles
+CLOCK_PERIOD_S = 1e-9  # any value: results are in cycles
 PAUSE_S = 1e-15  # far below a period
 
 Job = Callable[[Any], Awaitable[None]]
 
 
 class InterpretedSimulation(Simulation):
-    """A design in `amaranth.sim`."""
+    """A simulation in `amaranth.sim`."""
 
     def __init__(self, design: Any) -> None:
         super().__init__(ports_of(design))
@@ -26,7 +26,7 @@ class InterpretedSimulation(Simulation):
         self._job: Job | None = None
         self._simulator = Simulator(design)
         self._simulator.add_clock(CLOCK_PERIOD_S)
-        # A simulator takes its processes before it starts: this one does the job of the moment.
+        # A simulator takes its processes before it starts, so this process runs the current job.
         self._simulator.add_testbench(self._work, background=True)
         self.step(0)
 
@@ -74,7 +74,7 @@ class InterpretedSimulation(Simulation):
     def _run(
         self,
         feeds: dict[str, Feed],
-        groups: list[Group],
+        groups: list[StreamGroup],
         ready: dict[str, NDArray[np.uint8]],
         limit_cycles: int,
     ) -> RawRun:
@@ -164,7 +164,7 @@ class _Source:
 
 
 class _Wanted:
-    """How many items a group of output streams is yet to deliver."""
+    """Number of items that a group of output streams has yet to deliver."""
 
     def __init__(self, count: int) -> None:
         self.left = count
@@ -205,5 +205,5 @@ def _integer(words: NDArray[np.uint32]) -> int:
 
 
 def _words(value: int, count: int) -> NDArray[np.uint32]:
-    wrapped = int(value) % (1 << 32 * count)  # a signed port reads as a negative integer
+    wrapped = int(value) % (1 << 32 * count)  # the value of a signed port may be negative
     return np.frombuffer(wrapped.to_bytes(4 * count, "little"), "<u4").astype(np.uint32)

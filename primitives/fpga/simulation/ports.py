@@ -1,4 +1,4 @@
-"""A design's ports as a simulator sees them, and their values as NumPy arrays or as 32-bit words.
+"""A design's ports for simulators, and conversion of their values between NumPy arrays and 32-bit words.
 
 Values of a port, for N items:
 
@@ -24,7 +24,7 @@ Values = Any  # an array, or a dict from field to Values
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output; a stream has `valid` and `ready` beside it.
+    """One input or output; a stream also has `valid` and `ready`.
 
     Attributes:
         name: as in the signature, nested names joined by `__`.
@@ -50,7 +50,7 @@ class Port:
 
 
 def ports_of(design: wiring.Component) -> dict[str, Port]:
-    """The ports of a component's signature, by name."""
+    """Return the ports of a component's signature, by name."""
     return {port.name: port for port in _ports(design.signature, "", False)}
 
 
@@ -72,7 +72,7 @@ def _unflipped(signature: Any) -> Any:
 
 
 def _fields(shape: Any, offset: int = 0) -> Iterator[tuple[tuple[Any, ...], int, int, bool]]:
-    """Path, bit offset, width and sign of each integer in `shape`."""
+    """Yield path, bit offset, width and sign of each integer in `shape`."""
     if isinstance(shape, data.StructLayout | data.ArrayLayout):
         for key, field in shape:
             for path, at, width, signed in _fields(field.shape, offset + field.offset):
@@ -83,7 +83,7 @@ def _fields(shape: Any, offset: int = 0) -> Iterator[tuple[tuple[Any, ...], int,
 
 
 def pack(shape: Any, values: Values) -> NDArray[np.uint32]:
-    """`values` as (N, words) uint32, bits beyond a field's width cut off."""
+    """Return `values` as (N, words) uint32; bits beyond a field's width are cut off."""
     width = Shape.cast(shape).width
     words: NDArray[np.uint32] | None = None
     for path, offset, bits, _ in _fields(shape):
@@ -100,7 +100,7 @@ def pack(shape: Any, values: Values) -> NDArray[np.uint32]:
 
 
 def unpack(shape: Any, words: NDArray[np.uint32]) -> Values:
-    """The inverse of `pack`; integers are int64, or uint64 where unsigned and 64 bits wide."""
+    """Return the inverse of `pack`; integers are int64, or uint64 if unsigned with 64 bits."""
     if isinstance(shape, data.StructLayout):
         return {key: unpack(field.shape, _slice(words, field.offset, field.width)) for key, field in shape}
     if isinstance(shape, data.ArrayLayout):
@@ -118,7 +118,7 @@ def unpack(shape: Any, words: NDArray[np.uint32]) -> Values:
 
 
 def columns(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Structs of single integers, nested or not, as `Values`: a struct of arrays."""
+    """Convert a list of structs of single integers, possibly nested, to `Values`: a struct of arrays."""
     return {
         name: columns([item[name] for item in items])
         if isinstance(value, Mapping)
@@ -150,7 +150,7 @@ def _insert_wide(words: NDArray[np.uint32], field: NDArray[Any], offset: int, bi
 
 
 def _slice(words: NDArray[np.uint32], offset: int, width: int) -> NDArray[np.uint32]:
-    """Bits [offset, offset + width) of each item as words of their own."""
+    """Return bits [offset, offset + width) of each item as words."""
     cut = np.zeros((len(words), max(1, -(-width // 32))), np.uint32)
     for index in range(-(-width // 32)):
         word, shift = divmod(offset + 32 * index, 32)

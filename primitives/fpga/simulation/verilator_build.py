@@ -1,6 +1,6 @@
 """Builds a design with Verilator into a shared library with the entry points of `harness.cpp`.
 
-Verilator's wrapper wants Perl: its program is called directly. Libraries are kept in the cache under a hash of
+Verilator's wrapper needs Perl, so its program is called directly. Libraries are kept in the cache under a hash of
 the design's Verilog, the harness, the options and the tools' versions.
 """
 
@@ -23,17 +23,18 @@ from primitives.fpga.simulation.ports import Port, ports_of
 HARNESS = Path(__file__).with_name("harness.cpp")
 VERILATOR_FLAGS = (
     *("--cc", "-O3", "--x-initial", "0", "--x-assign", "0", "-Wno-fatal", "-Wno-lint", "--quiet"),
-    # A clock cycle as one function is what compilers take minutes for: they are cut up, and put in several files.
+    # A clock cycle as one function would take compilers minutes, so the functions are split and put in several
+    # files.
     *("--output-split", "100000", "--output-split-cfuncs", "1000"),
 )
 COMPILER_FLAGS = ("-std=c++17", "-fPIC", "-w")
-FAST_FLAGS, SLOW_FLAGS = ("-O2",), ("-O0",)  # of what runs in every cycle, and once
+FAST_FLAGS, SLOW_FLAGS = ("-O2",), ("-O0",)  # for code that runs in every cycle, and code that runs once
 UNIT_BYTES = 400_000  # of generated C++ in a translation unit
-BUILD_TIMEOUT_S = 3600  # far beyond any build: a hung tool must not hang its caller for good
+BUILD_TIMEOUT_S = 3600  # far beyond any build: a hung tool must not hang its caller forever
 
 
 def library(design: Any) -> Path:
-    """The shared library of `design`, built where the cache has none."""
+    """Return the shared library of `design`; it is built if it is not in the cache."""
     text = verilog.export(design, reset=False)
     ports = _ports_inc(ports_of(design))
     tools = (version("verilator"), _compiler_version(), *VERILATOR_FLAGS, *COMPILER_FLAGS, *FAST_FLAGS)
@@ -42,7 +43,7 @@ def library(design: Any) -> Path:
 
 
 def port_numbers(ports: dict[str, Port]) -> dict[str, int]:
-    """Each port's place in `ports.inc`; a stream's valid and ready follow its payload."""
+    """Return each port's position in `ports.inc`; a stream's valid and ready follow its payload."""
     numbers, place = {}, 0
     for port in ports.values():
         numbers[port.name] = place
@@ -62,12 +63,12 @@ def _ports_inc(ports: dict[str, Port]) -> str:
 
 
 def _verilated(name: str) -> str:
-    """Verilator's name for a Verilog name: it keeps double underscores for itself."""
+    """Return Verilator's name for a Verilog name: it reserves double underscores."""
     return name.replace("__", "___05F")
 
 
 def verilator_program() -> tuple[str, dict[str, str]]:
-    """Verilator's program, and the environment that it runs in."""
+    """Return Verilator's program, and the environment in which it runs."""
     root = _include()
     return str(root / "bin" / "verilator_bin"), {**os.environ, "VERILATOR_ROOT": str(root)}
 
@@ -102,9 +103,9 @@ def _build(path: Path, text: str, ports: str) -> None:
 
 
 def _units(folder: Path) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """The generated sources and the harness as translation units, the long ones first, with their flags.
+    """Yield the generated sources and the harness as translation units, the longest first, with their flags.
 
-    Several sources in one: they share headers that take longer to read than a short one does.
+    Several sources are combined, because their shared headers take longer to read than a short source.
     """
     sources = sorted((folder / "model").glob("*.cpp"))
     slow = [source.name for source in sources if source.stem.endswith("Slow")]
@@ -124,7 +125,7 @@ def _verilator_includes(root: Path) -> list[str]:
 
 
 def _runtime() -> Path:
-    """Verilator's own run-time code, compiled once for all designs."""
+    """Return Verilator's own run-time code, compiled once for all designs."""
     root = _include()
 
     def build(path: Path) -> None:
@@ -157,7 +158,7 @@ def _call(command: list[str], folder: Path, environment: dict[str, str] | None =
 
 
 def _call_all(commands: list[list[str]], folder: Path, environment: dict[str, str] | None = None) -> None:
-    """Runs the commands, as many at once as there are cores; the first that fails, or an interruption, ends all."""
+    """Run the commands in parallel on all cores; the first failure, or an interruption, ends all of them."""
     waiting = list(commands)
     running: list[subprocess.Popen[bytes]] = []
     try:
@@ -181,7 +182,7 @@ def _call_all(commands: list[list[str]], folder: Path, environment: dict[str, st
 def _started(command: list[str], folder: Path, environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
     said = folder / "said"
     with said.open("wb") as error:
-        # In a session of its own: a compiler's children would go on for minutes after an interruption.
+        # In a new session, so that a compiler's children can be ended as well when interrupted.
         process = subprocess.Popen(
             command,
             cwd=folder,

@@ -1,1 +1,1 @@
-"""Blocks by name: their cells, their lint, their placement."""
+"""Blocks by name: counting their cells, linting and placing them."""

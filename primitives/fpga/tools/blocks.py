@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 @dataclass(frozen=True)
 class Whole:
-    """Whole numbers from one to another, both among them."""
+    """A range of integers, with both ends included."""
 
     lowest: int
     highest: int
@@ -19,7 +19,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Words:
-    """One of a few words."""
+    """A choice of a few words."""
 
     words: tuple[str, ...]
 
@@ -49,9 +49,9 @@ def _replay_pipeline(
     form: FormName = "wide",
 ) -> Any:
     """A sum tree of one pipeline (MAP IV-C4)."""
-    from primitives.fpga.replay_pipeline import Form, ReplayPipeline, TreeLayout
+    from primitives.fpga.replay_pipeline import Form, PipelineLayout, ReplayPipeline
 
-    return ReplayPipeline(TreeLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
+    return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
 
 
 def _banked_replay_pipeline(
@@ -63,29 +63,31 @@ def _banked_replay_pipeline(
     form: FormName = "wide",
 ) -> Any:
     """A sum tree of several pipelines (MAP IV-C4); `levels` are those of a bank."""
-    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, TreeLayout
+    from primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
-    return BankedPipeline(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)), Form(form))
+    return BankedPipeline(
+        BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form)
+    )
 
 
 def _lane_route(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """The half of the crossbar beside a lane: the bank that its request is for (MAP IV-C4); combinational."""
-    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    """Find the bank of a lane's request: the lane's half of the crossbar (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import LaneRoute
 
-    return LaneRoute(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
+    return LaneRoute(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
 
 
 def _bank_arbiter(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """The half of the crossbar beside a bank: the request that it takes (MAP IV-C4); combinational."""
-    from primitives.fpga.replay_pipeline import BankedLayout, TreeLayout
+    """Select the request that a bank takes: the bank's half of the crossbar (MAP IV-C4); combinational."""
+    from primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
     from primitives.fpga.replay_pipeline.crossbar import BankArbiter
 
-    return BankArbiter(BankedLayout(banks, TreeLayout(fanout, levels, leaf_bits, tag_bits)))
+    return BankArbiter(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
 
 
 def _gemm_core(
@@ -200,11 +202,11 @@ def _check_halves(width: int, configurable: bool) -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """A block by name.
+    """A block with a name and parameters.
 
     Attributes:
-        name: as the command line takes it.
-        make: builds it from keyword arguments.
+        name: name on the command line.
+        make: creates it from keyword arguments.
     """
 
     name: str
@@ -212,17 +214,17 @@ class Block:
 
     @property
     def description(self) -> str:
-        """One line."""
+        """Return the description in one line."""
         return inspect.getdoc(self.make) or ""
 
     @property
     def defaults(self) -> dict[str, int | str | bool]:
-        """Each parameter with its default, whose type is the parameter's."""
+        """Return each parameter with its default, whose type is the parameter's."""
         return {name: item.default for name, item in inspect.signature(self.make).parameters.items()}
 
     @property
     def allowed(self) -> dict[str, str]:
-        """What each parameter may be."""
+        """Return the allowed values of each parameter, as text."""
         return {name: str(self._limits(name) or "true, false") for name in self.defaults}
 
     def _limits(self, name: str) -> Whole | Words | None:
@@ -230,10 +232,10 @@ class Block:
         return of_its_type[1] if of_its_type else None
 
     def parameters(self, given: dict[str, str]) -> dict[str, int | str | bool]:
-        """Every parameter's value: as given, as text, or the default.
+        """Return every parameter's value: the given text converted, or the default.
 
         Raises:
-            ValueError: there is no such parameter, or it may not be that.
+            ValueError: there is no such parameter, or the value is not allowed.
         """
         values = self.defaults
         for name, text in given.items():

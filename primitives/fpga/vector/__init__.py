@@ -1,1 +1,1 @@
-"""Units that take a word of numbers a cycle: streams, reductions, random numbers."""
+"""Units that take a word of numbers per cycle: streams, reductions, random numbers."""

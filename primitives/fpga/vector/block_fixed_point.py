@@ -1,11 +1,12 @@
-"""Matrices of float32 numbers as integers with one exponent each: what the systolic core multiplies.
+"""Matrices of float32 numbers as integers with one common exponent, which the systolic core can multiply.
 
-A block is raw * 2^exponent. Its exponent comes from its largest magnitude, as FIX takes the range of activations from
-what it has seen (Algorithm 1), here a power of two, so that scaling is exact. The width leaves the core's accumulator
-room for every sum of the product: 28 bits for 256 terms, 25 for 16,384; within 2^4 (2^1) of the largest magnitude a
-float32 number is converted without loss. So nothing saturates; numbers that are not finite become 0 and are counted.
+A block is raw * 2^exponent. The exponent comes from its largest magnitude, as FIX derives the range of
+activations from the observed values (Algorithm 1); here it is a power of two, so that scaling is exact. The width
+leaves the core's accumulator room for every sum of the product: 28 bits for 256 terms, 25 for 16,384. A float32
+number within 2^4 (2^1) of the largest magnitude is converted without loss. Nothing saturates; numbers that are
+not finite become 0 and are counted.
 
-Hardware: `Scale` and `ToFixed` before the core, `FromFixed` and `Scale` behind it.
+Hardware: `Scale` and `ToFixed` before the core, `FromFixed` and `Scale` after it.
 """
 
 from typing import NamedTuple
@@ -22,13 +23,13 @@ ACCUMULATOR_BITS = 64
 CONVERSION_LATENCY = Scale.latency + ToFixed.latency + FromFixed.latency + Scale.latency
 
 
-class Block(NamedTuple):
-    """Integers with one exponent.
+class FixedPointBlock(NamedTuple):
+    """Integers with one common exponent.
 
     Attributes:
         raw: int64, each in the block's bits.
         exponent: the numbers are raw * 2^exponent.
-        not_finite: how many were not finite, and are 0.
+        not_finite: number of values that were not finite and are now 0.
     """
 
     raw: Array
@@ -37,21 +38,21 @@ class Block(NamedTuple):
 
 
 def operand_bits(terms: int) -> int:
-    """Bits of an operand, its sign included, so that sums of `terms` products fit the accumulator."""
+    """Return the bits of an operand, including its sign, for which sums of `terms` products fit the accumulator."""
     return min(WIDTH, 1 + (ACCUMULATOR_BITS - 2 - (terms - 1).bit_length()) // 2)
 
 
-def to_block(values: Array, bits: int) -> Block:
-    """float32 numbers of any shape as a block of `bits` bits, rounded to the nearest, ties upwards."""
+def to_block(values: Array, bits: int) -> FixedPointBlock:
+    """Convert float32 numbers of any shape to a block of `bits` bits, rounded to nearest, ties upwards."""
     finite = np.isfinite(values)
     not_finite = int(values.size - np.count_nonzero(finite))
     if not_finite:
         values = np.where(finite, values, np.float32(0))
     places = bits - 2 - block_exponent(values)
     raw = np.floor(np.ldexp(golden.flushed(values).astype(np.float64), places) + 0.5)
-    return Block(np.minimum(raw, (1 << bits - 1) - 1).astype(np.int64), -places, not_finite)
+    return FixedPointBlock(np.minimum(raw, (1 << bits - 1) - 1).astype(np.int64), -places, not_finite)
 
 
 def to_float(sums: Array, exponent: int) -> Array:
-    """Exact int64 sums times 2^exponent, as float32."""
+    """Return exact int64 sums times 2^exponent, as float32."""
     return golden.scaled(golden.from_fixed(sums, 0), exponent)

@@ -1,8 +1,8 @@
-"""The pseudo-random numbers of exploration noise (FIX III: the PRNG module behind the actor's inference).
+"""Pseudo-random numbers for exploration noise (FIX III: the PRNG module after the actor's inference).
 
-Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128 - 1), one a
-cycle. A Gaussian number is the sum of twelve uniform ones of 16 bits, two from each of six generators, about its mean:
-variance 1, never beyond 6. (Their kurtosis is 2.9 where a normal distribution has 3.)
+Uniform words come from xorshift128 (Marsaglia 2003, Journal of Statistical Software 8(14), period 2^128 - 1), one
+per cycle. A Gaussian number is the sum of twelve uniform 16-bit numbers minus its mean, two from each of six
+generators: variance 1, never beyond 6. (The kurtosis is 2.9; that of a normal distribution is 3.)
 
     t = x ^ (x << 11);  (x, y, z) <- (y, z, w);  w <- w ^ (w >> 19) ^ t ^ (t >> 8)
 """
@@ -22,14 +22,14 @@ from primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgr
 WORD_BITS = 32
 GENERATORS = 6
 UNIFORM_BITS = 16
-MEAN = GENERATORS * ((1 << UNIFORM_BITS) - 1)  # of the sum of twelve: twelve halves of the largest
+MEAN = GENERATORS * ((1 << UNIFORM_BITS) - 1)  # of the sum of twelve: twelve times half of the largest
 SUM_BITS = 22
 
 State = tuple[int, int, int, int]
 
 
 def seeds(seed: int, count: int) -> list[State]:
-    """Start values of `count` generators; none is all zero.
+    """Return start values of `count` generators; none is all zero.
 
     Args:
         seed: at least 0.
@@ -39,7 +39,7 @@ def seeds(seed: int, count: int) -> list[State]:
 
 
 class Xorshift(wiring.Component):
-    """A uniform word in every cycle in which it is `enabled`.
+    """A uniform word in every cycle with `enable`.
 
     Ports:
         enable: In(1). word: Out(32), this cycle's.
@@ -64,7 +64,7 @@ class Xorshift(wiring.Component):
 
 
 def xorshift_golden(state: State, count: int) -> list[int]:
-    """Golden model: the first `count` words."""
+    """Return the golden model's first `count` words."""
     words = []
     x, y, z, w = state
     for _ in range(count):
@@ -75,7 +75,7 @@ def xorshift_golden(state: State, count: int) -> list[int]:
 
 
 class GaussianGenerator(wiring.Component):
-    """Gaussian numbers of mean 0 and variance 1, one a cycle.
+    """Gaussian numbers with mean 0 and variance 1, one per cycle.
 
     Ports:
         numbers: Out(stream of 32): float32.
@@ -109,14 +109,16 @@ class GaussianGenerator(wiring.Component):
 
 
 def gaussian_golden(states: Sequence[State], count: int) -> Array:
-    """Golden model: the first `count` numbers, float32."""
+    """Return the golden model's first `count` numbers, float32."""
     words = np.array([xorshift_golden(state, count) for state in states], np.int64)
     sums = (words & (1 << UNIFORM_BITS) - 1).sum(0) + (words >> UNIFORM_BITS).sum(0)
     return golden.from_fixed(sums - MEAN, UNIFORM_BITS)
 
 
 def exploration_program(deviation: float) -> StreamProgram:
-    """The stream unit that disturbs an action: inputs action and Gaussian number, result in [-1, 1]."""
+    """Return the program of the stream unit that adds noise to an action: inputs action and Gaussian number,
+    result in [-1, 1].
+    """
     b = ProgramBuilder(2)
     noisy = b.apply("add", 0, b.apply("mul", 1, b.constant(deviation)))
     return b.finished([b.apply("minimum", b.apply("maximum", noisy, b.constant(-1)), b.constant(1))])

@@ -1,10 +1,10 @@
-"""The reduction unit: sums and extremes of groups of float32 numbers, a word of several lanes a cycle.
+"""The reduction unit: sums and extremes of groups of float32 numbers, one word of several lanes per cycle.
 
-A floating-point adder of several cycles cannot add up a stream that brings a number in every cycle; MAP (IV-C4) meets
-the same in the sum tree, and takes fixed point, whose addition is one cycle. So does this unit: every number is scaled
-by a power of two that the group's largest magnitude gives, converted to `SUM_FORMAT`, and the sum is exact, whatever
-the order; it is rounded to float32 once. The scale comes with the stream: what wrote the tensor knew its largest
-exponent (`block_exponent`).
+A floating-point adder with several cycles of latency cannot accumulate a stream of one number per cycle. MAP
+(IV-C4) has the same problem in the sum tree, and uses fixed point, where an addition takes one cycle. So does
+this unit: every number is scaled by a power of two that depends on the tensor's largest magnitude and converted
+to `SUM_FORMAT`; the sum is exact in any order, and is rounded to float32 once. The scale is an input of the
+stream: the writer of the tensor knows its largest exponent (`block_exponent`).
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ ORDER_BITS, POSITION_BITS = 32, 32
 
 
 def block_exponent(values: Array) -> int:
-    """e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 where all are zero or there is none."""
+    """Return e of the largest magnitude, 2^e <= |x| < 2^(e+1); 0 if all are zero or there are none."""
     largest = float(np.abs(golden.flushed(values)).max(initial=0))
     return int(np.frexp(largest)[1]) - 1 if largest else 0
 
 
 def reduction_latency(operation: str, lanes: int) -> int:
-    """Cycles from a group's last word to its result."""
+    """Return the cycles from a group's last word to its result."""
     tree = (lanes - 1).bit_length()
     if operation == "sum":
         return Scale.latency + ToFixed.latency + tree + 1 + FromFixed.latency + Scale.latency
@@ -40,7 +40,9 @@ def reduction_latency(operation: str, lanes: int) -> int:
 
 
 def reduce_golden(operation: str, groups: Array) -> Array:
-    """Golden model: (G, R) float32 to (G,) float32, or int64 positions; all groups have one scale."""
+    """Return the golden model's result: (G, R) float32 to (G,) float32, or int64 positions; all groups have one
+    scale.
+    """
     groups = golden.flushed(groups)
     if operation.startswith("arg"):
         return {"argmax": np.argmax, "argmin": np.argmin}[operation](groups, axis=1)
@@ -55,18 +57,18 @@ def reduce_golden(operation: str, groups: Array) -> Array:
 
 
 class ReduceUnit(wiring.Component):
-    """Reduces groups of a stream, one after the other; every lane of a word belongs to one group.
+    """Reduces groups of a stream, one after another; all lanes of a word belong to one group.
 
     Args:
-        operation: one of `OPERATIONS`; of an argument reduction, the position of the first extreme.
+        operation: one of `OPERATIONS`; an argument reduction gives the position of the first extreme.
         lanes: numbers in a word, a power of two.
 
     Ports:
-        items: In(stream): numbers (lanes x 32); count: how many of them are numbers, from lane 0 on, at least 1;
-            last: the group ends; scale: signed, what `block_exponent` gives for the tensor ("sum").
+        items: In(stream): numbers (lanes x 32); count: number of valid lanes, from lane 0 on, at least 1; last:
+            the group ends; scale: signed, the tensor's `block_exponent` ("sum").
         results: Out(stream of 32): one number or position a group.
 
-    Latency: `reduction_latency` cycles from a group's last word. It stands still while a result is not taken.
+    Latency: `reduction_latency` cycles from a group's last word. The unit stalls while a result is not taken.
     """
 
     def __init__(self, operation: str, *, lanes: int):
@@ -156,7 +158,7 @@ class _Datapath(wiring.Component):
         return values, Scale.latency + ToFixed.latency
 
     def _placed(self, m: Module) -> list[Value]:
-        """Each lane's number, as its order, with its position in the group."""
+        """Return each lane's number in the form of `_order`, with its position in the group."""
         begin = Signal(POSITION_BITS)
         with m.If(self.valid):
             m.d.sync += begin.eq(Mux(self.item.last, 0, begin + self._lanes))
@@ -174,11 +176,11 @@ class _Datapath(wiring.Component):
 
 
 def _order(word: Value) -> Value:
-    """A signed number of `ORDER_BITS` bits in the order of the floats."""
+    """Return a signed number of `ORDER_BITS` bits in the order of the floats."""
     magnitude = Mux(word[23:31] == 0, 0, word[:31])
     return Mux(word[31], -magnitude, magnitude)[:ORDER_BITS]
 
 
 def _word(order: Value) -> Value:
-    """The inverse of `_order`."""
+    """Return the inverse of `_order`."""
     return Mux(order < 0, (-order)[:31] | 1 << 31, order[:31])[:WORD_BITS]

@@ -1,4 +1,5 @@
-"""The sequencer of a stream or reduction unit: it reads a tensor's words from memory, and knows when the last is done.
+"""The sequencer of a stream or reduction unit: reads a tensor's words from memory, and signals the end of the
+last result.
 
 Golden model: `sequence_cycles`.
 """
@@ -9,11 +10,13 @@ from amaranth.lib.wiring import In, Out
 
 WORD_COUNT_BITS = 32
 LATENCY_BITS = 16
-MEMORY_CYCLES = 2  # the address is registered, and the memory answers a cycle later
+MEMORY_CYCLES = 2  # the address is registered, and the memory answers one cycle later
 
 
 def sequence_cycles(words: int, latency: int) -> int:
-    """Cycles from the command taken to the completion given: a word a cycle, the memory, the unit, the write."""
+    """Return the cycles from taking the command to the completion: one word per cycle, the memory, the unit, the
+    write.
+    """
     return words + latency + MEMORY_CYCLES
 
 
@@ -21,8 +24,8 @@ def sequence_cycles(words: int, latency: int) -> int:
 SequenceCommand = data.StructLayout({"words": WORD_COUNT_BITS, "latency": LATENCY_BITS})
 
 
-class State(enum.Enum):
-    """What the sequencer does."""
+class SequencerState(enum.Enum):
+    """The state of the sequencer."""
 
     IDLE = 0
     READ = 1
@@ -31,12 +34,12 @@ class State(enum.Enum):
 
 
 class StreamSequencer(wiring.Component):
-    """One command at a time.
+    """Runs one command at a time.
 
     Ports:
         commands: In(stream of SequenceCommand).
-        read: Out(1), address: Out(32): the word wanted from memory in this cycle; counts from 0.
-        done: Out(stream of 32): how many words were streamed, once the last result is written.
+        read: Out(1), address: Out(32): the word requested from memory in this cycle; counts from 0.
+        done: Out(stream of 32): the number of words streamed, after the last result is written.
     """
 
     def __init__(self) -> None:
@@ -51,24 +54,27 @@ class StreamSequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        state, command, waited = Signal(State), Signal(SequenceCommand), Signal(LATENCY_BITS)
-        m.d.comb += [self.commands.ready.eq(state == State.IDLE), self.done.valid.eq(state == State.DONE)]
+        state, command, waited = Signal(SequencerState), Signal(SequenceCommand), Signal(LATENCY_BITS)
+        m.d.comb += [
+            self.commands.ready.eq(state == SequencerState.IDLE),
+            self.done.valid.eq(state == SequencerState.DONE),
+        ]
         m.d.comb += self.done.payload.eq(command.words)
         m.d.sync += self.read.eq(0)
         with m.Switch(state):
-            with m.Case(State.IDLE):
+            with m.Case(SequencerState.IDLE):
                 m.d.sync += [command.eq(self.commands.payload), self.address.eq(0), waited.eq(0)]
                 with m.If(self.commands.valid):
-                    m.d.sync += [state.eq(State.READ), self.read.eq(1)]
-            with m.Case(State.READ):
+                    m.d.sync += [state.eq(SequencerState.READ), self.read.eq(1)]
+            with m.Case(SequencerState.READ):
                 with m.If(self.address == command.words - 1):
-                    m.d.sync += state.eq(State.DRAIN)
+                    m.d.sync += state.eq(SequencerState.DRAIN)
                 with m.Else():
                     m.d.sync += [self.address.eq(self.address + 1), self.read.eq(1)]
-            with m.Case(State.DRAIN):
+            with m.Case(SequencerState.DRAIN):
                 m.d.sync += waited.eq(waited + 1)
                 with m.If(waited == command.latency):
-                    m.d.sync += state.eq(State.DONE)
-            with m.Case(State.DONE), m.If(self.done.ready):
-                m.d.sync += state.eq(State.IDLE)
+                    m.d.sync += state.eq(SequencerState.DONE)
+            with m.Case(SequencerState.DONE), m.If(self.done.ready):
+                m.d.sync += state.eq(SequencerState.IDLE)
         return m

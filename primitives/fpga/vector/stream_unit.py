@@ -1,7 +1,7 @@
-"""Stream units: a pipeline made of a program's operators, which takes an element in every cycle (MAP IV-B3).
+"""Stream units: a pipeline of a program's operators, which takes an element in every cycle (MAP IV-B3).
 
-Activation units, the loss, Adam and the weight update of the learner are stream units; a word carries one element
-for each lane. Golden model: `StreamProgram.golden`. Cycles: `words + program.latency`, without stalls.
+Activation units, the loss, Adam and the learner's weight update are stream units; a word holds one element per
+lane. Golden model: `StreamProgram.golden`. Cycles: `words + program.latency`, without stalls.
 """
 
 import numpy as np
@@ -14,18 +14,18 @@ from primitives.fpga.floating_point.words import WORD_BITS, registered
 
 
 class _Delays:
-    """Each register's value in the cycles after it is ready; delay lines are shared."""
+    """Provides each register's value in the cycles after it is ready; delay lines are shared."""
 
     def __init__(self, m: Module):
         self._m = m
         self._lines: list[list[Value]] = []
 
     def add(self, value: Value) -> None:
-        """The next register."""
+        """Add the next register."""
         self._lines.append([value])
 
     def at(self, register: int, cycles: int) -> Value:
-        """The register's value `cycles` after it was ready."""
+        """Return the register's value `cycles` cycles after it was ready."""
         line = self._lines[register]
         if isinstance(line[0], Const):
             return line[0]
@@ -35,7 +35,7 @@ class _Delays:
 
 
 class StreamLane(wiring.Component):
-    """One lane's datapath.
+    """The datapath of one lane.
 
     Ports:
         inputs: In(input_count x 32), at least one.
@@ -72,13 +72,13 @@ class StreamLane(wiring.Component):
 
 
 class StreamUnit(wiring.Component):
-    """Lanes of a program's datapath behind one stream.
+    """Several lanes of a program's datapath with one input stream and one result stream.
 
-    It stands still while its result is not taken.
+    The unit stalls while its result is not taken.
 
     Args:
-        program: what it computes of each element.
-        lanes: elements in a word, 1 or more.
+        program: the computation for each element.
+        lanes: elements per word, 1 or more.
 
     Ports:
         inputs: In(stream of lanes x input_count x 32).

@@ -1,4 +1,4 @@
-"""From core ATen operations to the nodes of the step graph: one small rule an operation, a module a kind."""
+"""Lowers core ATen operations to the nodes of the step graph: one small rule per operation, one module per kind."""
 
 from primitives.graph.lowering import (  # noqa: F401 - each adds its rules
     creation,

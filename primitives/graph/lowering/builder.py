@@ -25,7 +25,7 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Splat:
-    """One number in a whole tensor; it becomes a constant of the programs that use it."""
+    """A tensor filled with one number; it becomes a constant of the programs that use it."""
 
     value: Number
     shape: tuple[int, ...]
@@ -41,7 +41,7 @@ Value = View | Splat
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """The graph's name of a PyTorch dtype.
+    """Return the graph's name of a PyTorch dtype.
 
     Raises:
         UnsupportedOperationError: the graph has no such dtype.
@@ -55,7 +55,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 class Builder:
     """Appends nodes in single assignment: every buffer is written before it is read, and never again.
 
-    Equal nodes are made once (common-subexpression elimination by hash-consing).
+    Equal nodes are created once (common-subexpression elimination by hash-consing).
     """
 
     def __init__(self) -> None:
@@ -65,20 +65,20 @@ class Builder:
         self._made: dict[Any, tuple[View, ...]] = {}
 
     def dtype_of(self, value: Value) -> str:
-        """The value's dtype."""
+        """Return the value's dtype."""
         return value.dtype if isinstance(value, Splat) else self.buffers[value.buffer].dtype
 
     def add_buffer(self, buffer: Buffer) -> View:
-        """A new buffer, as a view of the whole of it."""
+        """Add a buffer; returns a view of all of it."""
         self.buffers.append(buffer)
         return View(len(self.buffers) - 1, buffer.shape, contiguous_strides(buffer.shape))
 
     def temporary(self, shape: Sequence[int], dtype: str) -> View:
-        """A new temporary."""
+        """Add a temporary buffer."""
         return self.add_buffer(Buffer(f"t{len(self.buffers)}", tuple(shape), dtype, "temporary"))
 
     def constant(self, values: np.ndarray[Any, Any]) -> View:
-        """A fixed tensor."""
+        """Add a constant tensor."""
         flat = tuple(values.ravel().tolist())
         name = f"constant{len(self.buffers)}"
         return self.add_buffer(Buffer(name, values.shape, str(values.dtype), "constant", flat))
@@ -86,7 +86,7 @@ class Builder:
     def emit(
         self, kind: str, inputs: Sequence[Value], shape: Sequence[int], dtype: str, **attributes: Any
     ) -> View:
-        """A node with one new output of `shape`."""
+        """Add a node with one new output of `shape`."""
         views = tuple(self.materialised(value) for value in inputs)
         key = (kind, views, tuple(shape), dtype, tuple(sorted(attributes.items())))
         if key not in self._made:
@@ -96,7 +96,7 @@ class Builder:
         return self._made[key][0]
 
     def materialised(self, value: Value) -> View:
-        """The value as a view of a buffer."""
+        """Return the value as a view of a buffer."""
         if isinstance(value, View):
             return value
         return self._elementwise(
@@ -104,11 +104,11 @@ class Builder:
         )
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """The value converted to `dtype`."""
+        """Convert the value to `dtype`."""
         return value if self.dtype_of(value) == dtype else self.apply("copy", [value], dtype)
 
     def apply(self, op: str, operands: Sequence[Value | Number], dtype: str) -> Value:
-        """One scalar operation on operands that broadcast; `dtype` is that of the result."""
+        """Apply one scalar operation to operands that broadcast; `dtype` is that of the result."""
         shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
         operand_dtype = self._operand_dtype(op, operands, dtype)
         values: list[Value] = []
@@ -137,7 +137,7 @@ class Builder:
         return self._elementwise(tuple(program), tuple(views), shape, dtype)
 
     def _operand_dtype(self, op: str, operands: Sequence[Value | Number], dtype: str) -> str | None:
-        """What the operands are converted to first; None leaves them as they are."""
+        """Return the dtype to which operands are converted first; None if they are not converted."""
         if op == "copy":
             return None
         if op.startswith("logical"):
@@ -151,7 +151,7 @@ class Builder:
         return "float32" if has_float_number and common.kind in "iub" else str(common)
 
     def _identity(self, op: str, values: list[Value], shape: tuple[int, ...], dtype: str) -> Value | None:
-        """The operand itself where the operation changes nothing (x * 1, x + 0, ...), else None."""
+        """Return the operand itself if the operation changes nothing (x * 1, x + 0, ...), else None."""
         if op == "copy" and self.dtype_of(values[0]) == dtype:
             return values[0]
         neutral = {"mul": 1, "div": 1, "add": 0, "sub": 0, "pow": 1}.get(op)
@@ -168,7 +168,9 @@ class Builder:
     def _elementwise(
         self, program: tuple[Instruction, ...], views: tuple[View, ...], shape: tuple[int, ...], dtype: str
     ) -> View:
-        """A node over `shape`, without its dimensions of size 1, in the memory order of its first full operand."""
+        """Add a node over `shape`, without its dimensions of size 1, in the memory order of its first full
+        operand.
+        """
         kept = [i for i, size in enumerate(shape) if size != 1]
         inner_shape = tuple(shape[i] for i in kept)
         inputs = [view.broadcast(shape).permute(kept) for view in views]
@@ -196,7 +198,7 @@ class Builder:
         return View(plain.buffer, tuple(shape), tuple(strides), plain.offset)
 
     def copied_into(self, value: Value, target: View) -> None:
-        """A node that copies the value to a part of an unfinished buffer."""
+        """Add a node that copies the value to a part of an unfinished buffer."""
         kept = [i for i, size in enumerate(target.shape) if size != 1]
         destination, dtype = target.permute(kept), self.dtype_of(target)
         inputs = () if isinstance(value, Splat) else (value.permute(kept),)
@@ -209,7 +211,7 @@ class Builder:
         self.nodes.append(Node("elementwise", inputs, (destination,), program, result, source=self.source))
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The value in another shape of the same size; -1 stands for what remains."""
+        """Return the value in another shape of the same size; -1 stands for the remaining size."""
         sizes = list(shape)
         if -1 in sizes:
             known = math.prod(size for size in sizes if size != -1)
@@ -223,20 +225,20 @@ class Builder:
         return cast(View, packed.reshaped(sizes))
 
     def expand(self, value: Value, shape: Sequence[int]) -> Value:
-        """The value broadcast to `shape`; -1 keeps a dimension."""
+        """Broadcast the value to `shape`; -1 keeps a dimension."""
         missing = len(shape) - len(value.shape)
         sizes = tuple(value.shape[i - missing] if size == -1 else size for i, size in enumerate(shape))
         return Splat(value.value, sizes, value.dtype) if isinstance(value, Splat) else value.broadcast(sizes)
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """The value with its dimensions in another order."""
+        """Return the value with its dimensions in another order."""
         order = [i % len(value.shape) for i in order]
         if isinstance(value, Splat):
             return Splat(value.value, tuple(value.shape[i] for i in order), value.dtype)
         return value.permute(order)
 
     def concatenate(self, values: Sequence[Value], axis: int) -> View:
-        """The values side by side along `axis`."""
+        """Concatenate the values along `axis`."""
         values = [value for value in values if value.shape != (0,)]
         axis %= len(values[0].shape)
         shape = list(values[0].shape)
@@ -252,7 +254,7 @@ class Builder:
         return self._made[key][0]
 
     def reduce(self, op: str, value: Value, axes: Iterable[int], keepdim: bool, dtype: str) -> Value:
-        """Sum, maximum or minimum over `axes` (none: over all)."""
+        """Return the sum, maximum or minimum over `axes` (none: over all)."""
         axes = sorted({axis % max(1, len(value.shape)) for axis in axes}) or list(range(len(value.shape)))
         shape = tuple(
             1 if i in axes else size for i, size in enumerate(value.shape) if keepdim or i not in axes
@@ -271,7 +273,7 @@ class Builder:
         return self.reshape(self.emit("reduce", [squeezed], inner, dtype, op=op, axes=positions), shape)
 
     def matmul(self, a: Value, b: Value) -> View:
-        """The matrix product, of two or, with a leading batch, three dimensions."""
+        """Return the matrix product, of two dimensions, or of three with a leading batch."""
         operands = []
         for value in (self.materialised(a), self.materialised(b)):
             strides = [s for s, size in zip(value.strides[-2:], value.shape[-2:], strict=True) if size != 1]

@@ -1,4 +1,4 @@
-"""Rules of tensors made of numbers."""
+"""Rules of operations that create tensors."""
 
 from collections.abc import Sequence
 from typing import Any

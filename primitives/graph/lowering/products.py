@@ -34,8 +34,9 @@ class _Convolution:
     @staticmethod
     def of(
         weight: Value, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
-        transposed: bool, groups: int,
+        transposed: bool, _output_padding: Any, groups: int,
     ) -> "_Convolution":  # fmt: skip
+        """The shapes of a convolution by these weights; the rest as PyTorch's `convolution` takes it, in its order."""
         if len(weight.shape) != 4 or transposed or groups != 1 or set(dilation) != {1}:
             raise UnsupportedOperationError("only two-dimensional convolutions without groups and dilation")
         return _Convolution((weight.shape[2], weight.shape[3]), tuple(stride), tuple(padding))
@@ -57,10 +58,9 @@ def _flat_weight(b: Builder, weight: Value) -> Value:
 
 @rule("convolution")
 def _convolution(
-    b: Builder, dtype: str, x: Value, weight: Value, bias: Value | None, stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int], transposed: bool, _output_padding: Any, groups: int,
-) -> Value:  # fmt: skip
-    shapes = _Convolution.of(weight, stride, padding, dilation, transposed, groups)
+    b: Builder, dtype: str, x: Value, weight: Value, bias: Value | None, *settings: Any
+) -> Value:
+    shapes = _Convolution.of(weight, *settings)
     columns = shapes.columns(b, x)
     product: Value = b.matmul(columns, b.permute(_flat_weight(b, weight), (1, 0)))
     if bias is not None:
@@ -72,11 +72,16 @@ def _convolution(
 
 @rule("convolution_backward")
 def _convolution_backward(
-    b: Builder, dtype: str, gradient: Value, x: Value, weight: Value, _bias_sizes: Any, stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int], transposed: bool, _output_padding: Any, groups: int,
-    wanted: Sequence[bool],
-) -> list[Value | None]:  # fmt: skip
-    shapes = _Convolution.of(weight, stride, padding, dilation, transposed, groups)
+    b: Builder,
+    dtype: str,
+    gradient: Value,
+    x: Value,
+    weight: Value,
+    _bias_sizes: Any,
+    *settings_and_wanted: Any,
+) -> list[Value | None]:
+    *settings, wanted = settings_and_wanted
+    shapes = _Convolution.of(weight, *settings)
     channels_last = b.permute(gradient, (0, 2, 3, 1))
     rows = b.reshape(channels_last, (-1, weight.shape[0]))
     results: list[Value | None] = [None, None, None]

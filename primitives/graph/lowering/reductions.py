@@ -1,4 +1,4 @@
-"""Rules of reductions, and of what is made of them."""
+"""Rules of reductions, and of operations composed of reductions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules by the names of ATen operations; each module beside this one adds its own."""
+"""The rules by the names of ATen operations; each module of this package adds its own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _STORAGE_ARGUMENTS = frozenset({"dtype", "layout", "device", "pin_memory", "memo
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make the function the rule of these operations."""
+    """Register the decorated function as the rule of these operations."""
 
     def register(function: Rule) -> Rule:
         for name in names:
@@ -23,17 +23,17 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def supported_operations() -> list[str]:
-    """ATen operations that the step graph can express, by name."""
+    """Return the names of the ATen operations that the step graph can express."""
     return sorted(RULES)
 
 
 def lower(builder: Builder, name: str, dtype: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Add one ATen operation.
+    """Add one ATen operation to the graph.
 
     Args:
-        builder: gets the nodes.
+        builder: builder that gets the nodes.
         name: the operation without namespace and overload, as `addmm`.
-        dtype: of its (first) result.
+        dtype: dtype of its (first) result.
         args, kwargs: as in the call, with tensors as `Value`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rules of views, and of what puts tensors together and apart."""
+"""Rules of views, and of operations that join and split tensors."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The learner on simulated hardware."""
+"""The learner on a simulated FPGA."""
 
 LANES = 16
-"""Elements of a memory word, as wide as the core."""
+"""Elements of a memory word: the width of the core."""

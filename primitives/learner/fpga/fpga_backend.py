@@ -1,31 +1,41 @@
-"""The learner on an FPGA: the step graph on the units of `primitives.fpga`, bit for bit and cycle by cycle.
+"""The learner on a simulated FPGA: the step graph on the units of `primitives.fpga`, bit and cycle accurate.
 
-A systolic core does every matrix product, on integers: operands are blocks of up to 32 bits with one exponent each
-(`primitives.fpga.vector.block_fixed_point`), sums are exact in 64 bits. Stream and reduction units do the rest on
-float32 numbers, a word of 16 a cycle (`jobs` has the table). The numbers come from the golden models, which the RTL's
-tests hold to the RTL bit by bit; with `exact=True` the operands of every product go through the simulated RTL itself.
+A systolic core computes every matrix product on integers: operands are blocks of up to 32 bits with one exponent
+each (`primitives.fpga.vector.block_fixed_point`), and sums are exact in 64 bits. Stream and reduction units
+do the rest on float32 numbers, one word of 16 numbers per cycle (`jobs` has the table). The numbers come from
+the golden models, which the RTL's tests compare with the RTL bit by bit. With `exact=True` the operands of
+every product go through the simulated RTL itself.
 
-The cycles of a step depend on its shapes alone: `step_cycles` simulates the RTL for each distinct size once.
+The cycles of a step depend only on its shapes: `step_cycles` simulates the RTL once for each distinct size.
 
-MAP (Fig. 3) gives every layer a tensor unit of its own: that design is `primitives.fpga.learner_pipeline`.
+In MAP (Fig. 3) every layer has its own tensor unit. That design, "pipeline" (`pipeline_executable`), runs DQN and DDPG
+on fully connected layers. A learner has the design with fewer cycles (`design_of`): small networks the pipeline, while
+wide layers take so many flip-flops of it that the core is faster.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from primitives.algorithms import Algorithm, checks
+from primitives.fpga.cycles.gemm import best_dataflow, core_cycles
 from primitives.fpga.devices import catalogue
+from primitives.fpga.gemm.plan import GemmShape
 from primitives.graph.executable import Array, require_supported
 from primitives.graph.graph import Graph, Node
 from primitives.graph.interpreter import ReferenceExecutable
 from primitives.learner.base import Learner
+from primitives.learner.fpga import LANES, pipeline
+from primitives.learner.fpga.pipeline_executable import PipelineExecutable
 
 SIMULATED = True
 MODELLED = True  # the units of `MODELLED_UNITS` take part in every gradient step
 DEVICES = catalogue.clocks_hz()
 DEFAULT_SIDE = 16
-HOST = "cpu"  # what `learner.create` passes unless told otherwise: the simulation runs there
+HOST = "cpu"  # the default device of `learner.create`: the simulation runs there
+CORE, PIPELINE = "core", "pipeline"
+"""The designs of a learner: one systolic core (PPO), or MAP's pipeline."""
 NODE_KINDS = (
     *("elementwise", "matmul", "reduce", "argreduce"),
     *("gather", "scatter_add", "im2col", "col2im"),
@@ -33,25 +43,25 @@ NODE_KINDS = (
 
 
 def unavailable_reason() -> str:
-    """Why the hardware cannot be simulated here; empty when it can."""
+    """Return why the hardware cannot be simulated here; empty if it can."""
     from primitives.fpga.export import toolchain
 
     return toolchain.unavailable_reason()
 
 
 MODELLED_UNITS = ("stream", "reduction")
-"""Units whose cycles are `modelled`: their sequencer counts the words and the latency that a formula hands it."""
+"""Units with `modelled` cycles: their sequencer counts words and latency that a formula gives it."""
 
 
 @dataclass(frozen=True)
 class NodeCycles:
-    """A node of a step with its clock cycles.
+    """A node of a step and its clock cycles.
 
     Attributes:
         unit: "core", "stream", "reduction" or "layout".
-        kind: the node's.
-        shapes: of its inputs, or of its outputs where it has no inputs.
-        cycles: simulated; those of `MODELLED_UNITS` modelled.
+        kind: kind of the node.
+        shapes: shapes of its inputs, or of its outputs if it has no inputs.
+        cycles: clock cycles: simulated, or modelled for `MODELLED_UNITS`.
     """
 
     unit: str
@@ -61,11 +71,12 @@ class NodeCycles:
 
 
 class FpgaExecutable(ReferenceExecutable):
-    """Executes the step graph with the FPGA's numbers, and knows its cycles.
+    """Executes the step graph with the FPGA's numbers, and counts its cycles.
 
     Attributes:
-        not_finite: numbers so far that were not finite when they came to the core or a reduction, and became 0.
-        clock_hz: the clock assumed.
+        not_finite: number of values so far that were not finite at the core's or a reduction's input, and became
+            0.
+        clock_hz: assumed clock frequency.
     """
 
     def __init__(
@@ -82,10 +93,12 @@ class FpgaExecutable(ReferenceExecutable):
             graphs: each variant's graph.
             device: one of `DEVICES`.
             side: P of the systolic core: 16 is PPO's design for MuJoCo on the U200 (PPO 5.2).
-            exact: simulate every product's operands; thousands of times slower.
+            exact: whether every product's operands go through the simulated RTL, which is thousands of times
+                slower.
 
         Raises:
-            UnsupportedOperationError: an operation or dtype that no unit has; names it and the user's line.
+            UnsupportedOperationError: no unit has an operation or dtype; the message names it and the user's
+                line.
         """
         from primitives.fpga.cycles.simulated_units import GemmUnit
         from primitives.learner.fpga.jobs import job_of
@@ -108,7 +121,7 @@ class FpgaExecutable(ReferenceExecutable):
         }
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One gradient step."""
+        """Run one gradient step."""
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
@@ -124,7 +137,7 @@ class FpgaExecutable(ReferenceExecutable):
         return outputs
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
-        """Each node of a variant's step with its cycles, in order; sizes that are new are simulated."""
+        """Return each node of a variant's step with its cycles, in order; new sizes are simulated."""
         if variant in self._node_cycles:
             return self._node_cycles[variant]
         rows = []
@@ -136,33 +149,82 @@ class FpgaExecutable(ReferenceExecutable):
         return rows
 
     def step_cycles(self, variant: str) -> int:
-        """Clock cycles of one gradient step: the units' sum, as they work one after another."""
+        """Return the clock cycles of one gradient step: the sum over the units, which work one after another."""
         return sum(row.cycles for row in self.node_cycles(variant))
 
 
 compile_graphs = FpgaExecutable
 
 
+def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
+    """Return the design that a learner has by default: MAP's pipeline if it runs the algorithm, fits the device, and
+    takes fewer cycles than the core, both by their formulas.
+    """
+    from primitives.learner.graph_learner import step_graph
+
+    if pipeline.refusal(algorithm):
+        return CORE
+    try:
+        found = pipeline.best_design(algorithm, batch_size, catalogue.device(device))
+    except ValueError:  # it does not fit the device
+        return CORE
+    graph = step_graph(algorithm, batch_size, algorithm.variants[0])
+    return PIPELINE if found.formula_cycles < core_formula_cycles(graph) else CORE
+
+
+def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:
+    """Return the cycles of a step on the core: its products in closed form, and a memory word a cycle elsewhere;
+    `modelled`.
+    """
+    cycles = 0
+    for node in graph.nodes:
+        if node.kind == "matmul":
+            *batch, rows, columns = node.outputs[0].shape
+            shape = GemmShape(rows, node.inputs[0].shape[-1], columns)
+            dataflow = best_dataflow(shape, side=side)
+            cycles += prod(batch) * core_cycles(shape, side=side, dataflow=dataflow)
+        else:
+            cycles += -(-max(view.size for view in (*node.inputs, *node.outputs)) // LANES)
+    return cycles
+
+
 def create(
-    algorithm: Algorithm, *, device: str = HOST, batch_size: int, seed: int = 0, **options: Any
+    algorithm: Algorithm,
+    *,
+    device: str = HOST,
+    batch_size: int,
+    seed: int = 0,
+    design: str | None = None,
+    **options: Any,
 ) -> Learner:
-    """A learner on the simulated FPGA; see `primitives.learner.create`.
+    """Create a learner on the simulated FPGA; see `primitives.learner.create`.
 
     Args:
-        device: one of `DEVICES`; the first where none is named.
-        options: `side` and `exact` of `FpgaExecutable`.
+        device: one of `DEVICES`; by default the first.
+        design: "core" or "pipeline"; by default that of `design_of`, or the core with `options`.
+        options: `side` and `exact` of `FpgaExecutable`, for the core alone.
 
     Raises:
-        ValueError: there is no such device.
+        ValueError: there is no such device or design, the pipeline does not run the algorithm or does not fit the
+            device.
         UnsupportedOperationError: an operation that the FPGA has no unit for.
     """
     from primitives.learner.graph_learner import GraphLearner
 
     checks.one_of("device", device, (*DEVICES, HOST))
     device = next(iter(DEVICES)) if device == HOST else device
+    if design is None:
+        design = CORE if options else design_of(algorithm, batch_size, device)
+    checks.one_of("design", design, (CORE,) if options else (CORE, PIPELINE))
+
+    def compiled(graphs: Mapping[str, Graph]) -> ReferenceExecutable:
+        if design == PIPELINE:
+            return PipelineExecutable(graphs, algorithm, batch_size=batch_size, device=device)
+        return FpgaExecutable(graphs, device=device, **options)
+
     return GraphLearner(
         algorithm,
-        lambda graphs: FpgaExecutable(graphs, device=device, **options),
+        compiled,
         backend="fpga",
         device=device,
         batch_size=batch_size,

@@ -1,16 +1,16 @@
-"""What each node of the step graph is for the FPGA's units: numbers by golden models, cycles by simulated RTL.
+"""The FPGA unit of each node of the step graph: golden models give the numbers, simulated RTL gives the cycles.
 
 | node | unit | words or products |
 |---|---|---|
-| `matmul` | systolic core between converters to and from block fixed point | one product, or one a batch item |
-| `elementwise` | a stream unit made for the group (activation, loss, Adam, weight update) | elements / lanes |
+| `matmul` | systolic core between converters to and from block fixed point | one product, or one per batch item |
+| `elementwise` | a stream unit generated for the group (activation, loss, Adam, weight update) | elements / lanes |
 | `reduce`, `argreduce` | reduction unit | groups x elements of a group / lanes |
-| `gather` | stream unit: keeps the number at the wanted position; then reduction unit | both, for each position |
+| `gather` | stream unit: keeps the number at the selected position; then reduction unit | both, for each position |
 | `scatter_add` | stream unit: adds where the position is the index | elements / lanes, for each index |
-| `im2col` | layout transformation, band by band beside the products (PPO Fig. 4) | the first band's moves |
+| `im2col` | layout transformation, band by band in parallel with the products (PPO Fig. 4) | the first band's moves |
 | `col2im` | stream unit: adds into the image | elements / lanes |
 
-Memory words hold `lanes` elements. Units work one after another, as the nodes stand in the graph.
+Memory words hold `lanes` elements. The units work one after another, in the order of the graph's nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +36,12 @@ from primitives.quantization.fixed_point import exact_matmul
 
 @dataclass(frozen=True)
 class Job:
-    """One node's work.
+    """The work of one node.
 
     Attributes:
         unit: "core", "stream", "reduction" or "layout".
-        execute: the outputs, of the inputs, and how many numbers were not finite.
-        cycles: simulates them, or knows them already.
+        execute: returns the outputs for the inputs, and how many numbers were not finite.
+        cycles: returns the clock cycles, simulated or already known.
     """
 
     unit: str
@@ -50,12 +50,12 @@ class Job:
 
 
 def job_of(node: Node, dtypes: Sequence[str], core: GemmUnit, exact: bool) -> Job:
-    """The job of a node.
+    """Return the job of a node.
 
     Args:
-        dtypes: of the node's inputs.
+        dtypes: dtypes of the node's inputs.
         core: the unit for matrix products.
-        exact: push the operands of products through the core's RTL.
+        exact: whether the operands of products go through the core's RTL.
     """
     match node.kind:
         case "matmul":
@@ -84,7 +84,7 @@ def _stream_cycles(elements: int, program: StreamProgram) -> int:
 
 
 def _plain(node: Node) -> Callable[[list[Array]], tuple[list[Array], int]]:
-    """Numbers that are only moved."""
+    """Return the outputs of a node that only moves numbers."""
     return lambda inputs: (execute_node(node, inputs), 0)
 
 
@@ -142,7 +142,9 @@ def _reduction(node: Node) -> Job:
 
 
 def _kept_at_index() -> StreamProgram:
-    """Of a number, its position and the wanted one: the number where they agree, else the lowest number."""
+    """Return the program that takes a number, its position and the selected one: the number if they agree, else
+    the lowest number.
+    """
     builder = ProgramBuilder(3)
     lowest = builder.constant(float(np.finfo(np.float32).min))
     return builder.finished([builder.apply("where", builder.apply("eq", 1, 2), 0, lowest)])
@@ -158,7 +160,9 @@ def _gather_cycles(node: Node) -> int:
 
 
 def _added_at_index() -> StreamProgram:
-    """Of a number, its position, an index and an addend: the sum of both where the index is the position."""
+    """Return the program that takes a number, its position, an index and an addend: their sum if the position is
+    the index.
+    """
     builder = ProgramBuilder(4)
     addend = builder.apply("where", builder.apply("eq", 1, 2), 3, builder.constant(0))
     return builder.finished([builder.apply("add", 0, addend)])
@@ -171,7 +175,7 @@ def _scatter_add(node: Node) -> Callable[[list[Array]], tuple[list[Array], int]]
         values, index, addends = inputs
         positions = np.arange(values.shape[axis], dtype=np.float32)
         positions = positions.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-        # Beyond the index's shape along other axes nothing is added.
+        # Outside the index's shape along other axes nothing is added.
         region = tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(index.shape))
         result = values.copy()
         for number in range(index.shape[axis]):

@@ -1,7 +1,7 @@
-"""A gradient step on MAP's learner pipeline (MAP IV-B3, Fig. 3): which passes it takes, on how many lanes, how long.
+"""A gradient step on MAP's learner pipeline (MAP IV-B3, Fig. 3): its passes, their lanes and their cycles.
 
-The systolic core (`fpga_backend`) does one product after the other; here every layer has units of its own, and the
-samples of a batch stream through them. MAP has it for DQN and DDPG (Table VI):
+The systolic core (`fpga_backend`) computes one product after another. In this pipeline every layer has its own
+units, and the samples of a batch stream through them. MAP uses it for DQN and DDPG (Table VI):
 
 | algorithm | pass | targets | forward | backward | trained |
 |---|---|---|---|---|---|
@@ -9,12 +9,13 @@ samples of a batch stream through them. MAP has it for DQN and DDPG (Table VI):
 | ddpg | critic | target actor, target critic | critic | critic | critic |
 | ddpg | actor | | actor, critic | critic, actor | actor |
 
-Passes follow each other, as the actor's needs the new critic; both use the same units of the critic. (Double DQN's
-greedy action goes through the network beside the target network: units of its own, no cycles.) Target networks move
-while their weights are written. Cycles are `simulated`: `fpga.learner_pipeline.timer`, each distinct size once.
+Passes follow each other, because the actor's pass needs the new critic; both use the same units of the critic.
+(Double DQN's greedy action goes through the network in parallel with the target network: with its own units and
+without further cycles.) Target networks are updated while their weights are written. Cycles are `simulated` by
+`fpga.learner_pipeline.timer`, once for each distinct size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -22,20 +23,19 @@ from itertools import pairwise
 from primitives.algorithms import Algorithm
 from primitives.algorithms.networks import Network
 from primitives.fpga.cycles.learner import Pass, difference_terms, map_cycles
-from primitives.fpga.devices.catalogue import Device
+from primitives.fpga.devices.catalogue import FpgaDevice
 from primitives.fpga.learner_pipeline.layer_shape import LayerShape
+from primitives.learner.fpga.pipeline_resources import PipelineResources, available, taken
 
 ALGORITHMS = ("dqn", "ddpg")
-MULTIPLIER_DSPS = 4  # of 32 x 32 bits, as Yosys maps it on UltraScale+
-ADAM_DSPS = 14  # of a lane of Adam: seven products of float32 numbers of two each
 MOST_PIPELINES = 32
 
 Sizes = tuple[int, ...]
-"""Neurons of a network's layers, inputs first."""
+"""Numbers of neurons of a network's layers, inputs first."""
 
 
 def refusal(algorithm: Algorithm) -> str:
-    """Why MAP's pipeline does not run an algorithm; empty when it does."""
+    """Return why MAP's pipeline does not run an algorithm; empty if it does."""
     if algorithm.name not in ALGORITHMS:
         return f"a learner pipeline for {algorithm.name}: MAP (Table VI) has those of {', '.join(ALGORITHMS)}"
     if any(layer.kind != "linear" for network in algorithm.networks.values() for layer in network.layers):
@@ -54,9 +54,9 @@ class PipelineDesign:
 
     Attributes:
         networks: the layers of each trained network, with their lanes.
-        double: whether a greedy action is looked up beside the target network.
-        pipelines: DP. samples: PI, of each pipeline.
-        dsps: of all tensor units and updates.
+        double: whether a greedy action is computed in parallel with the target network.
+        pipelines: DP, number of pipelines.
+        samples: PI, samples per pipeline.
     """
 
     networks: dict[str, tuple[LayerShape, ...]]
@@ -66,7 +66,7 @@ class PipelineDesign:
 
     @property
     def passes(self) -> dict[str, Pass]:
-        """The passes of a gradient step, by the network that they train."""
+        """Return the passes of a gradient step, by the network that they train."""
         if "q" in self.networks:
             q = self.networks["q"]
             return {"q": Pass(q, target=q)}
@@ -77,25 +77,18 @@ class PipelineDesign:
         }
 
     @property
-    def multipliers(self) -> int:
-        """Of a pipeline's tensor units: FW, BW, WA of each network, and FW of what makes the targets."""
-        total = 0
+    def resources(self) -> PipelineResources:
+        """Return what all pipelines' units and the updates take of a device."""
+        every = [layer for layers in self.networks.values() for layer in layers]
+        backward: list[LayerShape] = []
         for name, layers in self.networks.items():
-            lanes = [layer.lanes for layer in layers]
-            forward = 2 + (self.double and name == "q")
-            back = sum(lanes) if name == "critic" else sum(lanes[1:])  # the critic's errors reach the actor
-            total += (forward + 1) * sum(lanes) + back
-        return total
-
-    @property
-    def dsps(self) -> int:
-        """Of all pipelines' tensor units, and of the updates."""
-        lanes = sum(layer.lanes for layers in self.networks.values() for layer in layers)
-        return self.pipelines * self.multipliers * MULTIPLIER_DSPS + lanes * ADAM_DSPS
+            backward += layers if name == "critic" else layers[1:]  # the critic's errors reach the actor
+        forwards = 2 + (self.double and "q" in self.networks)  # of the networks, and of the targets
+        return taken(every * forwards, backward, every, every, self.pipelines)
 
     @property
     def formula_cycles(self) -> int:
-        """MAP's T_learner of all passes (VI-A2): `modelled`."""
+        """Return MAP's T_learner of all passes (VI-A2), in cycles: `modelled`."""
         return sum(
             map_cycles(work, samples=self.samples, pipelines=self.pipelines) for work in self.passes.values()
         )
@@ -103,12 +96,12 @@ class PipelineDesign:
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A gradient step on a design.
+    """A gradient step on a design, with its cycles.
 
     Attributes:
         design: the hardware.
         pass_cycles: clock cycles of each pass: `simulated`.
-        reasons: cycles beyond MAP's formula by reason.
+        reasons: cycles beyond MAP's formula, by reason.
     """
 
     design: PipelineDesign
@@ -117,20 +110,20 @@ class PipelineStep:
 
     @property
     def cycles(self) -> int:
-        """Of the step."""
+        """Clock cycles of the step."""
         return sum(self.pass_cycles.values())
 
     @property
     def difference_cycles(self) -> int:
-        """Simulated beyond MAP's formula."""
+        """Simulated cycles beyond MAP's formula."""
         return self.cycles - self.design.formula_cycles
 
 
-def gradient_step(algorithm: Algorithm, batch_size: int, device: Device) -> PipelineStep:
-    """A gradient step on the best design for a device, its passes simulated.
+def gradient_step(algorithm: Algorithm, batch_size: int, device: FpgaDevice) -> PipelineStep:
+    """Return a gradient step on the best design for a device, with simulated passes.
 
     Raises:
-        ValueError: the pipeline does not run the algorithm (`refusal`), or the device has no room for it.
+        ValueError: the pipeline does not run the algorithm (`refusal`), or does not fit the device.
         RuntimeError: a simulated pass differs from the closed form of its cycles.
     """
     from primitives.fpga.cycles.learner import pipeline_cycles, update_cycles
@@ -153,52 +146,79 @@ def gradient_step(algorithm: Algorithm, batch_size: int, device: Device) -> Pipe
     return PipelineStep(design, cycles, reasons)
 
 
-def best_design(algorithm: Algorithm, batch_size: int, device: Device) -> PipelineDesign:
-    """The design of the fewest cycles by MAP's formula within `available_dsps` (VI-A2).
+def best_design(
+    algorithm: Algorithm, batch_size: int, device: FpgaDevice, limit: PipelineResources | None = None
+) -> PipelineDesign:
+    """Return the design with the fewest cycles by MAP's formula that fits the limit (VI-A2).
 
     DP is a power of two that divides the batch.
+
+    Args:
+        algorithm: one without a `refusal`.
+        batch_size: B.
+        device: gives the limit.
+        limit: resources for the learner; by default what is `available` on the device.
 
     Raises:
         ValueError: as `gradient_step`.
     """
     if reason := refusal(algorithm):
         raise ValueError(f"algorithm: found {algorithm.name}; needs {reason}")
-    sizes = tuple((name, _sizes(network)) for name, network in algorithm.networks.items())
+    sizes = {name: _sizes(network) for name, network in algorithm.networks.items()}
     double = bool(getattr(algorithm.hyperparameters, "double", False))
-    found = _best(sizes, double, batch_size, available_dsps(device))
-    if found is None:
-        raise ValueError(f"device: found {device.name}; allowed: one with more DSPs for {algorithm.name}")
-    return found
+    found = designs(sizes, batch_size, available(device) if limit is None else limit, double=double)
+    if not found:
+        raise ValueError(
+            f"device: found {device.name}; allowed: one with more resources for {algorithm.name}"
+        )
+    return found[0]
 
 
-def available_dsps(device: Device) -> int:
-    """The DSPs that MAP leaves the learner: it keeps one die for the replay where there are several (Table VI)."""
-    dies = device.super_logic_regions
-    return device.dsps * (dies - 1) // dies if dies > 1 else device.dsps
+def designs(
+    sizes: Mapping[str, Sizes], batch_size: int, limit: PipelineResources, *, double: bool = False
+) -> list[PipelineDesign]:
+    """Return the fastest design of each DP that fits a limit, the fastest first by MAP's formula; empty if none fits.
+
+    Args:
+        sizes: neurons of each network's layers, inputs first: "q", or "actor" and "critic".
+        batch_size: B.
+        limit: resources for the learner.
+        double: as in `PipelineDesign`.
+
+    Raises:
+        ValueError: a layer has more neurons than `LayerShape` allows.
+    """
+    return list(_designs(tuple(sizes.items()), double, batch_size, limit))
 
 
 @cache
-def _best(
-    sizes: tuple[tuple[str, Sizes], ...], double: bool, batch_size: int, dsps: int
-) -> PipelineDesign | None:
+def _designs(
+    sizes: tuple[tuple[str, Sizes], ...], double: bool, batch_size: int, limit: PipelineResources
+) -> tuple[PipelineDesign, ...]:
     every = [pair for _, network in sizes for pair in pairwise(network)]
     slowest = {
         -(-outputs // lanes) * (inputs + 1) for inputs, outputs in every for lanes in range(1, outputs + 1)
     }
-    designs = []
+    best: dict[int, PipelineDesign] = {}
     for cycles in sorted(slowest):
         networks = {name: balanced(network, cycles) for name, network in sizes}
         pipelines = 1
         while pipelines <= MOST_PIPELINES and batch_size % pipelines == 0:
             design = PipelineDesign(networks, double, pipelines, batch_size // pipelines)
-            if design.dsps <= dsps:
-                designs.append(design)
+            if design.resources.fits(limit):
+                best[pipelines] = min(best.get(pipelines, design), design, key=_order)
             pipelines *= 2
-    return min(designs, key=lambda design: (design.formula_cycles, design.dsps), default=None)
+    return tuple(sorted(best.values(), key=_order))
+
+
+def _order(design: PipelineDesign) -> tuple[int, int]:
+    return design.formula_cycles, design.resources.dsps
 
 
 def balanced(sizes: Sequence[int], slowest_cycles: int) -> tuple[LayerShape, ...]:
-    """Layers with the fewest lanes that take no more cycles a sample than that, or with all lanes (MAP VI-A2, a)."""
+    """Return layers with the fewest lanes that take at most `slowest_cycles` per sample, or all lanes (MAP VI-A2,
+    a).
+    """
     layers = []
     for inputs, outputs in pairwise(sizes):
         blocks = max(1, slowest_cycles // (inputs + 1))

@@ -1,4 +1,4 @@
-"""From an element-wise group of the step graph to the program of a stream unit."""
+"""Translates an element-wise group of the step graph to the program of a stream unit."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,22 @@ from primitives.fpga.floating_point.operators import COMPOSED, OPERATORS, Progra
 from primitives.graph.graph import COMPARISONS, Instruction, Node
 
 LOGIC = frozenset({"logical_not", "logical_and", "logical_or"})
-# What the element-wise units have: operators, and what is composed of them.
+# The operators of the element-wise units, and operations composed of them.
 OPERATIONS = frozenset({"constant", *OPERATORS, *COMPOSED}) - {"from_bool", "from_integer"}
 INPUT_DTYPES = ("float32", "bool", "int64", "int32", "uint8")
 
 
 def stream_program(node: Node, dtypes: Sequence[str]) -> StreamProgram:
-    """The program of an `elementwise` node.
+    """Return the program of an `elementwise` node.
 
-    A register holds a float32 number or a truth value; integers (pixels, indices) are converted as they come in.
+    A register holds a float32 number or a truth value; integers (pixels, indices) are converted at the input.
 
     Args:
-        node: whose operations are all in `OPERATIONS`.
-        dtypes: of its inputs, each in `INPUT_DTYPES`.
+        node: a node whose operations are all in `OPERATIONS`.
+        dtypes: dtypes of its inputs, each in `INPUT_DTYPES`.
     """
     builder = ProgramBuilder(len(node.inputs))
-    # Each register of the node: the program's register, and whether it is a truth value.
+    # For each register of the node: the program's register, and whether it is a truth value.
     registers: list[tuple[int, bool]] = []
     for place, dtype in enumerate(dtypes):
         is_integer = dtype not in ("float32", "bool")

@@ -1,9 +1,10 @@
 """Fused gradient steps: replay and learner on one processor, n steps in one native call without Python.
 
-Each step samples, gathers, trains and updates the priorities, in this order, as the same parts do when they
-are called one after the other: the training is the same, bit for bit.
+Each step samples, gathers, trains and updates the priorities, in this order. The training is the same bit by bit
+as with separate calls.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ import numpy.typing as npt
 
 from primitives.learner import Learner
 from primitives.learner.base import refuse_discounts
-from primitives.learner.graph_learner import GraphLearner
-from primitives.learner.native.executable import NativeExecutable
+from primitives.learner.native.calls import NativeCalls
 from primitives.replay import ConcurrentReplay
 
 _COLUMN, _WEIGHT, _DRAW = range(3)
@@ -21,28 +21,29 @@ _COLUMN, _WEIGHT, _DRAW = range(3)
 class FusedSteps:
     """The gradient steps of a native learner on a native replay.
 
-    The parts stay usable beside it: the same state, the same counts of steps and samples.
+    The replay and the learner can still be used directly: they share the state and the counts of steps and
+    samples.
 
     Args:
-        replay: where batches come from and priorities go.
-        learner: of backend "native".
+        replay: source of the batches; receives the priorities.
+        learner: a learner of backend "native".
 
     Raises:
-        TypeError: a learner of another backend.
-        ValueError: the replay lacks a column that the learner reads, holds it in another shape or dtype, or holds
-            n-step transitions that its algorithm does not read.
+        TypeError: the learner has another backend, or its algorithm is in float64.
+        ValueError: the replay lacks a column that the learner reads, holds it with another shape or dtype, or
+            holds n-step transitions that its algorithm does not read.
     """
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
-        from primitives._native import fused
-
-        if not isinstance(learner, GraphLearner) or not isinstance(learner.executable, NativeExecutable):
+        if not isinstance(learner, NativeCalls):
             raise TypeError(f"learner: found backend {learner.backend!r}; allowed: 'native'")
+        if not learner.in_one_call:
+            raise TypeError("learner: found an algorithm in float64; allowed: float32")
         refuse_discounts(replay.storage.columns, learner.algorithm)
-        self._replay, self._learner, self._executable = replay, learner, learner.executable
+        self._replay, self._learner, self._executable = replay, learner, learner.programs
         self._draws: list[str] = []
         graphs = self._executable.graphs
-        # By program: which outputs are losses. A variant that updates less has fewer of them.
+        # Which outputs are losses, by program. A variant that updates less has fewer losses.
         self._losses = {
             self._executable._programs[variant]: [
                 (name.removeprefix("losses/"), position)
@@ -62,11 +63,18 @@ class FusedSteps:
                 )
         self._programs = self._executable._programs
         self._last = self._programs[learner.algorithm.variants[0]]
-        self._fused: Any = fused.Fused(
-            replay._native,
+        sources = [(*self._source(buffer), buffer.name) for buffer in self._executable._inputs]
+        self._fused = self._in_native(sources, td_outputs)
+
+    def _in_native(self, sources: list[tuple[int, int, str]], td_outputs: list[int]) -> Any:
+        """Return the native steps: (kind, index, name) of each input, and where each program has its TD errors."""
+        from primitives._native import fused
+
+        return fused.Fused(
+            self._replay._native,
             self._executable._executor,
-            learner.batch_size,
-            [(*self._source(buffer), buffer.name) for buffer in self._executable._inputs],
+            self._learner.batch_size,
+            sources,
             td_outputs,
         )
 
@@ -94,32 +102,49 @@ class FusedSteps:
         """Take gradient steps.
 
         Args:
-            steps: how many, at least 1.
+            steps: number of steps, at least 1.
             rng: source of the random numbers of sampling.
 
         Raises:
-            ValueError: nothing to sample, or a number that is not finite, in a batch (the steps before it have
-                been taken) or in a TD error (the step too).
+            ValueError: there is nothing to sample, or a number is not finite: in a batch (the steps before it
+                have been taken) or in a TD error (its step has been taken, too).
         """
         if steps < 1:
             raise ValueError(f"steps: found {steps}; allowed: at least 1")
+        while steps > 0:
+            at_once = self._learner.prepare_steps(steps)
+            self._run(at_once, rng)
+            steps -= at_once
+
+    def _run(self, steps: int, rng: np.random.Generator) -> None:
         learner, taken_before = self._learner, self._fused.taken
         first, variant = learner.gradient_steps, learner.algorithm.variant
         programs = [self._programs[variant(step)] for step in range(first, first + steps)]
         try:
-            self._fused.run(programs, rng, self._replay.betas(steps), self._drawn(steps))
+            self._fused.run(programs, rng, self._replay.betas(self._samples(steps)), self._drawn(steps))
         finally:
             learner.gradient_steps += self._fused.taken - taken_before
         self._last = programs[-1]
 
+    def _samples(self, steps: int) -> int:
+        """Return how many samples a call of `steps` gradient steps draws."""
+        return steps
+
+    def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
+        """Insert items. Arguments and errors as `ConcurrentReplay.insert`."""
+        self._replay.insert(batch, td_errors)
+
+    def drain(self) -> None:
+        """Do nothing: every call has ended."""
+
     @property
     def losses(self) -> dict[str, float]:
-        """Each loss of the last step, by name; empty before the first."""
+        """Return each loss of the last step, by name; empty before the first."""
         scalars = self._fused.scalars
         return {name: scalars[position] for name, position in self._losses[self._last] if scalars}
 
     def _drawn(self, steps: int) -> list[npt.NDArray]:
-        """The random numbers of the algorithm itself, (steps, ...) each."""
+        """Draw the random numbers of the algorithm itself, (steps, ...) each."""
         if not self._draws:
             return []
         learner = self._learner

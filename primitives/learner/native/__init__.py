@@ -1,1 +1,1 @@
-"""The learner in C++."""
+"""The learner on the native C++ executor."""

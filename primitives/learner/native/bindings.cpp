@@ -2,10 +2,12 @@
 // these calls.
 #include "native/numpy.hpp"
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "learner/native/bfloat16.hpp"
 #include "learner/native/bindings.hpp"
 #include "learner/native/program.hpp"
 #include "learner/native/step_call.hpp"
@@ -20,6 +22,8 @@ using Offset = long; // bytes in the arena; negative for nothing
 Type type_of(const std::string &name) {
     if (name == "float32")
         return Type::float32;
+    if (name == "float64")
+        return Type::float64;
     if (name == "int32")
         return Type::int32;
     if (name == "int64")
@@ -28,7 +32,8 @@ Type type_of(const std::string &name) {
         return Type::boolean;
     if (name == "uint8")
         return Type::uint8;
-    throw nb::value_error(("dtype: found " + name + "; allowed: float32, int32, int64, bool, uint8").c_str());
+    throw nb::value_error(
+        ("dtype: found " + name + "; allowed: float32, float64, int32, int64, bool, uint8").c_str());
 }
 
 const Kernels *kernels_of(const std::string &simd) {
@@ -38,6 +43,48 @@ const Kernels *kernels_of(const std::string &simd) {
             return kernels;
     throw nb::value_error(
         ("simd: found '" + simd + "', which this processor or build does not have").c_str());
+}
+
+// How products are computed: "float32"; "bfloat16", by the widest of what follows that this processor has:
+// "amx", "avx512bf16", or "emulated" in float32's instructions.
+Multiplier multiplier_of(const std::string &products, const Kernels *kernels) {
+    if (products == "float32")
+        return {"float32", MULTIPLY_WORKSPACE, kernels->multiply, kernels->multiply_add_block};
+    const bool any = products == "bfloat16", wide = kernels == avx512_kernels();
+    for (const Multiplier *one : {amx_multiplier(), avx512bf16_multiplier()})
+        if (one && (any ? wide : products == one->name))
+            return *one;
+    if (any || products == "emulated")
+        return {"emulated", MULTIPLY_WORKSPACE, kernels->multiply_bfloat16, kernels->multiply_add_block};
+    throw nb::value_error(
+        ("products: found '" + products + "', which this processor or build does not have").c_str());
+}
+
+// Each a number: 1 where A is packed, 2 where B is, 4 for broad tiles, added; [layout][size].
+using BlockingArguments = std::vector<int>;
+
+Blockings blockings_of(const BlockingArguments &numbers) {
+    Blockings made;
+    if (!numbers.empty() && numbers.size() != made.ways.size())
+        throw nb::value_error(("blockings: found " + std::to_string(numbers.size()) +
+                               " numbers; allowed: none or " + std::to_string(made.ways.size()))
+                                  .c_str());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (numbers[i] < 0 || numbers[i] > 7)
+            throw nb::value_error(
+                ("blockings: found " + std::to_string(numbers[i]) + "; allowed: 0 to 7").c_str());
+        made.ways[i] = {(numbers[i] & 1) != 0, (numbers[i] & 2) != 0, (numbers[i] & 4) != 0};
+    }
+    return made;
+}
+
+BlockingArguments measured(const std::string &simd, double seconds) {
+    const Kernels *const kernels = kernels_of(simd);
+    nb::gil_scoped_release released;
+    BlockingArguments numbers;
+    for (const Blocking &way : measured_blockings(*kernels, seconds).ways)
+        numbers.push_back(way.pack_a + 2 * way.pack_b + 4 * way.broad);
+    return numbers;
 }
 
 // offset, dtype, strides
@@ -158,6 +205,23 @@ void add_patches(Executor &executor, int program, bool adjoint, const std::vecto
     executor.add(program, made);
 }
 
+// `labels`: an index into the program's counts for each of what the operation counts.
+void add_fixed_point(Executor &executor, int program, std::shared_ptr<quantization::Operation> operation,
+                     const std::vector<std::size_t> &labels) {
+    if (labels.size() != operation->saturated.size())
+        throw nb::value_error(("labels: found " + std::to_string(labels.size()) +
+                               "; allowed: " + std::to_string(operation->saturated.size()))
+                                  .c_str());
+    auto &counts = executor.program(program).counts;
+    FixedPoint made{std::move(operation), {}};
+    for (const std::size_t label : labels) {
+        if (counts.size() <= label)
+            counts.resize(label + 1);
+        made.counts.push_back(&counts[label]);
+    }
+    executor.add(program, std::move(made));
+}
+
 void set_transfers(Executor &executor, int program,
                    const std::vector<std::tuple<Offset, std::size_t, std::string>> &inputs,
                    const std::vector<std::tuple<Offset, std::size_t, std::string>> &outputs) {
@@ -217,10 +281,10 @@ void make_step_call(StepCall *self, Executor &executor, int program, const std::
     new (self) StepCall(executor, program, made, outputs, std::move(outcome));
 }
 
-// The core's float32 peak in GFLOP/s: the fastest of the blocks that fit into `seconds`.
-double peak_gflops(double seconds, const std::string &simd) {
+// The core's peak in GFLOP/s: the fastest of the blocks that fit into `seconds`.
+double peak_gflops(double seconds, const std::string &simd, const std::string &products) {
     using Clock = std::chrono::steady_clock;
-    const Kernels *kernels = kernels_of(simd);
+    const Multiplier multiplier = multiplier_of(products, kernels_of(simd));
     const auto since = [](Clock::time_point start) {
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
@@ -229,7 +293,7 @@ double peak_gflops(double seconds, const std::string &simd) {
     do {
         float result[3] = {0.999f, 1e-3f, 0.0f};
         const auto start = Clock::now();
-        const double operations = kernels->multiply_add_block(result);
+        const double operations = multiplier.multiply_add_block(result);
         best = std::max(best, operations / since(start) * 1e-9);
     } while (since(begin) < seconds);
     return best;
@@ -260,27 +324,39 @@ void bind_learner(nb::module_ &parent) {
     nb::module_ m = parent.def_submodule("learner", "Executor of step graphs");
     m.attr("OP_NAMES") = OPERATION_NAMES;
     m.attr("MAXIMUM_THREADS") = MAXIMUM_THREADS;
-    m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "");
+    m.def("peak_gflops", &peak_gflops, nb::arg("seconds") = 0.2, nb::arg("simd") = "",
+          nb::arg("products") = "float32");
+    m.def("measured_blockings", &measured, nb::arg("simd"), nb::arg("seconds"),
+          "The fastest way of each kind of product on this processor");
     nb::class_<Executor>(m, "Executor")
         .def(
             "__init__",
-            [](Executor *self, std::size_t arena_bytes, const std::string &simd, int threads,
-               double part_ns) {
+            [](Executor *self, std::size_t arena_bytes, const std::string &simd, int threads, double part_ns,
+               const std::string &products, const BlockingArguments &blockings) {
                 if (threads < 1 || threads > MAXIMUM_THREADS)
                     throw nb::value_error(("threads: found " + std::to_string(threads) + "; allowed: 1 to " +
                                            std::to_string(MAXIMUM_THREADS))
                                               .c_str());
-                new (self) Executor(arena_bytes, kernels_of(simd), threads, part_ns);
+                const Kernels *const kernels = kernels_of(simd);
+                const Multiplier multiplier = multiplier_of(products, kernels);
+                new (self)
+                    Executor(arena_bytes, kernels, threads, part_ns, &multiplier, blockings_of(blockings));
             },
-            nb::arg("arena_bytes"), nb::arg("simd") = "", nb::arg("threads") = 1, nb::arg("part_ns") = 0.0)
+            nb::arg("arena_bytes"), nb::arg("simd") = "", nb::arg("threads") = 1, nb::arg("part_ns") = 0.0,
+            nb::arg("products") = "float32", nb::arg("blockings") = BlockingArguments())
+        .def_prop_ro("products", [](const Executor &e) { return std::string(e.multiplier().name); })
         .def_prop_ro("simd", [](const Executor &e) { return std::string(e.kernels().name); })
         .def_prop_ro("threads", &Executor::threads)
         .def(
             "parts",
             [](Executor &e, int program) {
                 std::vector<std::size_t> parts;
-                for (const auto &operation : e.program(program).parts)
-                    parts.push_back(std::max<std::size_t>(1, operation.size()));
+                for (const auto &stages : e.program(program).stages) {
+                    std::size_t most = 1;
+                    for (const auto &stage : stages)
+                        most = std::max(most, stage.size());
+                    parts.push_back(most);
+                }
                 return parts;
             },
             "How many threads share each operation")
@@ -290,6 +366,16 @@ void bind_learner(nb::module_ &parent) {
         .def("add_reduce", &add_reduce)
         .def("add_pick", &add_pick)
         .def("add_patches", &add_patches)
+        .def("add_fixed_point", &add_fixed_point)
+        .def(
+            "take_counts",
+            [](Executor &e, int program) {
+                auto &counts = e.program(program).counts;
+                std::vector<std::int64_t> taken(counts.begin(), counts.end());
+                std::fill(counts.begin(), counts.end(), 0);
+                return taken;
+            },
+            "What did not fit its format since the last call, by label")
         .def("set_transfers", &set_transfers)
         .def("run", &run)
         .def("profile",

@@ -1,4 +1,6 @@
-"""Element-wise groups for the native executor: blocks, registers in the first-level cache, what lies ready."""
+"""Element-wise groups for the native executor: blocks, registers in the first-level cache, operands used in
+place.
+"""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -21,30 +23,30 @@ BLOCK = 512  # elements of a block
 
 
 class Places(Protocol):
-    """Where things lie in the executor's arena, in bytes.
+    """Positions in the executor's arena, in bytes.
 
     Attributes:
-        scratch: where the registers of the first thread begin; those of the others follow.
-        scratch_bytes: of each thread, a multiple of a vector.
+        scratch: start of the first thread's registers; those of the other threads follow.
+        scratch_bytes: bytes per thread, a multiple of a vector.
     """
 
     scratch: int
     scratch_bytes: int
 
     def at(self, view: View) -> int:
-        """The view's first element."""
+        """Return the position of the view's first element."""
         ...
 
     def constant(self, value: float) -> int:
-        """A whole vector of the number."""
+        """Return the position of a whole vector filled with the number."""
         ...
 
 
 def require_float_arithmetic(graph: Graph) -> None:
-    """Check that element-wise programs compute in float32: integers are only converted and compared.
+    """Check that element-wise programs compute in float32; integers may only be converted and compared.
 
     Raises:
-        UnsupportedOperationError: names the operation and the user's line.
+        UnsupportedOperationError: the message names the operation and the user's line.
     """
     for node in graph.nodes_of("elementwise"):
         dtypes = [graph.buffers[view.buffer].dtype for view in node.inputs]
@@ -60,7 +62,7 @@ def require_float_arithmetic(graph: Graph) -> None:
 
 
 def with_own_results(node: Node) -> Node:
-    """The node with every result an instruction of its own: inputs, constants and second uses are copied."""
+    """Return the node with a separate instruction for every result: inputs, constants and second uses are copied."""
     inputs, program, results = len(node.inputs), list(node.program), []
     for number in node.results:
         if number < inputs or program[number - inputs].op == "constant" or number in results:
@@ -72,9 +74,9 @@ def with_own_results(node: Node) -> Node:
 
 
 def with_fused_multiply_adds(node: Node) -> Node:
-    """The node with each product that only one sum reads taken into that sum.
+    """Return the node with each product that only one sum reads fused into that sum.
 
-    Registers keep their numbers: a product that is taken becomes a `nothing`, which nobody reads.
+    The registers keep their numbers: a fused product becomes a `nothing`, which no instruction reads.
     """
     inputs = len(node.inputs)
     uses: dict[int, int] = defaultdict(int)
@@ -84,7 +86,7 @@ def with_fused_multiply_adds(node: Node) -> Node:
     for k, instruction in enumerate(node.program):
         if instruction.op not in ("add", "sub") or not instruction.dtype.startswith("float"):
             continue
-        # a - b c is fused; b c - a is not.
+        # a - b c can be fused; b c - a cannot.
         for position in (1, 0) if instruction.op == "add" else (1,):
             product = instruction.arguments[position] - inputs
             if product < 0 or fused[product].op != "mul" or uses[instruction.arguments[position]] != 1:
@@ -98,7 +100,7 @@ def with_fused_multiply_adds(node: Node) -> Node:
 
 
 class Group:
-    """An element-wise node, made ready for the executor."""
+    """An element-wise node, prepared for the executor."""
 
     def __init__(self, graph: Graph, node: Node, places: Places) -> None:
         self._graph = graph
@@ -106,36 +108,36 @@ class Group:
         self._node = node = with_fused_multiply_adds(with_own_results(node))
         self._views = [*node.inputs, *node.outputs]
         shape = node.outputs[0].shape
-        # In the memory order of the outputs, so that dimensions merge.
+        # In the memory order of the outputs, so that dimensions can be merged.
         order = sorted(range(len(shape)), key=lambda i: -max(v.strides[i] for v in node.outputs))
         ordered = [[view.strides[i] for i in order] for view in self._views]
         self.shape, self._strides = merged_dimensions([shape[i] for i in order], ordered)
         self._count = int(np.prod(self.shape, dtype=np.int64))
         self._block = self._block_size()
-        self._direct: dict[int, int] = {}  # register -> position of the view whose memory it is
+        self._direct: dict[int, int] = {}  # register -> position of the view whose memory it uses
         self._slot: dict[int, int] = {}  # register -> block of the scratch memory
         self._assign()
         self.scratch_bytes = 4 * self._block * (1 + max(self._slot.values(), default=-1))
 
     def _block_size(self) -> int:
-        """Elements of a block: a multiple of the vector, and of the last dimension where that is short."""
+        """Return the elements of a block: a multiple of the vector, and of the last dimension if that is short."""
         if self._count <= BLOCK:
             return -(-self._count // LANES) * LANES
         inner = int(np.lcm(self.shape[-1], LANES))
         return BLOCK // inner * inner if inner <= BLOCK else BLOCK
 
     def _is_direct(self, position: int) -> bool:
-        """Whether instructions can use the memory of a view itself: dense floats, with room to the next vector."""
+        """Whether instructions can use a view's own memory: dense floats, with room up to the next vector."""
         view = self._views[position]
         buffer = self._graph.buffers[view.buffer]
         dense = self._strides[position] == list(contiguous_strides(self.shape)) and buffer.dtype == "float32"
-        # What lies behind the last element of an output may be overwritten only if it is padding.
+        # What follows the last element of an output may be overwritten only if it is padding.
         is_input = position < len(self._node.inputs)
         ends = view.offset + self._count == buffer.size and view.offset % LANES == 0
         return dense and (is_input or self._count % LANES == 0 or ends)
 
     def _is_number(self, register: int) -> bool:
-        """Whether a register holds one number for all elements, which lies ready."""
+        """Whether a register holds one number for all elements, which is already in memory."""
         inputs = len(self._node.inputs)
         if register >= inputs:
             return self._node.program[register - inputs].op == "constant"
@@ -158,7 +160,8 @@ class Group:
             else:
                 take(i)
         target_of = {number: inputs + position for position, number in enumerate(node.results)}
-        # A result may go where it belongs at once only if nobody reads the old value there later.
+        # A result may be written to its destination directly only if no later instruction reads the old value
+        # there.
         read_until = {node.inputs[i].buffer: last_use.get(i, -1) for i in range(inputs) if i in self._direct}
         for k, instruction in enumerate(node.program):
             register = inputs + k
@@ -176,7 +179,7 @@ class Group:
                 take(register)
 
     def _loads_once(self, position: int) -> bool:
-        """Whether an input is the same in every block: only dimensions inside a block have strides."""
+        """Whether an input is the same in every block, because only dimensions inside a block have strides."""
         if self._count <= self._block:
             return True
         inside = 1
@@ -188,7 +191,7 @@ class Group:
         return True
 
     def _place(self, register: int) -> tuple[int, int]:
-        """(offset of the first block, elements from block to block for each element) of a register."""
+        """Return (offset of the first block, step from block to block per element) of a register."""
         inputs = len(self._node.inputs)
         if register in self._direct:
             return self._places.at(self._views[self._direct[register]]), int(not self._is_number(register))
@@ -212,7 +215,7 @@ class Group:
         for k, instruction in enumerate(self._node.program):
             if instruction.op in ("nothing", "constant"):
                 continue
-            # In a group of one element every argument is a whole vector in memory.
+            # In a group with one element every argument is a whole vector in memory.
             scalars = sum(self._is_number(n) << i for i, n in enumerate(instruction.arguments) if self.shape)
             target, *sources = [self._place(n) for n in (inputs + k, *instruction.arguments)]
             if len(sources) > 1 and scalars == (1 << len(sources)) - 1:
@@ -229,5 +232,5 @@ class Group:
         executor.add_elementwise(program, self.shape, self._block, loads, instructions, stores, registers)
 
     def constants(self) -> list[float]:
-        """The constants that the group needs in memory."""
+        """Return the constants that the group needs in memory."""
         return [float(i.value or 0) for i in self._node.program if i.op == "constant"]

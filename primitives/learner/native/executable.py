@@ -1,24 +1,25 @@
-"""A step graph lowered to a flat program that `primitives._native` executes in one call.
+"""Lowers a step graph to a flat program that `primitives._native` executes in one call.
 
-What it does to be fast: weights lie as the forward product reads them; products add bias, rectify and mask while
-a tile is in registers; element-wise groups run block by block in the first-level cache; nothing is allocated,
-checked or looked up while a step runs; n steps are one call (`NativeExecutable.steps`).
+It is fast for these reasons: weights are stored in the order in which the forward product reads them; products
+add bias, rectify and mask while a tile is in registers; element-wise groups run block by block in the
+first-level cache; nothing is allocated, checked or looked up during a step; n steps are one call
+(`NativeExecutable.steps`).
 
-With more than one thread, large operations are cut into parts beforehand, one a thread (`native/program.hpp`): products
-by rows or columns, element-wise groups by blocks, reductions and picks by what stays, patches by images. Sums over a
-depth or a batch are not cut, so that the results are the same bits with any number of threads. The other threads wait
-at work for some microseconds, then sleep: between steps they take no time.
+With more than one thread, large operations are divided beforehand into one part per thread
+(`native/program.hpp`): products by rows or columns, element-wise groups by blocks, reductions and picks by the
+remaining dimensions, patches by images. Sums over a depth or a batch are not divided, so the results are bit for
+bit the same with any number of threads. The other threads spin for some microseconds when they wait for work,
+then sleep: between steps they take no time.
 
-All floats are float32. Integers inside element-wise programs are exact up to 2^24.
+All floats are float32. Those too small to be normal (below 1.2e-38) are zero while a step runs, as operands and as
+results (`native/subnormals.hpp`). Integers inside element-wise programs are exact up to 2^24.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from primitives.algorithms import checks
-from primitives.graph.executable import Array, Executable, copy_node, require_supported, with_dense_outputs
+from primitives.graph.executable import Array, copy_node, require_supported, with_dense_outputs
 from primitives.graph.graph import (
     ALIGNMENT_BYTES,
     ARITY,
@@ -32,16 +33,21 @@ from primitives.graph.graph import (
     merged_dimensions,
     plan,
 )
+from primitives.learner.native.blockings import blockings as measured_blockings
 from primitives.learner.native.elementwise import LANES, Group, require_float_arithmetic
 from primitives.learner.native.layout import with_epilogues, with_own_layouts
+from primitives.learner.native.programs import PART_NS, NativePrograms
 
 DTYPES = ("float32", "int32", "int64", "bool", "uint8")
 SIMD = ("", "avx512", "avx2", "portable")
-PART_NS = 1500.0  # a guess, not tuned: CartPole's steps at B = 2048 are no faster for sharing their small operations
+PRODUCTS = ("float32", "bfloat16", "amx", "avx512bf16", "emulated")
+"""How matrix products are computed: in float32, or with operands rounded to bfloat16 (to nearest, ties to even) and
+sums in float32. "bfloat16" selects the first that the processor has of AMX tiles, AVX-512 BF16 and float32
+instructions ("emulated"). The three differ in the order of their sums only."""
 
 
-class NativeExecutable(Executable):
-    """The graphs as programs of one C++ executor; the variants share the state, which lies first in the arena."""
+class NativeExecutable(NativePrograms):
+    """The graphs as programs of one C++ executor. The variants share the state, which is first in the arena."""
 
     def __init__(
         self,
@@ -50,23 +56,30 @@ class NativeExecutable(Executable):
         simd: str = "",
         threads: int = 1,
         part_ns: float = PART_NS,
+        products: str = "float32",
+        blockings: Sequence[int] | None = None,
     ) -> None:
-        """Lower the graphs.
+        """Lower the graphs to programs.
 
         Args:
             graphs: by variant.
-            simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest that this processor has.
-            threads: that share the large operations of a step, the caller's among them.
-            part_ns: about how long a thread has to be busy with its part of an operation, at least.
+            simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
+            threads: threads that share the large operations of a step, including the caller's.
+            part_ns: least duration of a thread's part of an operation, ns, approximately.
+            products: how matrix products are computed, one of `PRODUCTS`.
+            blockings: which way products in float32 go through their operands, as `blockings.blockings` returns it;
+                None: the fastest on this processor, which is measured at first use. The results do not depend on it.
 
         Raises:
-            UnsupportedOperationError: an operation or a dtype that the executor lacks; names the user's line.
-            ValueError: the processor lacks the instruction set, or `threads` is out of range.
+            UnsupportedOperationError: the executor lacks an operation or a dtype; the message names the user's
+                line.
+            ValueError: the processor lacks the instruction set or the kind of products, or `threads` is out of range.
         """
         from primitives import _native
 
         super().__init__(graphs)
         checks.one_of("simd", simd, SIMD)
+        checks.one_of("products", products, PRODUCTS)
         checks.whole("threads", threads, 1, _native.learner.MAXIMUM_THREADS)
         for graph in graphs.values():
             require_supported(
@@ -80,10 +93,15 @@ class NativeExecutable(Executable):
         for variant, graph in lowered.items():
             lowerings[variant] = _Lowering(graph, arena_bytes, threads)
             arena_bytes = lowerings[variant].end_bytes
-        self._executor: Any = _native.learner.Executor(arena_bytes, simd, threads, part_ns)
+        if blockings is None:
+            blockings = measured_blockings(simd) if products == "float32" else ()
+        self._executor: Any = _native.learner.Executor(
+            arena_bytes, simd, threads, part_ns, products, list(blockings)
+        )
         self.threads = threads
         self.simd: str = self._executor.simd
-        self._programs: dict[str, int] = {}
+        self.products: str = self._executor.products
+        self._programs = {}
         first = next(iter(lowerings.values()))
         self._emitted: dict[str, list[Node]] = {}
         for variant, lowering in lowerings.items():
@@ -105,7 +123,7 @@ class NativeExecutable(Executable):
         return array
 
     def state(self) -> dict[str, Array]:
-        """Each state leaf, as it lies in the arena."""
+        """Return each state leaf, as stored in the arena."""
         return self._state
 
     def write_state(self, name: str, value: Array) -> None:
@@ -113,79 +131,27 @@ class NativeExecutable(Executable):
         self._state[name][...] = value
 
     def input(self, variant: str, name: str) -> Array:
-        """An input as it lies in the arena, where `step` writes it to."""
+        """Return an input as stored in the arena, to which `step` copies it."""
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 
-    def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One gradient step."""
-        arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]
-        outputs = self._empty_outputs(variant, ())
-        self._run([variant], arrays, list(outputs.values()))
-        return outputs
-
-    def steps(self, variants: Sequence[str], inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Several gradient steps in one call.
-
-        Args:
-            variants: of each step, n of them.
-            inputs: each input by its name, with n first: (n, *shape).
-
-        Returns:
-            Each output that all these variants have, (n, *shape).
-
-        Raises:
-            ValueError: a wrong shape or dtype, or a number that is not finite; the state is unchanged.
-        """
-        count = len(variants)
-        arrays = []
-        for buffer in self._inputs:
-            array = inputs.get(buffer.name)
-            found = "nothing" if array is None else f"{array.shape} {array.dtype}"
-            if array is None or array.shape != (count, *buffer.shape) or str(array.dtype) != buffer.dtype:
-                raise ValueError(
-                    f"{buffer.name}: found {found}; allowed: {(count, *buffer.shape)} {buffer.dtype}"
-                )
-            arrays.append(np.ascontiguousarray(array))
-        names = {name for variant in set(variants) for name in self.graphs[variant].outputs}
-        kinds = {tuple(self.graphs[variant].outputs) for variant in set(variants)}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"variants: found {set(variants)} with other outputs each; allowed: alike in {names}"
-            )
-        outputs = self._empty_outputs(variants[0], (count,)) if count else {}
-        self._run(variants, arrays, list(outputs.values()))
-        return outputs
-
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
-        """Where a step's time goes: steps on the inputs of the last one, which go on changing the state.
+        """Time the operations of steps on the last step's inputs; the steps change the state.
 
         Args:
             variant: a key of `graphs`.
-            steps: how many to take the least of, at least 1: noise only adds.
+            steps: number of steps, at least 1; each time is the minimum over them, because noise only adds.
 
         Returns:
-            Each operation's node, in order, with its time in seconds; an operation that makes two calls (a
-            scatter and the copy before it) has two entries.
+            Each operation's node, in order, with its time in seconds. An operation with two calls (a scatter and
+            the copy before it) has two entries.
         """
         times_s = self._executor.profile(self._programs[variant], steps)
         return list(zip(self._emitted[variant], times_s, strict=True))
 
-    def _empty_outputs(self, variant: str, leading: tuple[int, ...]) -> dict[str, Array]:
-        graph = self.graphs[variant]
-        return {
-            name: np.empty((*leading, *view.shape), graph.buffers[view.buffer].dtype)
-            for name, view in graph.outputs.items()
-        }
-
-    def _run(self, variants: Sequence[str], inputs: list[Array], outputs: list[Array]) -> None:
-        bad = self._executor.run([self._programs[variant] for variant in variants], inputs, outputs)
-        if bad >= 0:
-            raise ValueError(f"{self._inputs[bad].name}: found NaN or infinity; allowed: finite numbers")
-
 
 class _Lowering:
-    """One graph's way into the executor: places its buffers, then emits its operations."""
+    """Lowers one graph: places its buffers, then emits its operations."""
 
     def __init__(self, graph: Graph, start_bytes: int, threads: int) -> None:
         self.graph = graph
@@ -205,7 +171,7 @@ class _Lowering:
                 self.constant(value)
         self.scratch_bytes = max((group.scratch_bytes for group in self._groups.values()), default=0)
         self.scratch = self._allocated(threads * self.scratch_bytes)
-        # Kernels may read one vector past the end of what they need.
+        # Kernels may read one vector past the end of their data.
         self.end_bytes: int = self._end + ALIGNMENT_BYTES
 
     def _allocated(self, size_bytes: int) -> int:
@@ -219,21 +185,21 @@ class _Lowering:
             self._offsets[i] = first._offsets[first.graph.buffer_index[buffer.name]]
 
     def offset(self, buffer: int) -> int:
-        """Where the buffer starts."""
+        """Return the offset of the buffer."""
         return self._offsets[buffer]
 
     def at(self, view: View) -> int:
-        """Where the view's first element lies."""
+        """Return the offset of the view's first element."""
         return self._offsets[view.buffer] + view.offset * ITEM_BYTES[self.graph.buffers[view.buffer].dtype]
 
     def constant(self, value: float) -> int:
-        """Where the number lies, a whole vector of it."""
+        """Return the offset of a whole vector filled with the number."""
         if value not in self._constants:
             self._constants[value] = self._allocated(ALIGNMENT_BYTES)
         return self._constants[value]
 
     def strided(self, view: View) -> tuple[int, str, tuple[int, ...]]:
-        """The view as the executor takes it."""
+        """Return the view in the executor's form."""
         return self.at(view), self.graph.buffers[view.buffer].dtype, view.strides
 
     def emit(self, executor: Any, program: int) -> None:
@@ -275,7 +241,7 @@ class _Lowering:
         if bias := named.get("bias"):
             along_rows = rows != 1 and bias.strides[0] != 0
             column_bias, row_bias = (-1, self.at(bias)) if along_rows else (self.at(bias), -1)
-        # The executor writes rows: where the columns are dense instead, it computes the transposed product.
+        # The executor writes rows: if the columns are dense instead, it computes the transposed product.
         if (columns != 1 and c.strides[1] != 1) or (columns == 1 and rows != 1 and c.strides[0] == 1):
             a, b, c = b.permute((1, 0)), a.permute((1, 0)), c.permute((1, 0))
             column_bias, row_bias = row_bias, column_bias
@@ -311,11 +277,18 @@ class _Lowering:
             program, reduction, self.at(x), self.at(y), shape, x_strides, y_strides, over_shape, over_strides
         )
 
-    def _pick(self, executor: Any, program: int, kind: str, shape: Sequence[int], axis: int, limit: int,
-              x: View, index: View, y: View) -> None:  # fmt: skip
-        executor.add_pick(
-            program, kind, shape, axis, limit, self.strided(x), self.strided(index), self.strided(y)
-        )
+    def _pick(
+        self,
+        executor: Any,
+        program: int,
+        kind: str,
+        shape: Sequence[int],
+        axis: int,
+        limit: int,
+        *views: View,
+    ) -> None:
+        """Add a call that picks elements along an axis; `views` are x, the indices and y."""
+        executor.add_pick(program, kind, shape, axis, limit, *(self.strided(view) for view in views))
 
     def _gather(self, executor: Any, program: int, node: Node) -> None:
         (x, index), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]

@@ -10,6 +10,13 @@
 
 namespace placerl::learner {
 
+// How a product goes through its operands. No choice changes a bit of the result.
+struct Blocking {
+    bool pack_a = false; // copies blocks of A to tiles, where A's depth is not contiguous
+    bool pack_b = false; // copies panels of B, also where B's rows are contiguous
+    bool broad = false;  // tiles of three vectors and fewer rows instead of two vectors
+};
+
 // C (rows, columns) = A (rows, depth) B (depth, columns). C's rows are contiguous.
 struct MatrixProduct : Matrices<float> {
     float *c;
@@ -19,10 +26,11 @@ struct MatrixProduct : Matrices<float> {
     const float *row_bias;    // added: one for each row
     bool rectify;             // negative elements become 0
     const float *mask;        // C's layout: elements become 0 where it is not positive
+    Blocking blocking;
 };
 
-// Floats of workspace that `multiply` needs: one packed panel of B.
-constexpr std::size_t MULTIPLY_WORKSPACE = 320 * 128;
+// Floats of workspace that `multiply` needs: one packed panel of B, and a packed block of A.
+constexpr std::size_t MULTIPLY_WORKSPACE = 320 * 128 + 73728;
 
 // They may read and write whole groups of 16 elements, so that arrays must have room up to the next multiple
 // of 16.
@@ -33,9 +41,20 @@ using ReduceRowsFunction = void (*)(const float *x, long row, int rows, int colu
 // The reduction of x[i], i < n.
 using ReduceFunction = float (*)(const float *x, long n);
 
+// How an executor multiplies matrices.
+struct Multiplier {
+    const char *name;
+    std::size_t workspace; // floats that a product needs
+    void (*multiply)(const MatrixProduct &, float *workspace);
+    // Does many independent multiply-adds, and returns how many operations they are.
+    double (*multiply_add_block)(float *result);
+};
+
 struct Kernels {
     const char *name;
     void (*multiply)(const MatrixProduct &, float *workspace);
+    // The same of operands rounded to bfloat16, with sums in float32.
+    void (*multiply_bfloat16)(const MatrixProduct &, float *workspace);
     // [op][bits of the arguments that are one number instead of n]; null where every argument would be.
     std::array<ElementwiseLoop, 7> elementwise[static_cast<int>(Op::count)];
     ReduceRowsFunction sum_rows, max_rows, min_rows;

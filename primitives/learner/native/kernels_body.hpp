@@ -26,17 +26,12 @@ namespace {
 
 #define PLACERL_LOOPS(name) loops<op::name>(),
 constexpr Kernels KERNELS = {
-    PLACERL_SIMD,
-    &multiply,
-    {PLACERL_COMMON_OPERATIONS(PLACERL_LOOPS) PLACERL_FLOAT_OPERATIONS(PLACERL_LOOPS)},
-    &sum_rows,
-    &max_rows,
-    &min_rows,
-    &sum_all,
-    &max_all,
-    &min_all,
-    &all_finite,
-    &multiply_add_block,
+    PLACERL_SIMD,       &multiply<Exact>,
+    &multiply<Rounded>, {PLACERL_COMMON_OPERATIONS(PLACERL_LOOPS) PLACERL_FLOAT_OPERATIONS(PLACERL_LOOPS)},
+    &sum_rows,          &max_rows,
+    &min_rows,          &sum_all,
+    &max_all,           &min_all,
+    &all_finite,        &multiply_add_block,
 };
 #undef PLACERL_LOOPS
 

@@ -1,6 +1,6 @@
-"""Rewrites of a step graph for the native executor: how weights lie in memory, and what a product takes along.
+"""Rewrites a step graph for the native executor: the memory order of weights, and operations fused into products.
 
-Both keep the graph's meaning; they come before buffers are placed.
+Both rewrites keep the graph's meaning; they precede the placing of buffers.
 """
 
 from collections import defaultdict
@@ -13,22 +13,22 @@ from primitives.graph.graph import Graph, Node, View
 
 MayMove = Callable[[tuple[Sequence[View], Sequence[View]]], bool]
 
-# Weights with fewer outputs stay as PyTorch has them: their product runs along the inputs.
+# Weights with fewer outputs stay in PyTorch's order: their product runs along the inputs.
 TRANSPOSED_COLUMNS_MIN = 5
-# Layers this narrow leave most of a vector empty along their units: their vectors run along the batch.
+# Such narrow layers leave most of a vector empty along their units, so their vectors run along the batch.
 NARROW_COLUMNS_MAX, NARROW_DEPTH_MAX, NARROW_ROWS_MIN = 12, 32, 16
 
 
 def with_own_layouts(graphs: Mapping[str, Graph]) -> tuple[dict[str, Graph], frozenset[str]]:
-    """Store matrices column by column where products then read and write whole vectors.
+    """Store matrices column by column if products then read and write whole vectors.
 
-    That is so for weights, which PyTorch keeps as (out, in) while the forward product wants rows of `out`; and for
-    the activations of narrow layers, where rows are shorter than a vector but columns are a batch long. A
-    buffer changes only together with all that meet it in element-wise groups (moments, target, gradient), so
-    those stay contiguous.
+    This applies to weights, which PyTorch stores as (out, in) while the forward product needs rows of `out`; and
+    to the activations of narrow layers, whose rows are shorter than a vector but whose columns have the length of
+    a batch. A buffer changes only together with all buffers that it meets in element-wise groups (moments,
+    target, gradient), so that those stay contiguous.
 
     Returns:
-        The graphs with the views on such buffers changed, and the names of the state buffers that are transposed.
+        The graphs with the views of such buffers changed, and the names of the transposed state buffers.
     """
     groups = _Groups()
     wanted: set[str] = set()
@@ -68,7 +68,7 @@ def with_own_layouts(graphs: Mapping[str, Graph]) -> tuple[dict[str, Graph], fro
 
 
 class _Groups:
-    """Buffers that must lie in the same order (union-find), some of which may not change."""
+    """Groups of buffers that must have the same order (union-find); some of them may not change."""
 
     def __init__(self) -> None:
         self._parent: dict[str, str] = {}
@@ -86,7 +86,7 @@ class _Groups:
         self._forbidden.add(name)
 
     def allowed(self, wanted: set[str]) -> set[str]:
-        """All members of the groups of `wanted` that have no forbidden member."""
+        """Return all members of the groups of `wanted` that have no forbidden member."""
         blocked = {self._root(name) for name in self._forbidden}
         roots = {self._root(name) for name in wanted} - blocked
         members = {*self._parent, *self._parent.values(), *wanted}
@@ -94,12 +94,12 @@ class _Groups:
 
 
 def _names(variant: str, graph: Graph) -> list[str]:
-    """A name of each buffer that is unique over the variants, except for the state, which they share."""
+    """Return a unique name for each buffer over all variants; the variants share the state's names."""
     return [b.name if b.kind == "state" else f"{variant}:{i}" for i, b in enumerate(graph.buffers)]
 
 
 def _turned(graph: Graph, view: View) -> View | None:
-    """The view on its matrix when that lies column by column; None where the buffer is no matrix, or is reshaped."""
+    """Return the view of its matrix in column order; None if the buffer is not a matrix, or is reshaped."""
     shape = graph.buffers[view.buffer].shape
     if len(shape) != 2 or 1 in shape:
         return None
@@ -119,7 +119,7 @@ def _turned(graph: Graph, view: View) -> View | None:
 
 
 def _is_whole(graph: Graph, view: View) -> bool:
-    """Whether the view is all of a matrix."""
+    """Whether the view covers all of a matrix."""
     return (
         _turned(graph, view) is not None
         and len(view.shape) == 2
@@ -129,7 +129,7 @@ def _is_whole(graph: Graph, view: View) -> bool:
 
 
 def _reads_columns(view: View) -> bool:
-    """Whether rows of the view lie apart in memory, and are long enough for that to matter."""
+    """Whether rows of the view are apart in memory, and long enough for that to matter."""
     return view.strides[0] == 1 and view.strides[1] != 1 and view.shape[1] >= TRANSPOSED_COLUMNS_MIN
 
 
@@ -145,7 +145,7 @@ def _transposed(graph: Graph, chosen: set[int]) -> Graph:
 
 
 def with_epilogues(graph: Graph) -> Graph:
-    """Let products add the bias, rectify and mask where an element-wise group does that to their result alone.
+    """Let products add the bias, rectify and mask, if an element-wise group does only that to their result.
 
     A `matmul` node of the result may have more inputs, named in order by its attribute `epilogue`: `bias` (a view
     of the product's shape), `rectify` (no input), `mask` (keep where positive).
@@ -177,7 +177,7 @@ def with_epilogues(graph: Graph) -> Graph:
 def _may_move(
     nodes: Sequence[Node], first: int, then: int, views: tuple[Sequence[View], Sequence[View]]
 ) -> bool:
-    """Whether reads and writes of node `then` may happen at node `first` already."""
+    """Whether the reads and writes of node `then` may already happen at node `first`."""
     reads, writes = ({view.buffer for view in side} for side in views)
     for node in nodes[first + 1 : then]:
         if any(view.buffer in reads | writes for view in node.outputs):

@@ -14,11 +14,13 @@ namespace placerl::learner {
 
 constexpr int MAXIMUM_DIMENSIONS = 6;
 
-enum class Type : int { float32, int32, int64, boolean, uint8 };
+// The last is fixed point's: element-wise groups of floats do not read it.
+enum class Type : int { float32, int32, int64, boolean, uint8, float64 };
 
 inline std::size_t item_bytes(Type type) {
     switch (type) {
     case Type::int64:
+    case Type::float64:
         return 8;
     case Type::boolean:
     case Type::uint8:

@@ -1,4 +1,4 @@
-"""The learner in C++: see `executable` for how a gradient step runs, and `learner` for how actions do."""
+"""The learner in C++: `executable` describes how a gradient step runs, and `learner` how actions are computed."""
 
 from collections.abc import Mapping
 
@@ -6,12 +6,17 @@ from primitives.algorithms import Algorithm, checks
 from primitives.graph.executable import Executable
 from primitives.graph.graph import Graph
 from primitives.learner.base import Learner
-from primitives.learner.native.executable import NativeExecutable
+from primitives.learner.native.executable import PRODUCTS, NativeExecutable
 from primitives.learner.native.learner import NativeLearner
+from primitives.quantization.precision import BFLOAT_16
+
+IN_BFLOAT_16 = PRODUCTS[1:]
+PRECISIONS = (BFLOAT_16,)
+"""Precisions besides float32 and fixed point; `create` takes them as `products`."""
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can."""
+    """Return why this backend cannot be used here; empty if it can."""
     try:
         from primitives import _native  # noqa: F401
     except ImportError as error:
@@ -20,7 +25,7 @@ def unavailable_reason() -> str:
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """An executable on the widest instruction set of this processor."""
+    """Return an executable on the widest instruction set of this processor."""
     return NativeExecutable(graphs)
 
 
@@ -32,18 +37,26 @@ def create(
     seed: int = 0,
     simd: str = "",
     threads: int = 1,
+    products: str = "float32",
 ) -> Learner:
-    """A learner in C++; see `primitives.learner.create`.
+    """Create a learner in C++; see `primitives.learner.create`.
 
     Args:
-        simd: instruction set, one of `SIMD`; empty for the widest that this processor has.
-        threads: that share the large operations of a step, at most 64; its results are the same with any number.
+        simd: instruction set, one of `SIMD`; empty for the widest one of this processor.
+        threads: threads that share the large operations of a step, at most 64; the results do not depend on it.
+        products: how matrix products are computed, one of `PRODUCTS` of `executable`.
 
     Raises:
-        ValueError: a device other than "cpu", an instruction set that the processor lacks, or a number of threads
+        ValueError: the device is not "cpu", the processor lacks the instruction set, or the number of threads is
             out of range.
     """
     checks.one_of("device", device, ("cpu",))
     return NativeLearner(
-        algorithm, device=device, batch_size=batch_size, seed=seed, simd=simd, threads=threads
+        algorithm,
+        device=device,
+        batch_size=batch_size,
+        seed=seed,
+        simd=simd,
+        threads=threads,
+        products=products,
     )

@@ -5,22 +5,29 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <deque>
 #include <memory>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "learner/native/blocking.hpp"
 #include "learner/native/kernels.hpp"
 #include "learner/native/memory.hpp"
 #include "learner/native/operations/elementwise.hpp"
+#include "learner/native/operations/fixed_point.hpp"
 #include "learner/native/operations/patches.hpp"
 #include "learner/native/operations/pick.hpp"
 #include "learner/native/operations/product.hpp"
 #include "learner/native/operations/reduce.hpp"
 #include "learner/native/team.hpp"
+#include "native/subnormals.hpp"
 
 namespace placerl::learner {
 
-using Operation = std::variant<Elementwise, Product, Reduce, Pick, Patches>;
+using Operation = std::variant<Elementwise, Product, Reduce, Pick, Patches, FixedPoint>;
 
 struct Transfer {
     std::byte *place;
@@ -33,23 +40,34 @@ struct Transfer {
 // the same bits.
 class Executor {
   public:
-    // `part_ns`: what a part of an operation costs at least, so that handing it over pays.
-    Executor(std::size_t arena_bytes, const Kernels *kernels, int threads = 1, double part_ns = 0)
-        : arena_(arena_bytes),
-          workspaces_(MULTIPLY_WORKSPACE * sizeof(float) * static_cast<std::size_t>(threads)),
-          kernels_(kernels), part_ns_(part_ns) {
+    // `part_ns`: what a part of an operation costs at least, so that handing it over pays. `multiplier`: of
+    // products; the kernels' own, in float32, where null. `blockings`: which way they go.
+    Executor(std::size_t arena_bytes, const Kernels *kernels, int threads = 1, double part_ns = 0,
+             const Multiplier *multiplier = nullptr, const Blockings &blockings = {})
+        : arena_(arena_bytes), blockings_(blockings),
+          multiplier_(multiplier ? *multiplier
+                                 : Multiplier{"float32", MULTIPLY_WORKSPACE, kernels->multiply,
+                                              kernels->multiply_add_block}),
+          workspaces_(workspace_bytes() * static_cast<std::size_t>(threads)), kernels_(kernels),
+          part_ns_(part_ns) {
         if (threads > 1)
             team_ = std::make_unique<Team>(threads);
     }
 
+    // What several threads may do at once of an operation, a part each.
+    using Stage = std::vector<Operation>;
+
     struct Program {
         std::vector<Operation> operations;
-        std::vector<std::vector<Operation>> parts; // of each operation; none where one thread does it
+        std::vector<std::vector<Stage>> stages; // of each operation; none where one thread does it
         std::vector<Transfer> inputs, outputs;
-        bool shared = false; // whether any operation has parts
+        // What did not fit its fixed-point format so far, by label; operations point to them.
+        std::deque<std::int64_t> counts;
+        bool shared = false; // whether any operation has stages
     };
 
     const Kernels &kernels() const { return *kernels_; }
+    const Multiplier &multiplier() const { return multiplier_; }
     int threads() const { return team_ ? team_->threads() : 1; }
     std::byte *at(std::size_t offset) const { return arena_.at(offset); }
     int add_program() {
@@ -60,8 +78,10 @@ class Executor {
 
     void add(int program, Operation operation) {
         Program &to = this->program(program);
-        to.parts.push_back(parts_of(operation));
-        to.shared |= !to.parts.back().empty();
+        if (auto *made = std::get_if<Product>(&operation))
+            made->product.blocking = blockings_.of(made->product);
+        to.stages.push_back(stages_of(operation));
+        to.shared |= !to.stages.back().empty();
         to.operations.push_back(std::move(operation));
     }
 
@@ -73,6 +93,7 @@ class Executor {
 
     // One step of the program on what its inputs hold.
     void run(const Program &program) const {
+        const FlushSubnormals flush;
         if (!program.shared) {
             for (const Operation &operation : program.operations)
                 run(operation, 0);
@@ -87,6 +108,7 @@ class Executor {
     // them.
     std::vector<double> profile(const Program &program, int steps) const {
         using Clock = std::chrono::steady_clock;
+        const FlushSubnormals flush;
         std::vector<double> seconds(program.operations.size(), HUGE_VAL);
         for (int s = 0; s < steps; ++s) {
             auto before = Clock::now();
@@ -101,38 +123,63 @@ class Executor {
     }
 
   private:
-    std::vector<Operation> parts_of(const Operation &operation) const {
-        return std::visit(
+    std::vector<Stage> stages_of(const Operation &operation) const {
+        std::vector<Stage> stages;
+        if (const auto *fixed = std::get_if<FixedPoint>(&operation)) {
+            if (threads() > 1)
+                for (auto &parts : fixed->stages(threads(), part_ns_))
+                    stages.emplace_back(parts.begin(), parts.end());
+            return stages;
+        }
+        std::visit(
             [&](const auto &whole) {
-                std::vector<Operation> parts;
-                int most = threads();
-                while (most > 1 && whole.cost_ns() < most * part_ns_)
-                    --most;
-                if (most > 1)
-                    for (auto &part : whole.split(most))
-                        parts.emplace_back(std::move(part));
-                if (parts.size() == 1)
-                    parts.clear();
-                return parts;
+                if constexpr (!std::is_same_v<std::decay_t<decltype(whole)>, FixedPoint>) {
+                    int most = threads();
+                    while (most > 1 && whole.cost_ns() < most * part_ns_)
+                        --most;
+                    if (most < 2)
+                        return;
+                    auto parts = whole.split(most);
+                    if (parts.size() > 1)
+                        stages.emplace_back(parts.begin(), parts.end());
+                }
             },
             operation);
+        return stages;
     }
 
     void run_shared(const Program &program, std::size_t i) const {
-        const std::vector<Operation> &parts = program.parts[i];
-        if (parts.empty())
+        if (program.stages[i].empty())
             return run(program.operations[i], 0);
-        team_->run(static_cast<int>(parts.size()),
-                   [&](int part) { run(parts[static_cast<std::size_t>(part)], part); });
+        for (const Stage &parts : program.stages[i]) {
+            const auto *fixed = std::get_if<FixedPoint>(&parts[0]);
+            if (fixed && fixed->is_idle())
+                continue;
+            if (parts.size() == 1) {
+                run(parts[0], 0);
+                continue;
+            }
+            team_->run(static_cast<int>(parts.size()),
+                       [&](int part) { run_part(parts[static_cast<std::size_t>(part)], part); });
+            if (fixed)
+                for (const Operation &part : parts)
+                    std::get_if<FixedPoint>(&part)->count();
+        }
     }
 
     void run(const Operation &operation, int thread) const {
+        run_part(operation, thread);
+        if (const auto *fixed = std::get_if<FixedPoint>(&operation))
+            fixed->count();
+    }
+
+    void run_part(const Operation &operation, int thread) const {
         switch (operation.index()) {
         case 0:
             std::get_if<Elementwise>(&operation)->run();
             break;
         case 1:
-            std::get_if<Product>(&operation)->run(*kernels_, workspace(thread));
+            std::get_if<Product>(&operation)->run(multiplier_, workspace(thread));
             break;
         case 2:
             std::get_if<Reduce>(&operation)->run(*kernels_);
@@ -140,21 +187,29 @@ class Executor {
         case 3:
             std::get_if<Pick>(&operation)->run();
             break;
-        default:
+        case 4:
             std::get_if<Patches>(&operation)->run();
+            break;
+        default:
+            std::get_if<FixedPoint>(&operation)->run();
         }
     }
 
+    std::size_t workspace_bytes() const { return multiplier_.workspace * sizeof(float); }
+
     float *workspace(int thread) const {
-        return reinterpret_cast<float *>(workspaces_.at(0)) +
-               MULTIPLY_WORKSPACE * static_cast<std::size_t>(thread);
+        return reinterpret_cast<float *>(
+            workspaces_.at(workspace_bytes() * static_cast<std::size_t>(thread)));
     }
 
-    Arena arena_, workspaces_;
+    Arena arena_;
+    Blockings blockings_;
+    Multiplier multiplier_;
+    Arena workspaces_;
     const Kernels *kernels_;
     double part_ns_;
-    std::unique_ptr<Team> team_; // null with one thread
-    std::vector<Program> programs_;
+    std::unique_ptr<Team> team_;   // null with one thread
+    std::deque<Program> programs_; // where they are, as operations point to their counts
 };
 
 } // namespace placerl::learner

@@ -25,6 +25,19 @@ inline Vector keep_if_positive(Vector x, Vector a) {
 }
 // The larger of a and 0; NaN stays NaN (maxps gives its second operand then).
 inline Vector positive_part(Vector a) { return {_mm512_max_ps(_mm512_setzero_ps(), a.v)}; }
+// Each number rounded to the nearest bfloat16, to even where two are as near, as the processors' instructions
+// do it: numbers too small to be normal are zero, and NaN is a quiet one.
+inline Vector to_bfloat16(Vector a) {
+    const __m512i bits = _mm512_castps_si512(a.v);
+    const __m512i even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff)));
+    const __m512i kept = _mm512_and_si512(up, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    const __mmask16 normal =
+        _mm512_cmpge_epu32_mask(_mm512_slli_epi32(bits, 1), _mm512_set1_epi32(0x01000000));
+    return {_mm512_castsi512_ps(
+        _mm512_mask_mov_epi32(_mm512_maskz_mov_epi32(normal, kept), nan, _mm512_set1_epi32(0x7fc00000)))};
+}
 // rows[i] becomes column i of the LANES x LANES block.
 inline void transpose(Vector (&r)[LANES]) {
     __m512 t[16], u[16];
@@ -78,6 +91,18 @@ inline Vector keep_if_positive(Vector x, Vector a) {
     return {_mm256_and_ps(_mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_NLE_UQ), a.v)};
 }
 inline Vector positive_part(Vector a) { return {_mm256_max_ps(_mm256_setzero_ps(), a.v)}; }
+inline Vector to_bfloat16(Vector a) {
+    const __m256i bits = _mm256_castps_si256(a.v);
+    const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff)));
+    const __m256i kept = _mm256_and_si256(up, _mm256_set1_epi32(static_cast<int>(0xffff0000)));
+    // Without their signs the bits compare as integers do.
+    const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x00800000),
+                                             _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+    const __m256 normal = _mm256_castsi256_ps(_mm256_andnot_si256(small, kept));
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    return {_mm256_blendv_ps(normal, nan, _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q))};
+}
 inline void transpose(Vector (&r)[LANES]) {
     __m256 t[8], u[8];
     for (int i = 0; i < 4; ++i) {
@@ -130,6 +155,17 @@ inline Vector positive_part(Vector a) {
     Vector r;
     for (int i = 0; i < LANES; ++i)
         r.v[i] = a.v[i] < 0 ? 0 : a.v[i];
+    return r;
+}
+inline Vector to_bfloat16(Vector a) {
+    Vector r;
+    for (int i = 0; i < LANES; ++i) {
+        const float x = a.v[i];
+        const auto bits = std::bit_cast<std::uint32_t>(x);
+        const std::uint32_t kept = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+        const std::uint32_t rounded = (bits & 0x7fffffff) < 0x00800000 ? 0 : kept;
+        r.v[i] = std::bit_cast<float>(x != x ? 0x7fc00000 : rounded);
+    }
     return r;
 }
 inline void transpose(Vector (&r)[LANES]) {

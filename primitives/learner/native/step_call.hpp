@@ -21,7 +21,7 @@ namespace {
 namespace nb = nanobind;
 
 inline int numpy_type_of(Type type) {
-    constexpr int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8};
+    constexpr int numbers[] = {NPY_FLOAT32, NPY_INT32, NPY_INT64, NPY_BOOL, NPY_UINT8, NPY_FLOAT64};
     return numbers[static_cast<int>(type)];
 }
 

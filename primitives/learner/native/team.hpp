@@ -13,6 +13,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "native/subnormals.hpp"
+
 namespace placerl::learner {
 
 constexpr int MAXIMUM_THREADS = 64; // a bit of a word each
@@ -156,6 +158,7 @@ class Team {
     }
 
     void serve(int part) {
+        const FlushSubnormals flush; // as the caller has it while it runs a step
         for (Waiting waiting; !ending_.load(std::memory_order_acquire);) {
             if (take(part)) {
                 finish(part);
@@ -199,7 +202,7 @@ class Team {
     alignas(64) std::atomic<std::uint64_t> open_{0}; // a bit for each part that nobody has taken
     void (*call_)(const void *, int) = nullptr;
     const void *work_ = nullptr;
-    alignas(64) std::atomic<int> pending_{0}; // parts beside the caller's first that are not done
+    alignas(64) std::atomic<int> pending_{0}; // unfinished parts, other than the caller's first
     std::atomic<bool> failed_{false};
     alignas(64) std::atomic<std::uint32_t> wakes_{0};
     std::atomic<int> sleepers_{0};

@@ -1,7 +1,7 @@
 """The learner on any OpenCL device: a step graph as a sequence of kernels on one arena in the device's memory."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,28 @@ from primitives.graph.executable import Array, Executable, require_supported, wi
 from primitives.graph.graph import ITEM_BYTES, Graph, plan
 from primitives.learner.base import Learner
 from primitives.learner.opencl import source
+from primitives.replay.device import DeviceBatch
+from primitives.replay.device.packed_rows import Place
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; empty when it can."""
+    """Return why this backend cannot be used here; empty if it can."""
     return opencl_runtime.unavailable_reason()
 
 
 class OpenclExecutable(Executable):
-    """The variants' kernels on one arena, whose first part is the state that they share."""
+    """The variants' kernels on one arena, which begins with the shared state."""
 
     def __init__(self, graphs: Mapping[str, Graph], *, device: str | int = "cpu") -> None:
         """Place the buffers, and build the kernels.
 
         Args:
             graphs: by variant.
-            device: a position in the list of devices, a part of a name, or "cpu" for the first of that type.
+            device: a position in the list of devices, a part of a name, or "cpu" for the first CPU.
 
         Raises:
-            UnsupportedOperationError: an operation or a dtype that the device lacks; names the user's line.
+            UnsupportedOperationError: the device lacks an operation or a dtype; the message names the user's
+                line.
             ValueError: there is no such device.
         """
         super().__init__(graphs)
@@ -44,7 +47,7 @@ class OpenclExecutable(Executable):
             )
         self._graphs = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
         self._place()
-        context = self._opencl.Context([self.device])
+        context = opencl_runtime.context(self.device)
         self._queue = self._opencl.CommandQueue(context)
         self._arena = self._opencl.Buffer(context, self._opencl.mem_flags.READ_WRITE, self._arena_bytes)
         self._fill(0, self._arena_bytes)
@@ -54,7 +57,7 @@ class OpenclExecutable(Executable):
         self._launches = self._built(context)
 
     def _place(self) -> None:
-        """Offsets of each variant's buffers; the state has one place for all."""
+        """Return the offsets of each variant's buffers; all variants have the state at the same place."""
         self._offsets: dict[str, list[int]] = {}
         self._arena_bytes = 0
         self._state_offsets: dict[str, int] = {}
@@ -67,7 +70,7 @@ class OpenclExecutable(Executable):
             self._arena_bytes += placed.arena_bytes
 
     def _built(self, context: Any) -> dict[str, list[tuple[Any, tuple[int, ...], tuple[int, ...]]]]:
-        """Each variant's kernels with their arguments set, in order; equal kernels are built once."""
+        """Return each variant's kernels with their arguments set, in order; equal kernels are built once."""
         names: dict[str, str] = {}
         sources: list[str] = []
         planned: dict[str, list[tuple[str, source.Kernel]]] = {}
@@ -81,10 +84,11 @@ class OpenclExecutable(Executable):
                         sources.append(kernel.source(names[key]))
                     planned[variant].append((names[key], kernel))
         with warnings.catch_warnings():
-            # A compiler that says it has succeeded.
+            # Some compilers warn that they succeeded.
             warnings.simplefilter("ignore", self._opencl.CompilerWarning)
             text = source.PRELUDE + "\n".join(sources)
-            program = self._opencl.Program(context, text).build()
+            # As the native executor has it: `native/subnormals.hpp` says why.
+            program = self._opencl.Program(context, text).build(["-cl-denorms-are-zero"])
         launches: dict[str, list[tuple[Any, tuple[int, ...], tuple[int, ...]]]] = {}
         for variant, kernels in planned.items():
             buffers, offsets = self._graphs[variant].buffers, self._offsets[variant]
@@ -111,7 +115,7 @@ class OpenclExecutable(Executable):
         return value
 
     def state(self) -> dict[str, Array]:
-        """Copies of each state leaf."""
+        """Return copies of each state leaf."""
         return {
             name: self._download(self._state_offsets[name], buffer.shape, buffer.dtype)
             for name, buffer in self.state_buffers.items()
@@ -124,11 +128,32 @@ class OpenclExecutable(Executable):
         self._queue.finish()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One gradient step."""
+        """Run one gradient step."""
+        for position, value in self.checked_inputs(variant, inputs):
+            self._upload(self._offsets[variant][position], value)
+        return self._run(variant)
+
+    @property
+    def place(self) -> Hashable:
+        """See `Executable.place`."""
+        return "opencl", self.device
+
+    def step_on(self, variant: str, inputs: Mapping[str, Array], batch: DeviceBatch) -> dict[str, Array]:
+        """Run one gradient step whose batch is gathered straight into the arena."""
         graph, offsets = self._graphs[variant], self._offsets[variant]
-        checked = self.checked_inputs(variant, inputs)
-        for position, value in checked:
+        named = {f"batch/{name}": name for name in batch.fields}
+        for position, value in self.checked_inputs(variant, inputs, named):
             self._upload(offsets[position], value)
+        places = {
+            named[buffer.name]: Place(offsets[position], np.dtype(buffer.dtype))
+            for position, buffer in graph.of_kind("input")
+            if buffer.name in named
+        }
+        batch.read_into(self._arena, places, self._queue)
+        return self._run(variant)
+
+    def _run(self, variant: str) -> dict[str, Array]:
+        graph, offsets = self._graphs[variant], self._offsets[variant]
         for kernel, work_items, work_group in self._launches[variant]:
             self._opencl.enqueue_nd_range_kernel(self._queue, kernel, work_items, work_group)
         outputs = {}
@@ -140,12 +165,12 @@ class OpenclExecutable(Executable):
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """An executable on the first CPU, or the first device where there is none."""
+    """Return an executable on the first CPU, or on the first device if there is none."""
     return OpenclExecutable(graphs)
 
 
 def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, seed: int = 0) -> Learner:
-    """A learner on an OpenCL device; see `primitives.learner.create`.
+    """Create a learner on an OpenCL device; see `primitives.learner.create`.
 
     Args:
         device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu".

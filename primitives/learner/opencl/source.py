@@ -1,7 +1,7 @@
-"""OpenCL C for the nodes of a step graph: one kernel a node, with shapes and strides as literals.
+"""OpenCL C for the nodes of a step graph: one kernel per node, with shapes and strides as literals.
 
-A kernel's arguments are the arena and the byte offset of each view in it, so that nodes that differ only in
-where their views lie share one kernel.
+A kernel's arguments are the arena and the byte offset of each view in it, so nodes that differ only in the
+positions of their views share one kernel.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,11 +60,11 @@ _FLOAT_ONLY = frozenset(_FORMULAS) - COMPARISONS - {
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch.
+    """One launch of a kernel.
 
     Attributes:
-        body: the function's body; `arena` and `o0`, `o1`, ... are its arguments.
-        views: the view behind each offset.
+        body: body of the function; `arena` and `o0`, `o1`, ... are its arguments.
+        views: the view of each offset.
         work_items, work_group: sizes of the launch.
     """
 
@@ -74,7 +74,7 @@ class Kernel:
     work_group: tuple[int, ...]
 
     def source(self, name: str) -> str:
-        """The kernel as OpenCL C."""
+        """Return the kernel as OpenCL C."""
         offsets = "".join(f", const long o{i}" for i in range(len(self.views)))
         group = ", ".join(map(str, (*self.work_group, *[1] * (3 - len(self.work_group)))))
         attribute = f"__attribute__((reqd_work_group_size({group})))"
@@ -82,7 +82,7 @@ class Kernel:
 
 
 def _launch(body: str, views: Sequence[View], items: int) -> Kernel:
-    """One work-item for each of `items`, numbered `item`."""
+    """Return a kernel with one work-item for each of `items`, numbered `item`."""
     guard = f"const long item = get_global_id(0);\nif (item >= {items}) return;\n"
     return Kernel(guard + body, tuple(views), (-(-items // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,))
 
@@ -93,7 +93,7 @@ def _pointer(position: int, buffer: Buffer, name: str) -> str:
 
 
 def _coordinates(shape: Sequence[int], item: str, prefix: str = "c") -> str:
-    """Declares the coordinates of a row-major item number."""
+    """Return code that declares the coordinates of a row-major item number."""
     lines = []
     inner = 1
     for axis in reversed(range(len(shape))):
@@ -109,7 +109,7 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
 
 
 def kernels(node: Node, buffers: Sequence[Buffer]) -> list[Kernel]:
-    """The launches that execute a node, in order."""
+    """Return the launches that execute a node, in order."""
     return _MAKERS[node.kind](node, [buffers[v.buffer] for v in (*node.inputs, *node.outputs)])
 
 
@@ -170,7 +170,7 @@ for (int k = 0; k < {depth}; ++k)
 c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
         )
         return [_launch(body, (a, b, c), batch * rows * columns)]
-    # Consecutive work-items read consecutive elements: along whichever dimension is dense.
+    # Consecutive work-items read consecutive elements, along the dense dimension.
     a_index = ("row + y", "k + x") if a1 == 1 else ("row + x", "k + y")
     b_index = ("k + y", "column + x") if b1 == 1 else ("k + x", "column + y")
     body = (
@@ -271,7 +271,9 @@ y[{_offset(y.strides)}] = best;"""
 
 
 def _looked_up(view: View, axis: int, index: str) -> str:
-    """The offset of a view's element whose coordinate along the axis is `index`, the others being c0, c1, ..."""
+    """Return the offset of a view's element whose coordinate along the axis is `index`, and c0, c1, ... along the
+    others.
+    """
     strides = [0 if i == axis else stride for i, stride in enumerate(view.strides)]
     return f"{_offset(strides)} + {index} * {view.strides[axis]}"
 
@@ -298,7 +300,7 @@ def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Kernel]:
     (x, i, s), y, axis = node.inputs, node.outputs[0], node.attributes["axis"]
     copy = _pointer(0, buffers[0], "x") + _pointer(1, buffers[3], "y") + _coordinates(y.shape, "item")
     copy += f"y[{_offset(y.strides)}] = x[{_offset(x.strides)}];"
-    # One work-item for all that may meet in one element: no two add to the same place.
+    # One work-item for all additions that may meet in one element, so that no two add to the same place.
     shape = [1 if k == axis else size for k, size in enumerate(i.shape)]
     add = "".join(_pointer(k, b, name) for k, (b, name) in enumerate(zip(buffers[1:], "isy", strict=True)))
     add += _coordinates(shape, "item") + f"for (long n = 0; n < {i.shape[axis]}; ++n)\n"
@@ -361,5 +363,5 @@ KINDS = tuple(_MAKERS)
 
 
 def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[int]) -> int:
-    """Where a view's first element lies in the arena."""
+    """Return the offset of a view's first element in the arena."""
     return offsets_bytes[view.buffer] + view.offset * ITEM_BYTES[buffers[view.buffer].dtype]

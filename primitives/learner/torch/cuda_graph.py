@@ -1,4 +1,6 @@
-"""A whole gradient step as one CUDA graph: one launch, nothing but inputs and results between host and device."""
+"""Runs a whole gradient step as one CUDA graph: one launch; only inputs and results are copied from and to the
+host.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,16 +10,18 @@ import torch
 from torch import Tensor
 
 from primitives.algorithms import Algorithm, StepResult, tree
+from primitives.learner.torch.device_inputs import DeviceInputs
 from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+from primitives.replay.device import DeviceBatch
 
 WARM_UP_STEPS = 3
 
 
 class CapturedStep:
-    """Captures each variant of an algorithm's step at its first use, and replays it from then on.
+    """Captures each variant of an algorithm's step at its first use, and replays it afterwards.
 
-    Columns go through page-locked buffers that the graph itself copies from, each stream the part of the batch
-    that it works on, so that copies and kernels of different streams overlap (PRL 4.2.1).
+    Columns go through page-locked buffers from which the graph itself copies. Each stream copies the part of the
+    batch that it works on, so that copies and kernels of different streams overlap (PRL 4.2.1).
     """
 
     def __init__(
@@ -26,11 +30,11 @@ class CapturedStep:
         """Allocate the buffers of a step.
 
         Args:
-            algorithm: what to run.
+            algorithm: the algorithm to run.
             state: its state on `device`; overwritten by every step.
-            batch_size: samples of a step.
+            batch_size: samples per step.
             device: a CUDA device.
-            streams: into how many equal parts, each with its stream, a batch is split; 1: not at all.
+            streams: number of equal parts of a batch, each with its own stream; 1: not divided.
         """
         self._device = device
         self._state = state
@@ -43,24 +47,43 @@ class CapturedStep:
         shapes = {name: (tuple(column.shape), column.dtype) for name, column in columns.items()}
         shapes |= {name: (tuple(value.shape), value.dtype) for name, value in draws.items()}
         self._host = {name: torch.empty(s, dtype=d).pin_memory() for name, (s, d) in shapes.items()}
-        self._inputs = {name: torch.empty(s, dtype=d, device=device) for name, (s, d) in shapes.items()}
-        self._graphs: dict[str, tuple[torch.cuda.CUDAGraph, StepResult]] = {}
+        self._device_inputs = DeviceInputs(shapes, device)
+        self._inputs = self._device_inputs.tensors
+        self._resident: frozenset[str] = frozenset()
+        self._graphs: dict[tuple[str, frozenset[str]], tuple[torch.cuda.CUDAGraph, StepResult]] = {}
 
-    def __call__(self, batch: Mapping[str, Tensor], draws: Mapping[str, Tensor], variant: str) -> StepResult:
-        """One step; the result's tensors are overwritten by the next one."""
+    def __call__(
+        self,
+        batch: Mapping[str, Tensor],
+        draws: Mapping[str, Tensor],
+        variant: str,
+        resident: DeviceBatch | None = None,
+    ) -> StepResult:
+        """Run one step; the next step overwrites the result's tensors.
+
+        Args:
+            batch: columns on the host.
+            draws: the step's random draws.
+            variant: the kind of step.
+            resident: the other columns, in the device's memory: the graph does not copy them.
+        """
         with torch.cuda.device(self._device):
             for name, column in {**batch, **draws}.items():
                 self._host[name].copy_(column)
-            if variant not in self._graphs:
-                self._graphs[variant] = self._capture(variant)
-            graph, result = self._graphs[variant]
+            self._resident = (
+                frozenset() if resident is None else frozenset(self._device_inputs.read(resident))
+            )
+            key = variant, self._resident
+            if key not in self._graphs:
+                self._graphs[key] = self._capture(variant)
+            graph, result = self._graphs[key]
             graph.replay()
-            torch.cuda.synchronize(self._device)  # the host buffers are free again, the results are there
+            torch.cuda.synchronize(self._device)  # the host buffers are free again, and the results are ready
         return result
 
     def _capture(self, variant: str) -> tuple[torch.cuda.CUDAGraph, StepResult]:
-        # Libraries set themselves up at their first calls, which must not be captured; what those did to the state
-        # is undone.
+        # Libraries initialise themselves at their first calls, which must not be captured. The effect of these
+        # calls on the state is undone.
         before = tree.map_tensors(torch.clone, self._state)
         stream = torch.cuda.Stream(self._device)
         stream.wait_stream(torch.cuda.current_stream())
@@ -83,12 +106,13 @@ class CapturedStep:
         return self._algorithm.gradient_step(self._state, inputs, draws, variant)
 
     def _copy_inputs(self) -> None:
+        from_host = {name: host for name, host in self._host.items() if name not in self._resident}
         if not isinstance(self._updates, SplitUpdates):
-            for name, host in self._host.items():
+            for name, host in from_host.items():
                 self._inputs[name].copy_(host, non_blocking=True)
             return
         parts = zip(
-            self._streams, self._updates.split(self._host), self._updates.split(self._inputs), strict=True
+            self._streams, self._updates.split(from_host), self._updates.split(self._inputs), strict=True
         )
         for stream, host_part, part in parts:
             stream.wait_stream(torch.cuda.current_stream())
@@ -97,7 +121,9 @@ class CapturedStep:
                     part[name].copy_(host, non_blocking=True)
 
     def _require_in_place(self, new: Any) -> None:
-        """A replayed step writes where the captured one did: that has to be the state itself."""
+        """Check that a captured step writes to the state itself, because a replayed step writes to the same
+        memory.
+        """
         old = tree.flatten(self._state)
         for name, leaf in tree.flatten(new).items():
             if leaf.data_ptr() != old[name].data_ptr():

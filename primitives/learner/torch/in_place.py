@@ -1,4 +1,4 @@
-"""Updates that overwrite tensors which their caller owns: the same numbers in few calls."""
+"""Updates that overwrite their caller's tensors: the same numbers with fewer calls."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from primitives.algorithms.updates import AdamState, Auxiliary, Batch, Loss, Upd
 
 
 class InPlaceUpdates(Updates):
-    """`Updates` that write into the parameters and optimiser states they are given, and return them."""
+    """`Updates` that overwrite the given parameters and optimiser states, and return them."""
 
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """As `Updates.gradients`, without functorch's wrappers around every tensor."""
+        """Return gradients as `Updates.gradients` does, without functorch's wrappers around every tensor."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         return self._differentiate(loss, leaves, batch)
 
@@ -30,9 +30,9 @@ class InPlaceUpdates(Updates):
     def adam(
         self, parameters: Parameters, gradients: Parameters, state: AdamState, learning_rate: float
     ) -> tuple[Parameters, AdamState]:
-        """As `Updates.adam`, in one call."""
+        """Run the update of `Updates.adam` in one call."""
         values = list(parameters.values())
-        step = state.step.add_(1).float()  # the CUDA kernel reads it as float32, whatever it is
+        step = state.step.add_(1).float()  # the CUDA kernel reads it as float32 in every case
         torch._fused_adam_(
             values,
             list(gradients.values()),
@@ -51,7 +51,7 @@ class InPlaceUpdates(Updates):
         return parameters, state
 
     def polyak(self, target: Parameters, online: Parameters, tau: float) -> Parameters:
-        """As `Updates.polyak`, in one call."""
+        """Run the update of `Updates.polyak` in one call."""
         if tau == 1:
             torch._foreach_copy_(list(target.values()), list(online.values()))
         else:
@@ -62,23 +62,23 @@ class InPlaceUpdates(Updates):
 class SplitUpdates(InPlaceUpdates):
     """`InPlaceUpdates` whose gradients are means over equal parts of the batch (PRL 4.2.1).
 
-    On CUDA each part has a stream of its own, so that forward and backward passes of different parts overlap;
-    parameters are updated once all parts have been averaged. The numbers are those of the whole batch, up to
-    the rounding of another order of summation.
+    On CUDA each part has its own stream, so that forward and backward passes of different parts overlap.
+    Parameters are updated once all parts have been averaged. The numbers are those of the whole batch up to
+    rounding, because the order of summation differs.
     """
 
     def __init__(self, parts: int, streams: "list[torch.cuda.Stream] | None" = None) -> None:
-        """Split batches into `parts`, with a stream each or, without streams, one after the other."""
+        """Divide batches into `parts`, each with a stream, or without streams one after another."""
         self.parts = parts
         self.streams = streams
 
     def split(self, batch: Batch) -> list[dict[str, Tensor]]:
-        """The parts of a batch, as views."""
+        """Return the parts of a batch, as views."""
         pieces = {name: column.chunk(self.parts) for name, column in batch.items()}
         return [{name: piece[index] for name, piece in pieces.items()} for index in range(self.parts)]
 
     def together(self, batch: Batch) -> Batch:
-        """Wait for the streams: each copies its own part of the batch to the device."""
+        """Wait for the streams, each of which copies its own part of the batch to the device."""
         for stream in self.streams or []:
             torch.cuda.current_stream().wait_stream(stream)
         return batch
@@ -86,7 +86,7 @@ class SplitUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """As `Updates.gradients`, part by part."""
+        """Return gradients as `Updates.gradients` does, part by part."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         results = []
         for index, piece in enumerate(self.split(batch)):
@@ -112,7 +112,7 @@ def _detached(rest: Any) -> Any:
 
 
 def _merged(parts: list[Any]) -> Any:
-    """What a loss returned beside its value, for the whole batch: samples in their order, means averaged."""
+    """Combine what the parts' losses returned besides their values: samples are concatenated, means averaged."""
     if not isinstance(parts[0], Tensor):
         return tuple(_merged(list(leaves)) for leaves in zip(*parts, strict=True))
     return torch.cat(parts) if parts[0].dim() else torch.stack(parts).mean()

@@ -2,7 +2,7 @@
 
 | mode | what it does |
 |---|---|
-| `eager` | the algorithm's pure step as it is written |
+| `eager` | the algorithm's pure step, unchanged |
 | `tuned` | the same step with autograd's plain engine, fused Adam and foreach averaging, in place |
 | `compiled` | the pure step through `torch.compile`, one graph a variant |
 | `graph` | on CUDA: the tuned step as one CUDA graph, with streams over sub-batches (PRL 4.2.1) |
@@ -10,7 +10,7 @@
 Random draws come from a CPU generator on every device, so that a seed means the same everywhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,18 +20,20 @@ import torch
 from primitives.algorithms import Algorithm, StepResult, checks, tree
 from primitives.learner.base import Learner, StepOutcome
 from primitives.learner.torch.cuda_graph import CapturedStep
+from primitives.learner.torch.device_inputs import DeviceInputs
 from primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
+from primitives.replay.device import DeviceBatch
 
 MODES = ("eager", "tuned", "compiled", "graph")
 
 
 def unavailable_reason() -> str:
-    """Why this backend cannot be used here; it always can."""
+    """Return an empty string: this backend can always be used."""
     return ""
 
 
 class TorchLearner(Learner):
-    """See the module's text."""
+    """A learner on PyTorch; the module's docstring describes the modes."""
 
     backend = "torch"
 
@@ -45,19 +47,19 @@ class TorchLearner(Learner):
         mode: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Make the initial state.
+        """Create the initial state.
 
         Args:
-            algorithm: what to learn.
+            algorithm: the algorithm to learn.
             device: "cpu", "cuda" or "cuda:<number>".
-            batch_size: transitions of a step, at least 1.
-            seed: of the initial parameters and of the draws.
+            batch_size: transitions per step, at least 1.
+            seed: seed of the initial parameters and of the draws.
             mode: one of `MODES`; by default "tuned" on the CPU and "graph" on CUDA.
-            streams: in modes "tuned" and "graph", into how many equal parts a batch is split; in mode "graph"
-                each has a CUDA stream of its own. It must divide the batch size.
+            streams: for modes "tuned" and "graph", the number of equal parts of a batch; in mode "graph" each
+                part has its own CUDA stream. It must divide the batch size.
 
         Raises:
-            ValueError: an argument out of range, or a device that PyTorch does not have here.
+            ValueError: an argument is out of range, or PyTorch does not have the device here.
         """
         super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
         self._device = _device(device)
@@ -65,6 +67,7 @@ class TorchLearner(Learner):
         self._check_options(streams)
         self._streams = streams
         self._generator = torch.Generator().manual_seed(seed)
+        self._inputs: DeviceInputs | None = None
         self._move(algorithm.initialise(self._generator))
 
     def _check_options(self, streams: int) -> None:
@@ -103,17 +106,37 @@ class TorchLearner(Learner):
         self._acting: dict[str, np.ndarray] | None = None
         self._gradient_step = self._make_step()
 
+    @property
+    def place(self) -> Hashable:
+        """See `Learner.place`: the memory of a CUDA device."""
+        return ("cuda", self._device.index or 0) if self._device.type == "cuda" else None
+
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
-        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+        return self._stepped(batch, None, variant)
+
+    def _step_resident(self, batch: DeviceBatch, host: dict[str, np.ndarray], variant: str) -> StepOutcome:
+        return self._stepped(host, batch, variant)
+
+    def _stepped(
+        self, host: dict[str, np.ndarray], resident: DeviceBatch | None, variant: str
+    ) -> StepOutcome:
+        """Take one step on columns of the host and, if there is one, a batch on the device."""
+        tensors = {name: torch.from_numpy(array) for name, array in host.items()}
         draws = self.algorithm.draw(self.batch_size, self._generator)
-        if self.mode != "graph":  # a captured step copies them itself
-            tensors = {name: value.to(self._device) for name, value in tensors.items()}
-            draws = {name: value.to(self._device) for name, value in draws.items()}
         with torch.no_grad():
-            result = self._gradient_step(self._state, tensors, draws, variant)
+            if isinstance(self._gradient_step, CapturedStep):  # which copies them itself
+                result = self._gradient_step(tensors, draws, variant, resident)
+            else:
+                tensors = {name: value.to(self._device) for name, value in tensors.items()}
+                draws = {name: value.to(self._device) for name, value in draws.items()}
+                if resident is not None:
+                    if self._inputs is None:
+                        self._inputs = DeviceInputs(self.algorithm.columns(self.batch_size), self._device)
+                    tensors |= self._inputs.read(resident)
+                result = self._gradient_step(self._state, tensors, draws, variant)
         self._state = result.state
         if self.mode != "tuned" or self._device.type != "cpu":
-            self._acting = None  # tuned steps on the CPU write into the arrays that `_acting` looks at
+            self._acting = None  # tuned steps on the CPU overwrite the arrays to which `_acting` refers
         losses = {name: value.item() for name, value in result.losses.items()}
         return StepOutcome(result.td_error.cpu().numpy(), losses)
 
@@ -124,18 +147,18 @@ class TorchLearner(Learner):
         return self._acting
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """The acting parameters, as copies."""
+        """Return the acting parameters, as copies."""
         return {name: value.copy() for name, value in self._acting_arrays().items()}
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The whole state, the number of steps and the generator, as copies."""
+        """Return the whole state, the number of steps and the generator, as copies."""
         leaves = {name: leaf.cpu().numpy().copy() for name, leaf in tree.flatten(self._state).items()}
         leaves["gradient_steps"] = np.asarray(self.gradient_steps)
         leaves["generator"] = self._generator.get_state().numpy().copy()
         return leaves
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state_dict`; see `Learner.load_state_dict`."""
+        """Continue from a `state_dict`; see `Learner.load_state_dict`."""
         own = tree.flatten(self._state)
         expected = {name: tuple(leaf.shape) for name, leaf in own.items()} | {"gradient_steps": ()}
         for name in state.keys() - expected.keys() - {"generator"}:

@@ -10,7 +10,9 @@
 #include "quantization/native/bindings.hpp"
 #include "quantization/native/elementwise.hpp"
 #include "quantization/native/layer_operations.hpp"
+#include "quantization/native/moves.hpp"
 #include "quantization/native/product.hpp"
+#include "quantization/native/reductions.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -63,6 +65,34 @@ Place place(Address address, int kind, double scale, double lowest, double highe
             slot};
 }
 
+std::tuple<std::tuple<int32_t, int32_t>, std::tuple<int32_t, int32_t>> both(const Extremes (&sides)[2]) {
+    return {{sides[0].low, sides[0].high}, {sides[1].low, sides[1].high}};
+}
+
+// address, kind, strides
+using NumbersArguments = std::tuple<Address, int, std::vector<long>>;
+// whether the source is fixed-point, and copied; places, step, scale, lowest, highest
+using ConversionArguments = std::tuple<bool, bool, int, double, double, int64_t, int64_t>;
+
+Numbers numbers(const NumbersArguments &n) {
+    const auto &[address, kind, strides] = n;
+    if (strides.size() > MOST_DIMENSIONS)
+        throw nb::value_error("dimensions: found too many");
+    return {reinterpret_cast<char *>(address), static_cast<Kind>(kind), strides};
+}
+
+Conversion conversion(const ConversionArguments &c) {
+    const auto &[fixed, copies, places, step, scale, lowest, highest] = c;
+    return {fixed, copies, places, step, scale, lowest, highest};
+}
+
+Window window(const std::vector<long> &sizes) {
+    if (sizes.size() != 12)
+        throw nb::value_error("window: found another number of sizes than 12");
+    return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5],
+            sizes[6], sizes[7], sizes[8], sizes[9], sizes[10], sizes[11]};
+}
+
 // Multiply-accumulates a second, 10^9: the best of many short blocks.
 double peak_gmacs(bool narrow, double seconds, const std::string &simd) {
     const Kernels *k = kernels(simd);
@@ -101,11 +131,6 @@ void bind_quantization(nb::module_ &parent) {
         "Floats x scale, rounded into dense fixed-point numbers; returns how many saturated.");
     m.def("by_rows", &by_rows, "side"_a,
           "Whether the source of a matrix has its rows as lines, not its columns.");
-    nb::class_<Sequence>(m, "Sequence")
-        .def(nb::init<int>(), "labels"_a)
-        .def("add", &Sequence::add, "operation"_a, "labels"_a, nb::keep_alive<1, 2>())
-        .def("run", &Sequence::run, "first"_a = 0, nb::call_guard<nb::gil_scoped_release>())
-        .def_rw("counts", &Sequence::counts);
     nb::class_<Operation>(m, "Operation")
         .def("run", &Operation::run, nb::call_guard<nb::gil_scoped_release>())
         .def_ro("saturated", &Operation::saturated);
@@ -135,6 +160,62 @@ void bind_quantization(nb::module_ &parent) {
                                    {raw(address), 0, stride, false, places, 0, lowest, highest});
             },
             "simd"_a, "x"_a, "row"_a, "rows"_a, "columns"_a, "y"_a, "places"_a);
+    nb::class_<Gather, Operation>(m, "Gather")
+        .def(
+            "__init__",
+            [](Gather *self, std::vector<long> shape, const NumbersArguments &x, long axis_stride, long limit,
+               const NumbersArguments &index, const NumbersArguments &y, const ConversionArguments &as) {
+                new (self) Gather(std::move(shape), numbers(x), axis_stride, limit, numbers(index),
+                                  numbers(y), conversion(as));
+            },
+            "shape"_a, "x"_a, "axis_stride"_a, "limit"_a, "index"_a, "y"_a, "as_"_a);
+    nb::class_<ScatterAdd, Operation>(m, "ScatterAdd")
+        .def(
+            "__init__",
+            [](ScatterAdd *self, std::vector<long> shape, const NumbersArguments &x,
+               const NumbersArguments &y, std::vector<long> index_shape, const NumbersArguments &source,
+               const NumbersArguments &index, std::vector<long> sums_strides, long axis_stride, long limit,
+               const ConversionArguments &as) {
+                new (self) ScatterAdd(std::move(shape), numbers(x), numbers(y), std::move(index_shape),
+                                      numbers(source), numbers(index), std::move(sums_strides), axis_stride,
+                                      limit, conversion(as));
+            },
+            "shape"_a, "x"_a, "y"_a, "index_shape"_a, "source"_a, "index"_a, "sums_strides"_a,
+            "axis_stride"_a, "limit"_a, "as_"_a);
+    nb::class_<Patches, Operation>(m, "Patches")
+        .def(
+            "__init__",
+            [](Patches *self, const std::vector<long> &sizes, const NumbersArguments &image,
+               const NumbersArguments &patches, const ConversionArguments &as) {
+                new (self) Patches(window(sizes), numbers(image), numbers(patches), conversion(as));
+            },
+            "sizes"_a, "image"_a, "patches"_a, "as_"_a);
+    nb::class_<Overlaps, Operation>(m, "Overlaps")
+        .def(
+            "__init__",
+            [](Overlaps *self, const std::vector<long> &sizes, const NumbersArguments &patches,
+               const NumbersArguments &image, const ConversionArguments &as) {
+                new (self) Overlaps(window(sizes), numbers(patches), numbers(image), conversion(as));
+            },
+            "sizes"_a, "patches"_a, "image"_a, "as_"_a);
+    nb::class_<Reduce, Operation>(m, "Reduce")
+        .def(
+            "__init__",
+            [](Reduce *self, int reduction, std::vector<long> shape, const NumbersArguments &x,
+               const NumbersArguments &y, std::vector<long> over, std::vector<long> over_strides,
+               const ConversionArguments &as) {
+                new (self) Reduce(static_cast<Reduction>(reduction), std::move(shape), numbers(x), numbers(y),
+                                  std::move(over), std::move(over_strides), conversion(as));
+            },
+            "reduction"_a, "shape"_a, "x"_a, "y"_a, "over"_a, "over_strides"_a, "as_"_a);
+    nb::class_<ArgumentReduce, Operation>(m, "ArgumentReduce")
+        .def(
+            "__init__",
+            [](ArgumentReduce *self, bool largest, std::vector<long> shape, const NumbersArguments &x,
+               long count, long step, const NumbersArguments &y) {
+                new (self) ArgumentReduce(largest, std::move(shape), numbers(x), count, step, numbers(y));
+            },
+            "largest"_a, "shape"_a, "x"_a, "count"_a, "step"_a, "y"_a);
     nb::class_<SumWhole, Operation>(m, "SumWhole")
         .def(
             "__init__",
@@ -194,10 +275,9 @@ void bind_quantization(nb::module_ &parent) {
             nb::keep_alive<1, 3>(), nb::keep_alive<1, 5>())
         .def(
             "read",
-            [](Product &self, const ReadingArguments &a, const ReadingArguments &b, bool possible,
-               bool scaled, int places,
-               double factor) { self.read(reading(a), reading(b), possible, scaled, places, factor); },
-            "a"_a, "b"_a, "possible"_a, "scaled"_a, "places"_a, "factor"_a)
+            [](Product &self, const ReadingArguments &a, const ReadingArguments &b, bool scaled, int places,
+               double factor) { self.read(reading(a), reading(b), scaled, places, factor); },
+            "a"_a, "b"_a, "scaled"_a, "places"_a, "factor"_a)
         .def(
             "then_rectify",
             [](Product &self, Address bias, int places) { self.then_rectify(raw(bias), places); }, "bias"_a,
@@ -205,12 +285,9 @@ void bind_quantization(nb::module_ &parent) {
         .def(
             "then_mask", [](Product &self, Address mask) { self.then_mask(raw(mask)); }, "mask"_a)
         .def_prop_ro("digits", [](const Product &self) { return std::make_tuple(self.plan.a, self.plan.b); })
-        .def_prop_ro("extremes",
-                     [](const Product &self) {
-                         const auto &[a, b] = self.extremes;
-                         return std::make_tuple(std::make_tuple(a.low, a.high),
-                                                std::make_tuple(b.low, b.high));
-                     })
+        .def_prop_ro("extremes", [](const Product &self) { return both(self.extremes); })
+        .def_prop_ro("widest", [](const Product &self) { return both(self.widest); })
+        .def("forget_widest", &Product::forget_widest)
         .def_ro("narrow_products", &Product::narrow_products)
         .def_ro("wide_products", &Product::wide_products)
         .def_ro("narrow_multiply_accumulates", &Product::narrow_multiply_accumulates)

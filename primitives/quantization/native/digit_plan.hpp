@@ -16,6 +16,7 @@ namespace placerl::quantization {
 struct Extremes {
     int32_t low = std::numeric_limits<int32_t>::max(), high = std::numeric_limits<int32_t>::min();
 
+    void widen(const Extremes &other) { low = std::min(low, other.low), high = std::max(high, other.high); }
     int64_t magnitude() const { return std::max({int64_t(0), -int64_t(low), int64_t(high)}); }
     // What brings all of them into 16 bits, where anything does and they are not there already.
     int32_t offset() const {

@@ -156,7 +156,7 @@ inline int64_t store_tile(const Rounding &r, const Epilogue &then, const int32_t
                 if (count >= LANES)
                     store_words(r.c + at, change(x, at, j, [](const int32_t *p) { return load_words(p); }));
                 else
-                    // What lies beyond the last column may be anything.
+                    // Values beyond the last column are arbitrary.
                     store_first(r.c + at,
                                 change(first_of(x, count), at, j,
                                        [&](const int32_t *p) { return load_first(p, count); }),

@@ -5,14 +5,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "learner/native/ranges.hpp"
 #include "quantization/native/kernels.hpp"
+#include "quantization/native/numbers.hpp"
 #include "quantization/native/operation.hpp"
 
 namespace placerl::quantization {
-
-enum class Kind : int { fixed, binary32, binary64, int32, int64, boolean, uint8 };
 
 // An input or output of an element-wise program.
 struct Place {
@@ -44,7 +46,7 @@ class Elementwise : public Operation {
         saturated.push_back(0);
     }
 
-    bool run() override {
+    void run() override {
         std::fill(saturated.begin(), saturated.end(), 0);
         for (const Place &place : inputs_)
             if (is_one_number(place))
@@ -57,7 +59,35 @@ class Elementwise : public Operation {
         for (long number = 0; number < lines; ++number)
             for (long start = 0; start < inner; start += BLOCK)
                 block(number, start, std::min<long>(BLOCK, inner - start));
-        return true;
+    }
+
+    double cost_ns() const override {
+        double element_ns = 0.3 * static_cast<double>(inputs_.size() + outputs_.size());
+        for (const Instruction &i : program_)
+            element_ns += operation_ns(i.op);
+        return element_ns * static_cast<double>(product_of(shape_));
+    }
+
+  protected:
+    // Along the first dimension that is long enough, in whole blocks where it is the last.
+    Parts split(int parts) const override {
+        Parts made;
+        if (!in_any_order())
+            return made;
+        size_t chosen = 0;
+        for (size_t i = 1; i < shape_.size(); ++i)
+            if (shape_[i] > shape_[chosen])
+                chosen = i;
+        const long unit = chosen + 1 == shape_.size() ? BLOCK : 1;
+        for (const learner::Range &range : learner::ranges(shape_[chosen], unit, parts)) {
+            auto part = std::make_shared<Elementwise>(*this);
+            part->shape_[chosen] = range.size;
+            for (auto *places : {&part->inputs_, &part->outputs_})
+                for (Place &place : *places)
+                    place.data += range.first * place.strides[chosen] * item_bytes(place.kind);
+            made.push_back(std::move(part));
+        }
+        return made;
     }
 
   private:
@@ -65,21 +95,49 @@ class Elementwise : public Operation {
 
     double *at(int slot) { return slots_.data() + static_cast<size_t>(slot) * BLOCK; }
 
-    static bool is_one_number(const Place &place) {
-        return std::all_of(place.strides.begin(), place.strides.end(), [](long s) { return s == 0; });
+    static double operation_ns(Op op) {
+        switch (op) {
+        case Op::exp:
+        case Op::expm1:
+        case Op::log:
+        case Op::log1p:
+        case Op::tanh:
+        case Op::sigmoid:
+            return 3;
+        case Op::div:
+        case Op::sqrt:
+        case Op::rsqrt:
+        case Op::reciprocal:
+            return 0.8;
+        default:
+            return 0.15;
+        }
     }
 
-    static long item_bytes(Kind kind) {
-        switch (kind) {
-        case Kind::binary64:
-        case Kind::int64:
-            return 8;
-        case Kind::boolean:
-        case Kind::uint8:
-            return 1;
-        default:
-            return 4;
-        }
+    // Whether what is written is read at the same element or not at all.
+    bool in_any_order() const {
+        const auto span = [&](const Place &place) {
+            long first = 0, last = 1;
+            for (size_t i = 0; i < shape_.size(); ++i)
+                (place.strides[i] < 0 ? first : last) += (shape_[i] - 1) * place.strides[i];
+            const long bytes = item_bytes(place.kind);
+            return std::pair(place.data + first * bytes, place.data + last * bytes);
+        };
+        for (const Place &output : outputs_)
+            for (const auto *others : {&inputs_, &outputs_})
+                for (const Place &other : *others) {
+                    const auto [a, a_end] = span(output);
+                    const auto [b, b_end] = span(other);
+                    const bool same = output.data == other.data && output.kind == other.kind &&
+                                      output.strides == other.strides;
+                    if (a < b_end && b < a_end && !same)
+                        return false;
+                }
+        return true;
+    }
+
+    static bool is_one_number(const Place &place) {
+        return std::all_of(place.strides.begin(), place.strides.end(), [](long s) { return s == 0; });
     }
 
     static double read(const Place &place, const char *p) {

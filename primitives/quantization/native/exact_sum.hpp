@@ -1,52 +1,94 @@
 // A sum that does not depend on the order of its terms.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <vector>
 
 namespace placerl::quantization {
 
-// The correctly rounded sum of n numbers, as Python's math.fsum gives it (Shewchuk 1997, "Adaptive precision
-// floating-point arithmetic"); NaN where a term or a sum on the way is not finite.
-inline double sum_by_parts(const double *x, long n) {
-    std::vector<double> parts; // not overlapping, growing
-    for (long i = 0; i < n; ++i) {
-        double high = x[i];
-        size_t kept = 0;
-        for (double part : parts) {
-            if (std::fabs(high) < std::fabs(part))
-                std::swap(high, part);
-            const double sum = high + part, low = part - (sum - high);
-            if (low != 0)
-                parts[kept++] = low;
-            high = sum;
+// A sum of binary64 numbers as the integer of steps of 2^-1074 that it is (Kulisch's long accumulator), in
+// limbs of 32 bits whose carries wait: fewer than 2^30 numbers.
+class LongSum {
+  public:
+    void add(double x) {
+        const auto bits = std::bit_cast<uint64_t>(x);
+        const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+        if (exponent == 0x7ff) {
+            special_ += x; // NaN, or an infinity; both of these make NaN
+            is_special_ = true;
+            return;
         }
-        if (!std::isfinite(high))
-            return std::numeric_limits<double>::quiet_NaN();
-        parts.resize(kept);
-        parts.push_back(high);
+        const uint64_t fraction = bits & ((uint64_t(1) << 52) - 1);
+        const uint64_t mantissa = exponent ? fraction | uint64_t(1) << 52 : fraction;
+        const int places = exponent ? exponent - 1 : 0, within = places % BITS;
+        int64_t *limb = limbs_.data() + places / BITS;
+        const int64_t sign = bits >> 63 ? -1 : 1;
+        // 32 bits and what is left of 53, moved by up to 31.
+        const uint64_t low = (mantissa & MASK) << within, high = (mantissa >> BITS) << within;
+        limb[0] += sign * static_cast<int64_t>(low & MASK);
+        limb[1] += sign * static_cast<int64_t>((low >> BITS) + (high & MASK));
+        limb[2] += sign * static_cast<int64_t>(high >> BITS);
     }
-    double total = 0, rest = 0;
-    while (!parts.empty() && rest == 0) {
-        const double part = parts.back(), sum = total + part;
-        parts.pop_back();
-        rest = part - (sum - total);
-        total = sum;
+
+    // Correctly rounded, ties to even; an infinity beyond the range.
+    double rounded() const {
+        if (is_special_)
+            return special_;
+        std::array<int64_t, LIMBS> limbs = limbs_;
+        const bool negative = carried(limbs) < 0;
+        if (negative) {
+            for (size_t i = 0; i < LIMBS; ++i)
+                limbs[i] = -limbs_[i];
+            carried(limbs);
+        }
+        int top = LIMBS - 1;
+        while (top >= 0 && !limbs[static_cast<size_t>(top)])
+            --top;
+        if (top < 0)
+            return 0;
+        const auto limb = [&](int i) {
+            return i < 0 ? uint64_t(0) : static_cast<uint64_t>(limbs[static_cast<size_t>(i)]);
+        };
+        // The 64 bits from the highest on, and whether there is anything below them.
+        const int width = std::bit_width(limb(top));
+        const uint64_t kept = limb(top) << (64 - width) | limb(top - 1) << (BITS - width) |
+                              (width < BITS ? limb(top - 2) >> width : 0);
+        bool below = width < BITS ? (limb(top - 2) & ((uint64_t(1) << width) - 1)) != 0 : limb(top - 2) != 0;
+        for (int i = top - 3; i >= 0; --i)
+            below |= limb(i) != 0;
+        const int lowest = top * BITS + width - 64; // the place of the last of the bits kept
+        // Below 2^-1074 there is nothing, so that the conversion rounds once: at 64 bits, the last of them is
+        // behind binary64's.
+        const double magnitude = std::ldexp(static_cast<double>(kept | (below ? 1 : 0)), lowest - 1074);
+        return negative ? -magnitude : magnitude;
     }
-    // What is half way between two numbers goes where the parts below it pull.
-    if (!parts.empty() && (rest < 0) == (parts.back() < 0)) {
-        const double twice = 2 * rest, moved = total + twice;
-        if (twice == moved - total)
-            total = moved;
+
+  private:
+    static constexpr int BITS = 32;
+    static constexpr uint64_t MASK = 0xffffffff;
+    static constexpr size_t LIMBS = (2046 + 53) / BITS + 3;
+
+    // Leaves each limb in [0, 2^32); returns what is carried out.
+    static int64_t carried(std::array<int64_t, LIMBS> &limbs) {
+        int64_t carry = 0;
+        for (int64_t &limb : limbs) {
+            const int64_t sum = limb + carry;
+            limb = static_cast<int64_t>(static_cast<uint64_t>(sum) & MASK);
+            carry = sum >> BITS;
+        }
+        return carry;
     }
-    return total;
-}
+
+    std::array<int64_t, LIMBS> limbs_{};
+    double special_ = 0;
+    bool is_special_ = false;
+};
 
 #if defined(__SIZEOF_INT128__)
-// The same where every term is a whole number of steps that are no finer than 2^-60 of the largest term: as
+// A sum where every term is a whole number of steps that are no finer than 2^-60 of the largest term: as
 // an integer of 128 bits. Returns whether it is.
 inline bool sum_as_integer(const double *x, long n, double *total) {
     constexpr int64_t MANTISSA = (int64_t(1) << 52) - 1;
@@ -83,13 +125,17 @@ inline bool sum_as_integer(const double *x, long n, double *total) {
 }
 #endif
 
+// The correctly rounded sum of n numbers, whatever they are: infinities and NaN as IEEE 754 has them.
 inline double sum_exactly(const double *x, long n) {
 #if defined(__SIZEOF_INT128__)
     double total;
     if (sum_as_integer(x, n, &total))
         return total;
 #endif
-    return sum_by_parts(x, n);
+    LongSum sum;
+    for (long i = 0; i < n; ++i)
+        sum.add(x[i]);
+    return sum.rounded();
 }
 
 } // namespace placerl::quantization

@@ -54,9 +54,8 @@ struct DigitProduct {
     bool within = false; // no result can leave int32 even doubled, nor the target's format
 };
 
-// One update by Adam, and the target's by Polyak averaging where there is one, as the algorithms' graphs have
-// it
-// (`primitives.algorithms.updates`), in binary64.
+// One update by Adam, and the target's by Polyak averaging where there is one, as the algorithms'
+// graphs have it (`primitives.algorithms.updates`), in binary64.
 struct AdamUpdate {
     int32_t *parameter, *target; // target may be null
     const int32_t *gradient;

@@ -2,15 +2,29 @@
 // Arrays are given by their address; whoever makes an operation keeps its arrays where they are.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "learner/native/ranges.hpp"
 #include "quantization/native/exact_sum.hpp"
 #include "quantization/native/kernels.hpp"
 #include "quantization/native/operation.hpp"
 
 namespace placerl::quantization {
+
+// Copies of an operation, each changed to do a range of what it does `count` of.
+template <typename Kind, typename Change>
+inline Parts by_ranges(const Kind &whole, long count, int parts, Change change, long unit = 1) {
+    Parts made;
+    for (const learner::Range &range : learner::ranges(count, unit, parts)) {
+        auto part = std::make_shared<Kind>(whole);
+        change(*part, range);
+        made.push_back(std::move(part));
+    }
+    return made;
+}
 
 // One number for each column, with `places` more fraction bits than what it is added to, rounded to those of
 // that.
@@ -46,12 +60,21 @@ class AddRectify : public Operation {
         : Operation(1), kernels_(kernels), y_(y), x_(x), bias_(bias, columns, places), rows_(rows),
           columns_(columns), highest_(highest) {}
 
-    bool run() override {
+    void run() override {
         const int32_t *bias = bias_.rounded();
         saturated[0] = 0;
         for (long i = 0; i < rows_ * columns_; i += columns_)
             saturated[0] += kernels_->add_rectify(y_ + i, x_ + i, bias, columns_, highest_);
-        return true;
+    }
+
+    double cost_ns() const override { return 0.3 * static_cast<double>(rows_ * columns_); }
+
+  protected:
+    Parts split(int parts) const override {
+        return by_ranges(*this, rows_, parts, [&](AddRectify &part, learner::Range range) {
+            part.rows_ = range.size;
+            part.y_ += range.first * columns_, part.x_ += range.first * columns_;
+        });
     }
 
   private:
@@ -71,10 +94,22 @@ class Mask : public Operation {
         : Operation(0), kernels_(kernels), y_(y), x_(x), bias_(bias), g_(g), size_(rows * columns),
           line_(bias ? columns : size_), places_(places) {}
 
-    bool run() override {
+    void run() override {
         for (long i = 0; i < size_; i += line_) // without a bias, one line of all
             kernels_->mask(y_ + i, x_ + i, bias_, g_ + i, line_, places_);
-        return true;
+    }
+
+    double cost_ns() const override { return 0.3 * static_cast<double>(size_); }
+
+  protected:
+    Parts split(int parts) const override {
+        const long unit = bias_ ? line_ : 1;
+        return by_ranges(*this, size_ / unit, parts, [&](Mask &part, learner::Range range) {
+            const long first = range.first * unit;
+            part.y_ += first, part.x_ += first, part.g_ += first;
+            part.size_ = range.size * unit;
+            part.line_ = bias_ ? line_ : part.size_;
+        });
     }
 
   private:
@@ -92,9 +127,19 @@ class SumRows : public Operation {
         : Operation(1), kernels_(kernels), x_(x), row_(row), rows_(rows), columns_(columns), target_(target) {
     }
 
-    bool run() override {
-        saturated[0] = kernels_->sum_rows(x_, row_, rows_, columns_, target_);
-        return true;
+    void run() override { saturated[0] = kernels_->sum_rows(x_, row_, rows_, columns_, target_); }
+
+    double cost_ns() const override { return 0.15 * static_cast<double>(rows_ * columns_); }
+
+  protected:
+    Parts split(int parts) const override {
+        return by_ranges(
+            *this, columns_, parts,
+            [&](SumRows &part, learner::Range range) {
+                part.columns_ = range.size;
+                part.x_ += range.first, part.target_.c += range.first * target_.c_column;
+            },
+            16);
     }
 
   private:
@@ -110,12 +155,11 @@ class SumWhole : public Operation {
     SumWhole(double *y, const int32_t *x, long n, double step)
         : Operation(0), y_(y), x_(x), n_(n), step_(step) {}
 
-    bool run() override {
+    void run() override {
         int64_t total = 0;
         for (long i = 0; i < n_; ++i)
             total += x_[i];
         *y_ = static_cast<double>(total) * step_;
-        return true;
     }
 
   private:
@@ -125,18 +169,12 @@ class SumWhole : public Operation {
     double step_;
 };
 
-// The correctly rounded sum of binary64 numbers; not where it is not finite.
+// The correctly rounded sum of binary64 numbers.
 class SumExactly : public Operation {
   public:
     SumExactly(double *y, const double *x, long n) : Operation(0), y_(y), x_(x), n_(n) {}
 
-    bool run() override {
-        const double total = sum_exactly(x_, n_);
-        if (!std::isfinite(total))
-            return false;
-        *y_ = total;
-        return true;
-    }
+    void run() override { *y_ = sum_exactly(x_, n_); }
 
   private:
     double *y_;
@@ -150,13 +188,28 @@ class Adam : public Operation {
     Adam(const Kernels *kernels, AdamUpdate update, long n)
         : Operation(update.target ? 2 : 1), kernels_(kernels), update_(update), n_(n) {}
 
-    bool run() override {
+    void run() override {
         int64_t parameters = 0, targets = 0;
         kernels_->adam(update_, n_, &parameters, &targets);
         saturated[0] = parameters;
         if (update_.target)
             saturated[1] = targets;
-        return true;
+    }
+
+    double cost_ns() const override { return 1.5 * static_cast<double>(n_); }
+
+  protected:
+    Parts split(int parts) const override {
+        return by_ranges(
+            *this, n_, parts,
+            [&](Adam &part, learner::Range range) {
+                AdamUpdate &u = part.update_;
+                part.n_ = range.size;
+                u.parameter += range.first, u.gradient += range.first;
+                u.mean += range.first, u.square += range.first;
+                u.target = u.target ? u.target + range.first : nullptr;
+            },
+            64);
     }
 
   private:

@@ -1,56 +1,54 @@
-// Nodes of fixed-point step graphs as objects that are made once and run at every step, one after another.
+// Nodes of fixed-point step graphs as objects that are made once and run at every step. The executor of step
+// graphs (learner/native/program.hpp) holds them, in parts where several threads share one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace placerl::quantization {
+
+class Operation;
+// Parts of an operation that may run side by side.
+using Parts = std::vector<std::shared_ptr<Operation>>;
 
 class Operation {
   public:
     explicit Operation(size_t counted) : saturated(counted) {}
     virtual ~Operation() = default;
-    Operation(const Operation &) = delete;
-    Operation &operator=(const Operation &) = delete;
 
-    // Whether it ran; where it did not, nothing changed, and only the definition can.
-    virtual bool run() = 0;
+    virtual void run() = 0;
+
+    // About how long it takes on one core.
+    virtual double cost_ns() const { return 0; }
+
+    // Stages, one after the other, that together do the work, each in parts; the counts of all parts add up
+    // to the whole's. A part is worth some `part_ns` at least. None where the operation stays whole.
+    virtual std::vector<Parts> stages(int threads, double part_ns) {
+        Parts parts = split(worthwhile(cost_ns(), threads, part_ns));
+        return parts.size() < 2 ? std::vector<Parts>{} : std::vector<Parts>{std::move(parts)};
+    }
+
+    // Whether there is nothing to do for this part of a stage, and so for the others.
+    virtual bool is_idle() const { return false; }
 
     // How many numbers did not fit in the last run, by what they are.
     std::vector<int64_t> saturated;
-};
 
-class Sequence {
-  public:
-    explicit Sequence(int labels) : counts(static_cast<size_t>(labels)) {}
+  protected:
+    Operation(const Operation &) = default;
+    Operation &operator=(const Operation &) = delete;
 
-    // `labels` has an index into `counts` for each of the operation's `saturated`. Whoever adds an operation
-    // keeps it.
-    void add(Operation *operation, std::vector<int> labels) {
-        entries_.push_back({operation, std::move(labels)});
+    // The operation in at most so many parts; none where it cannot be cut.
+    virtual Parts split(int) const { return {}; }
+
+    static int worthwhile(double cost_ns, int threads, double part_ns) {
+        int parts = threads;
+        while (parts > 1 && cost_ns < parts * part_ns)
+            --parts;
+        return parts;
     }
-
-    // From operation `first` on: the number of the first that did not run, or of all.
-    int run(int first) {
-        const int size = static_cast<int>(entries_.size());
-        for (int i = first; i < size; ++i) {
-            const Entry &entry = entries_[static_cast<size_t>(i)];
-            if (!entry.operation->run())
-                return i;
-            for (size_t k = 0; k < entry.labels.size(); ++k)
-                counts[static_cast<size_t>(entry.labels[k])] += entry.operation->saturated[k];
-        }
-        return size;
-    }
-
-    std::vector<int64_t> counts; // of what did not fit so far
-
-  private:
-    struct Entry {
-        Operation *operation;
-        std::vector<int> labels;
-    };
-    std::vector<Entry> entries_;
 };
 
 } // namespace placerl::quantization

@@ -162,7 +162,7 @@ inline Words for_lanes(Words x, Function f) {
 inline Words round_words(const int32_t *lower, const int32_t *upper, double twice) {
     return for_lanes(load_words(lower), [&](int32_t x, int i) {
         const double sum = upper ? x + upper[i] * 65536.0 : x;
-        // What lies beyond the last column may be anything.
+        // Values beyond the last column are arbitrary.
         return static_cast<int32_t>(
             std::clamp(round_half_up(sum * (twice / 2)), -2147483648.0, 2147483647.0));
     });

@@ -4,12 +4,12 @@
     replay_buffer = PrioritizedReplayBuffer(10**6, alpha=0.6, beta0=0.4, betasteps=10**5)
     agent = pfrl.agents.DoubleDQN(q_function, optimizer, replay_buffer, gamma, explorer)
 
-PFRL's agents keep their transitions as Python dictionaries, which stay in a ring here; priorities, drawing and
-weights leave Python. PFRL weighs its losses itself (`compute_weighted_value_loss`) and sends TD errors to
-`update_errors`. Two things differ from PFRL's buffer: items are drawn with replacement (Schaul et al. 2015; PFRL
-takes an item out until its TD error comes back), and weights cannot be normalised over the whole memory
-(`normalize_by_max="memory"`), for which a second tree would be needed. Of PFRL's agents only DQN and its
-descendants know priorities.
+PFRL's agents keep their transitions as Python dictionaries, and this adapter stores them in a ring. Priorities,
+draws and weights are computed natively. PFRL weighs its losses itself (`compute_weighted_value_loss`) and sends
+TD errors to `update_errors`. Two things differ from PFRL's buffer: items are drawn with replacement (Schaul et
+al. 2015), whereas PFRL takes an item out until its TD error comes back; and weights cannot be normalised over the
+whole memory (`normalize_by_max="memory"`), which would need a second tree. Of PFRL's agents only DQN and its
+descendants support priorities.
 """
 
 from typing import Any
@@ -22,12 +22,12 @@ from primitives import sum_tree
 
 
 def _global_seed() -> int:
-    """From NumPy's global state, which PFRL's `set_random_seed` seeds."""
+    """Return a seed from NumPy's global state, which PFRL's `set_random_seed` seeds."""
     return int(np.random.randint(2**31))  # noqa: NPY002
 
 
 class PriorityRing:
-    """A ring of Python objects with priorities, in the place of `pfrl.collections.prioritized.PrioritizedBuffer`."""
+    """A ring of Python objects with priorities; replaces `pfrl.collections.prioritized.PrioritizedBuffer`."""
 
     def __init__(self, capacity: int, fanout: int = 16, seed: int | None = None) -> None:
         self.capacity = capacity
@@ -60,7 +60,7 @@ class PriorityRing:
 
 
 class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
-    """PFRL's `PrioritizedReplayBuffer`; arguments as there, with `capacity` required."""
+    """PFRL's `PrioritizedReplayBuffer` with the same arguments; `capacity` is required."""
 
     beta: float
 
@@ -71,7 +71,7 @@ class PrioritizedReplayBuffer(replay_buffers.PrioritizedReplayBuffer):
         self.memory = PriorityRing(capacity, fanout)
 
     def sample(self, n: int) -> list[Any]:
-        # PFRL notes an item's weight in its dictionary, of which two draws of one item need one each.
+        # PFRL writes an item's weight into its dictionary, so two draws of one item need two dictionaries.
         return [[{**steps[0], "weight": weight}, *steps[1:]] for (steps, weight) in self._weighted(n)]
 
     def _weighted(self, n: int) -> zip:

@@ -4,11 +4,11 @@
     algorithm = SACConfig().environment("Pendulum-v1").build_algo()
     algorithm.local_replay_buffer = PrioritizedEpisodeReplayBuffer(50_000, alpha=0.6)
 
-It goes in after the algorithm is built because SAC accepts no class but RLlib's own in its configuration; beta
-stays there. RLlib keeps its episodes, which it cuts into transitions when it samples; priorities move to this
-project's tree, and a batch's priorities are updated in one call. RLlib weighs its losses itself and sends TD errors
-back. One thing differs: importance weights are normalised by the largest of the batch (Schaul et al. 2015) and not
-by the largest of the whole buffer, for which RLlib keeps a second tree of minima.
+The buffer is set after the algorithm is built, because SAC's configuration accepts only RLlib's own class; beta
+stays in the configuration. RLlib keeps its episodes and cuts them into transitions when it samples. Priorities
+are stored in this project's tree, and a batch's priorities are updated in one call. RLlib weighs its losses
+itself and sends TD errors back. One thing differs: importance weights are normalised by the largest weight of the
+batch (Schaul et al. 2015), not by the largest of the whole buffer, for which RLlib keeps a second tree of minima.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ from ray.rllib.utils.replay_buffers import prioritized_episode_buffer
 from primitives.replay.adapters.segment_tree import SegmentTree
 
 PRIORITY_MIN = 1e-12
-"""RLlib's floor under |TD error|."""
+"""RLlib's lower limit of |TD error|."""
 
 
 class _SumTree(SegmentTree):
-    """What RLlib asks of its `SumSegmentTree`."""
+    """The methods of `SumSegmentTree` that RLlib calls."""
 
     @property
     def capacity(self) -> int:
@@ -44,7 +44,7 @@ class _SumTree(SegmentTree):
 
 
 class _NoMinima:
-    """In the place of RLlib's `MinSegmentTree`: an answer by which RLlib's weights come out not normalised."""
+    """Replaces RLlib's `MinSegmentTree`; its return value leaves RLlib's weights without normalisation."""
 
     def __init__(self, buffer: "PrioritizedEpisodeReplayBuffer") -> None:
         self._buffer = buffer
@@ -63,7 +63,7 @@ class _NoMinima:
 
 
 class PrioritizedEpisodeReplayBuffer(prioritized_episode_buffer.PrioritizedEpisodeReplayBuffer):
-    """RLlib's `PrioritizedEpisodeReplayBuffer`; arguments as there."""
+    """RLlib's `PrioritizedEpisodeReplayBuffer` with the same arguments."""
 
     _max_priority: float
     _sum_segment: _SumTree

@@ -4,8 +4,8 @@
     model = PrioritizedDQN("MlpPolicy", "CartPole-v1", replay_buffer_kwargs={"alpha": 0.6, "beta": 0.4})
     model.learn(50_000)
 
-`PrioritizedDDPG` and `PrioritizedTD3` go the same way. SB3's losses take no weights, so these classes replace
-`train`, and change three things in it:
+`PrioritizedDDPG` and `PrioritizedTD3` are used in the same way. SB3's losses take no weights, so these classes
+replace `train` and change three things in it:
 
 - DQN's loss is mean(w * smooth_l1(q - target)); the loss of each critic of DDPG and TD3 is mean(w * (q - target)^2).
   w are the importance weights of the batch, at most 1 (`primitives.replay.importance_weights`). The actor's loss
@@ -28,11 +28,11 @@ from primitives.replay import ConcurrentReplay, FieldSpec, Schedule, Storage, tr
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """`ConcurrentReplay` behind SB3's interface; `weights` and `update_priorities` are about the last sample."""
+    """`ConcurrentReplay` behind SB3's interface; `weights` and `update_priorities` refer to the last sample."""
 
     pos: int
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (SB3 fills in the first seven, and its users the others by name)
         self,
         buffer_size: int,
         observation_space: Any,
@@ -95,12 +95,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(*(self.to_torch(column, copy=False) for column in columns))
 
     def update_priorities(self, td_errors: torch.Tensor) -> None:
-        """Sets the priorities of the last sample from its TD errors, (B, 1)."""
+        """Set the priorities of the last sample from its TD errors, (B, 1)."""
         self.replay.update_priorities(self._indices, td_errors.detach().cpu().numpy().reshape(-1))
 
 
 class _Prioritized:
-    """What the algorithms share: the replay buffer that they make."""
+    """What the prioritised algorithms share: they create the prioritised replay buffer."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("replay_buffer_class", PrioritizedReplayBuffer)

@@ -9,7 +9,7 @@ from primitives import sum_tree
 
 
 class SegmentTree:
-    """Priorities by row, read and written like an array, one call for many rows.
+    """Priorities by row, read and written like an array; one call handles many rows.
 
     Attributes:
         tree: the sum tree.
@@ -30,15 +30,15 @@ class SegmentTree:
         self.tree.update(rows, np.broadcast_to(np.asarray(value, np.float64), rows.shape).copy())
 
     def reduce(self) -> float:
-        """The sum of all priorities."""
+        """Return the sum of all priorities."""
         return self.tree.total
 
     def get_prefix_sum_idx(self, prefix: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The prefix sum index of each prefix."""
+        """Return the prefix sum index of each prefix."""
         return self.tree.find(np.minimum(prefix, np.nextafter(self.tree.total, 0)))
 
     def __reduce__(self) -> tuple[Callable, tuple]:
-        """For the libraries that copy or pickle their buffers."""
+        """Support copying and pickling, as some libraries copy or pickle their buffers."""
         return _rebuilt, (self.tree.capacity, self.tree.fanout, self.tree.get(np.arange(self.tree.capacity)))
 
 

@@ -4,10 +4,10 @@
     buffer = PrioritizedVectorReplayBuffer(20_000, buffer_num=8, alpha=0.6, beta=0.4)
     collector = Collector[CollectStats](algorithm, envs, buffer)
 
-tianshou keeps its own storage, on which its n-step returns and frame stacks rest. Here priorities live in this
-project's tree instead of tianshou's segment tree, and indices are drawn in one native call. Importance weights and
-priority updates are tianshou's own: its algorithms multiply `batch.weight` into their losses and send TD errors to
-`update_weight`.
+tianshou keeps its own storage, which its n-step returns and frame stacks need. Priorities are stored in this
+project's tree instead of tianshou's segment tree, and indices are drawn in one native call. Importance weights
+and priority updates are tianshou's own: its algorithms multiply `batch.weight` into their losses and send TD
+errors to `update_weight`.
 """
 
 from typing import Any

@@ -8,12 +8,8 @@
 
 #include <optional>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include "replay/native/bindings.hpp"
 #include "replay/native/concurrent_replay.hpp"
-#include "replay/native/contention.hpp"
 
 namespace nb = nanobind;
 
@@ -108,10 +104,10 @@ struct Field {
 class Replay {
   public:
     Replay(nb::dict columns, int64_t capacity, int fanout, double alpha, double epsilon, bool normalise,
-           double priority_max, int64_t release_from_lines)
+           double priority_max, int64_t release_from_lines, int64_t running_sums_max)
         : fields_(fields_of(columns)), priority_max_(priority_max), release_from_lines_(release_from_lines),
           lines_per_item_(lines_of(fields_)),
-          replay_(capacity, views_of(fields_), fanout, {alpha, epsilon, normalise}) {}
+          replay_(capacity, views_of(fields_), fanout, {alpha, epsilon, normalise, running_sums_max}) {}
 
     int64_t size() const { return replay_.size(); }
     int64_t taken() const { return replay_.taken(); }
@@ -334,27 +330,6 @@ class Replay {
     std::atomic<int64_t> samples_drawn_{0};
 };
 
-// Turns of C++ threads on one replay, for the benchmark of PAL Fig. 9.
-class Contended {
-  public:
-    Contended(const std::string &sharing, int64_t capacity, const std::vector<int64_t> &row_bytes, int fanout)
-        : contention_(sharing, capacity, {row_bytes.begin(), row_bytes.end()}, fanout) {}
-
-    int64_t size() const { return contention_.size(); }
-    nb::tuple run(int threads, int64_t batch_size, int64_t inserted, double duration_s, uint64_t seed,
-                  bool verify) {
-        TurnResult result{};
-        {
-            nb::gil_scoped_release free;
-            result = contention_.run({threads, batch_size, inserted, duration_s, seed, verify});
-        }
-        return nb::make_tuple(result.wall_s, result.rounds, result.torn);
-    }
-
-  private:
-    Contention contention_;
-};
-
 } // namespace
 
 Parts parts_of(nb::handle replay) { return nb::cast<Replay &>(replay).parts(); }
@@ -364,9 +339,10 @@ void bind_replay(nb::module_ &parent) {
     nb::module_ m = parent.def_submodule("replay", "Concurrent prioritised replay in C++");
     const auto any = [] { return nb::arg().none(); };
     nb::class_<Replay>(m, "Replay")
-        .def(nb::init<nb::dict, int64_t, int, double, double, bool, double, int64_t>(), nb::arg("columns"),
-             nb::arg("capacity"), nb::arg("fanout"), nb::arg("alpha"), nb::arg("epsilon"),
-             nb::arg("normalise"), nb::arg("priority_max"), nb::arg("release_from_lines"))
+        .def(nb::init<nb::dict, int64_t, int, double, double, bool, double, int64_t, int64_t>(),
+             nb::arg("columns"), nb::arg("capacity"), nb::arg("fanout"), nb::arg("alpha"), nb::arg("epsilon"),
+             nb::arg("normalise"), nb::arg("priority_max"), nb::arg("release_from_lines"),
+             nb::arg("running_sums_max"))
         .def_prop_ro("size", &Replay::size)
         .def_prop_ro("taken", &Replay::taken)
         .def_prop_ro("cursor", &Replay::cursor)
@@ -380,12 +356,6 @@ void bind_replay(nb::module_ &parent) {
         .def("update", &Replay::update, any(), any())
         .def("priorities", &Replay::priorities, any())
         .def("restore", &Replay::restore, nb::arg(), nb::arg(), nb::arg(), nb::arg(), any());
-    nb::class_<Contended>(m, "Contention")
-        .def(nb::init<std::string, int64_t, std::vector<int64_t>, int>(), nb::arg("sharing"),
-             nb::arg("capacity"), nb::arg("row_bytes"), nb::arg("fanout"))
-        .def_prop_ro("size", &Contended::size)
-        .def("run", &Contended::run, nb::arg("threads"), nb::arg("batch_size"), nb::arg("inserted"),
-             nb::arg("duration_s"), nb::arg("seed"), nb::arg("verify"));
 }
 
 } // namespace placerl::replay

@@ -142,10 +142,12 @@ class ConcurrentReplay {
     struct Options {
         double alpha, epsilon;
         bool normalise;
+        int64_t running_sums_max = sum_tree::Layout{}.running_sums_max; // of the tree
     };
 
     ConcurrentReplay(int64_t capacity, std::vector<Column> columns, int fanout, Options options)
-        : capacity_(capacity), columns_(std::move(columns)), options_(options), tree_(capacity, fanout) {}
+        : capacity_(capacity), columns_(std::move(columns)), options_(options),
+          tree_(capacity, fanout, {true, options.running_sums_max}) {}
 
     int64_t capacity() const { return capacity_; }
     const std::vector<Column> &columns() const { return columns_; }
@@ -249,7 +251,7 @@ class ConcurrentReplay {
         raise_max_priority(*std::max_element(priorities, priorities + count));
     }
 
-    // PAL's priority retrieval: goes on beside the update of the upper levels.
+    // PAL's priority retrieval: runs in parallel with the update of the upper levels.
     void priorities(const int64_t *rows, int64_t count, double *out) const {
         std::lock_guard leaf_lock(leaf_mutex_);
         for (int64_t b = 0; b < count; ++b)

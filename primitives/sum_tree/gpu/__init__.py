@@ -1,1 +1,1 @@
-"""What the sum trees on OpenCL and CUDA share."""
+"""Parts shared by the OpenCL and CUDA sum trees."""

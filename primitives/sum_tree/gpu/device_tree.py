@@ -1,6 +1,6 @@
-"""What the OpenCL and CUDA sum trees share: the layout, and which kernels an operation launches in which order.
+"""The layout of the OpenCL and CUDA sum trees, and the kernels that each operation launches, in order.
 
-The kernels are in `device_kernels.h`; a `Device` holds arrays and launches them.
+The kernels are in `device_kernels.h`; a `TreeDevice` holds arrays and launches them.
 """
 
 from importlib.resources import files
@@ -11,44 +11,46 @@ from numpy.typing import DTypeLike, NDArray
 
 from primitives.sum_tree.base import SumTree
 
-# The largest batch: positions in it are kept in 32-bit integers.
+# The largest batch: positions in a batch are kept in 32-bit integers.
 BATCH_MAX = 2**31 - 2
-# A float32 tells some 2^24 prefixes apart: enough in a node with this many leaves below it.
+# A float32 distinguishes about 2^24 prefixes, which is enough in a node with this many leaves below it.
 REFINED_LEAVES = 4096
 
 
 def kernel_source() -> str:
-    """The kernels, in the dialect that OpenCL, CUDA and C++ share; each backend puts its prelude before it."""
+    """Return the kernels in the subset shared by OpenCL, CUDA and C++; each backend puts its own prelude
+    before them.
+    """
     return files(__package__).joinpath("device_kernels.h").read_text()
 
 
-class Device(Protocol):
-    """Memory and kernels of one device; launches run in the order given."""
+class TreeDevice(Protocol):
+    """Memory and kernels of one device. Launches run in the order given."""
 
     def zeros(self, shape: int, dtype: DTypeLike) -> Any:
-        """A new device array of zeros."""
+        """Return a new device array of zeros."""
 
     def upload(self, values: NDArray[Any]) -> Any:
-        """A new device array with a copy of `values`."""
+        """Return a new device array with a copy of `values`."""
 
     def download(self, array: Any) -> NDArray[Any]:
-        """A host copy of a device array, once all launches before have finished."""
+        """Return a host copy of a device array, after all earlier launches have finished."""
 
     def launch(self, name: str, size: int, *arguments: Any) -> None:
-        """Starts kernel `name` for work items 0 to `size` - 1; arguments are device arrays or NumPy scalars."""
+        """Start kernel `name` for work items 0 to `size` - 1; arguments are device arrays or NumPy scalars."""
 
 
 class DeviceSumTree(SumTree):
-    """A K-ary sum tree in one device array (MAP IV-C3, IV-D3), one work item a query.
+    """A K-ary sum tree in one device array (MAP IV-C3, IV-D3), with one work item per query.
 
     Args:
         capacity, fanout, dtype: as for `SumTree`.
-        device: where it lives.
+        device: the device that stores the tree.
     """
 
     backend: ClassVar[str] = "device"
 
-    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: Device) -> None:
+    def __init__(self, capacity: int, fanout: int, dtype: DTypeLike, device: TreeDevice) -> None:
         super().__init__(capacity, fanout, dtype)
         self._device = device
         nodes = [-(-self.capacity // self.fanout)]
@@ -68,7 +70,7 @@ class DeviceSumTree(SumTree):
         self._device_offsets = device.upload(self._offsets)
 
     def synchronise(self) -> None:
-        self._total()  # a download waits for all launches before it
+        self._total()  # a download waits for all earlier launches
 
     def _total(self) -> float:
         return float(self._device.download(self._values[:1])[0])

@@ -7,11 +7,10 @@
 
 #include <nanobind/stl/string.h>
 
-#include "sum_tree/native/atomic_tree.hpp"
 #include "sum_tree/native/binary_tree.hpp"
 #include "sum_tree/native/bindings.hpp"
 #include "sum_tree/native/kary_tree.hpp"
-#include "sum_tree/native/memory_floor.hpp"
+#include "sum_tree/native/plain_tree_bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -92,14 +91,6 @@ class Tree {
         return priorities;
     }
 
-    double load_paths(nb::handle indices, bool dependent) const {
-        PyArrayObject *leaves = vector_of(indices, NPY_INT64);
-        if (!leaves || !in_range(data<int64_t>(leaves), PyArray_SIZE(leaves), tree_.capacity()))
-            throw nb::value_error("indices: allowed: a contiguous vector of int64, each a leaf");
-        const auto load = dependent ? sum_tree::load_paths<true, Real> : sum_tree::load_paths<false, Real>;
-        return double(load(tree_.view(), data<int64_t>(leaves), PyArray_SIZE(leaves)));
-    }
-
   private:
     template <typename T>
     bool update_checked(PyArrayObject *leaves, PyArrayObject *values) {
@@ -118,71 +109,6 @@ class Tree {
     Source source_;
 };
 
-// Arguments have been checked by the Python class, but for what another thread may have changed meanwhile.
-template <typename Real, typename T>
-class PlainTree {
-  public:
-    template <typename... Arguments>
-    explicit PlainTree(Arguments... arguments) : tree_(arguments...) {}
-
-    double total() const {
-        const nb::gil_scoped_release release;
-        return tree_.total();
-    }
-
-    nb::object find(nb::handle prefix) const {
-        PyArrayObject *prefixes = checked(prefix, NPY_DOUBLE);
-        const npy_intp count = PyArray_SIZE(prefixes);
-        nb::object indices = new_vector(count, NPY_INT64);
-        const double *from = data<double>(prefixes);
-        int64_t *to = data<int64_t>(indices);
-        bool found = false;
-        {
-            const nb::gil_scoped_release release;
-            found = tree_.find(from, to, count);
-        }
-        if (!found)
-            throw nb::value_error("prefix: found one outside [0, total); the total has changed meanwhile");
-        return indices;
-    }
-
-    void update(nb::handle indices, nb::handle priorities) {
-        PyArrayObject *leaves = checked(indices, NPY_INT64);
-        PyArrayObject *values = checked(priorities, NPY_DOUBLE);
-        const nb::gil_scoped_release release;
-        tree_.update(data<int64_t>(leaves), data<double>(values), PyArray_SIZE(leaves));
-    }
-
-    nb::object get(nb::handle indices) const {
-        PyArrayObject *leaves = checked(indices, NPY_INT64);
-        nb::object priorities = new_vector(PyArray_SIZE(leaves), sizeof(Real) == 4 ? NPY_FLOAT : NPY_DOUBLE);
-        Real *to = data<Real>(priorities);
-        const nb::gil_scoped_release release;
-        tree_.get(data<int64_t>(leaves), to, PyArray_SIZE(leaves));
-        return priorities;
-    }
-
-  private:
-    static PyArrayObject *checked(nb::handle object, int type) {
-        PyArrayObject *array = vector_of(object, type);
-        if (!array)
-            throw nb::type_error("found something else than a contiguous vector of the type wanted");
-        return array;
-    }
-
-    T tree_;
-};
-
-template <typename Real, typename T>
-nb::class_<PlainTree<Real, T>> bind_plain_tree(nb::module_ &m, const char *name) {
-    using Bound = PlainTree<Real, T>;
-    return nb::class_<Bound>(m, name)
-        .def_prop_ro("total", &Bound::total)
-        .def("find", &Bound::find)
-        .def("update", &Bound::update)
-        .def("get", &Bound::get);
-}
-
 template <typename Real>
 void bind_binary_tree(nb::module_ &m, const char *name) {
     bind_plain_tree<Real, BinaryTree<Real>>(m, name).def(nb::init<int64_t>(), nb::arg("capacity"));
@@ -200,8 +126,7 @@ void bind_tree(nb::module_ &m, const char *name) {
         .def("find", &Tree<Real>::find, nb::arg().none())
         .def("sample", &Tree<Real>::sample, nb::arg().none(), nb::arg().none(), nb::arg().none())
         .def("update", &Tree<Real>::update, nb::arg().none(), nb::arg().none())
-        .def("get", &Tree<Real>::get, nb::arg().none())
-        .def("load_paths", &Tree<Real>::load_paths);
+        .def("get", &Tree<Real>::get, nb::arg().none());
 }
 
 } // namespace
@@ -214,8 +139,6 @@ void bind_sum_tree(nb::module_ &parent) {
     bind_tree<double>(m, "Tree64");
     bind_binary_tree<float>(m, "BinaryTree32");
     bind_binary_tree<double>(m, "BinaryTree64");
-    bind_plain_tree<double, AtomicTree>(m, "AtomicTree")
-        .def(nb::init<int64_t, int, int>(), nb::arg("capacity"), nb::arg("fanout"), nb::arg("threads"));
 }
 
 } // namespace placerl::sum_tree

@@ -18,7 +18,8 @@ namespace placerl::sum_tree {
 
 struct Layout {
     bool aligned = true; // node groups start on cache lines; else one value later, so that they straddle two
-    // Levels of at most this many values keep running sums: cheaper to descend, dearer to update.
+    // Levels of at most this many values keep running sums: cheaper to descend, dearer to update. No result
+    // depends on it.
     int64_t running_sums_max = 65536;
 };
 

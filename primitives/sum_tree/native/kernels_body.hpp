@@ -234,35 +234,40 @@ void sample(const View<Real> &view, Seed seed, bool stratified, int64_t *indices
     }
 }
 
-// Sums one node again, and its running sums where the level keeps them.
-template <typename Real, int Fixed, bool Kept>
-inline Real sum_node(const Level<Real> &level, int64_t node, int fanout) {
+// Writes the running sums of one node again, as `choose_scanned` would find them.
+template <typename Real, int Fixed>
+inline void keep_sums(const Level<Real> &level, int64_t node, int fanout) {
     using L = Lanes<Real>;
-    const Real *value = level.value + node * fanout;
     Real left = 0;
     for (int at = 0; at < fanout; at += L::width) {
         const int lanes = least(L::width, fanout - at);
-        const auto values = L::load(value + at, lanes);
-        if constexpr (Kept) {
-            Real total;
-            const auto before = L::add(L::exclusive(values, total), left);
-            L::store(level.before + node * fanout + at,
-                     L::select(L::positive(values), before, std::numeric_limits<Real>::infinity()), lanes);
-            left += total;
-        } else {
-            left += L::sum(values);
-        }
+        const auto values = L::load(level.value + node * fanout + at, lanes);
+        Real total;
+        const auto before = L::add(L::exclusive(values, total), left);
+        L::store(level.before + node * fanout + at,
+                 L::select(L::positive(values), before, std::numeric_limits<Real>::infinity()), lanes);
+        left += total;
     }
-    return left;
 }
 
-// out[node] for each of some nodes. Four at a time where a node is one vector, their sums then being one
-// vector; always four, as another order of adding would round in another way.
+template <typename Real, int Fixed>
+inline Real sum_node(const Level<Real> &level, int64_t node, int fanout) {
+    using L = Lanes<Real>;
+    Real sum = 0;
+    for (int at = 0; at < fanout; at += L::width)
+        sum += L::sum(L::load(level.value + node * fanout + at, least(L::width, fanout - at)));
+    return sum;
+}
+
+// out[node] for each of some nodes, and their running sums where the level keeps them: the sum is the same
+// bits either way, so that which levels keep them changes no result. Four at a time where a node is one
+// vector, their sums then being one vector; always four, as another order of adding would round in another
+// way.
 template <typename Real, int Fixed, bool Kept>
 void sum_nodes(const Level<Real> &level, int any_fanout, const int64_t *nodes, int64_t count, Real *out) {
     using L = Lanes<Real>;
     const int fanout = Fixed ? Fixed : any_fanout;
-    if constexpr (!Kept && Fixed == L::width) {
+    if constexpr (Fixed == L::width) {
         for (int64_t t = 0; t < count; t += 4) {
             int64_t node[4];
             Real sums[4];
@@ -273,10 +278,13 @@ void sum_nodes(const Level<Real> &level, int any_fanout, const int64_t *nodes, i
             for (int i = 0; i < 4; ++i)
                 out[node[i]] = sums[i];
         }
-    } else {
+    }
 #pragma GCC unroll 2
-        for (int64_t t = 0; t < count; ++t)
-            out[nodes[t]] = sum_node<Real, Fixed, Kept>(level, nodes[t], fanout);
+    for (int64_t t = 0; t < count; ++t) {
+        if constexpr (Fixed != L::width)
+            out[nodes[t]] = sum_node<Real, Fixed>(level, nodes[t], fanout);
+        if constexpr (Kept)
+            keep_sums<Real, Fixed>(level, nodes[t], fanout);
     }
 }
 

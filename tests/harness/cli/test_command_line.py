@@ -1,21 +1,26 @@
 """The command line as a user meets it: help, and bad input that every command refuses and that changes nothing."""
 
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness import cli
+from harness.cli import app
 from harness.cli.common import print_rows
 from harness.core.provenance import Provenance
 from harness.store.store import Measurement
 from tests.harness.cli.command_line import Placerl, refused
 
-COMMANDS = (
+USERS_KNOW = {
     "baselines",
     "bench",
     "compare",
     "diff",
     "doctor",
+    "explore",
     "export",
     "learn",
     "map",
@@ -26,19 +31,75 @@ COMMANDS = (
     "rtl",
     "run",
     "validate",
-)
+}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_that_users_know_are_there() -> None:
+    assert set(app.commands()) >= USERS_KNOW
+
+
+@pytest.mark.parametrize("command", app.commands())
 def test_every_command_has_help_with_an_example(placerl: Placerl, command: str) -> None:
     outcome = placerl(command, "--help")
     assert outcome.status == 0
     assert f"Example: placerl {command}" in outcome.out.replace("`", "")
 
 
+@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), ([], 2)])
+def test_help_lists_every_command_with_what_it_does(
+    placerl: Placerl, arguments: list[str], status: int
+) -> None:
+    outcome = placerl(*arguments)
+    assert outcome.status == status
+    listed = re.findall(r"^│ ([a-z]+) +[A-Z]", outcome.out, re.MULTILINE)
+    assert listed == app.commands() == sorted(app.commands())
+
+
+def test_a_new_file_is_a_command(placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "say_it_command.py").write_text(
+        "from harness.cli.app import app\n\n\n"
+        '@app.command("say-it")\ndef say_it(text: str = "x") -> None:\n    """Say it."""\n    print(text)\n'
+    )
+    monkeypatch.setattr(app.app, "registered_commands", [])
+    monkeypatch.setattr(app, "FOLDER", tmp_path)
+    monkeypatch.setattr(cli, "__path__", [str(tmp_path)])
+    assert placerl("say-it", "--text", "said").out == "said\n"
+    assert "Say it." in placerl("--help").out
+
+
+@pytest.mark.parametrize("missing", ["pandas", "harness.gone"])
+def test_a_command_without_a_package_names_the_extra(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr(app, "importlib", SimpleNamespace(import_module=absent))
+    if missing == "pandas":
+        refused(placerl("doctor"), "pandas: found nothing: it is not installed", "placerl[harness]")
+    else:  # a mistake of ours
+        with pytest.raises(ModuleNotFoundError):
+            placerl("doctor")
+
+
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [("0123abc+45", "placerl 1.2.3 (0123abc+45)\n"), ("placerl-1.2.3", "placerl 1.2.3\n")],
+)
+def test_the_version_names_the_revision_where_there_is_one(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, revision: str, said: str
+) -> None:
+    monkeypatch.setattr(app, "metadata", SimpleNamespace(version=lambda name: "1.2.3"))
+    monkeypatch.setattr(app, "revision", lambda: revision)
+    outcome = placerl("--version")
+    assert (outcome.status, outcome.out) == (0, said)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["repot"], ("no such command 'repot'", "did you mean report?")),
+        (["--bogus"], ("found no such option: --bogus", "--help` lists")),
         (["frobnicate"], ("frobnicate", "placerl --help")),
         (["profile"], ("WORKLOAD", "found nothing")),
         (["baselines", "nope"], ("NAMES", "'nope'", "sb3")),

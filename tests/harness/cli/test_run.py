@@ -2,15 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.cli import run_command
 from harness.platforms.energy import EnergyMeter
 from harness.runtime import measured_run
 from harness.runtime.training import Progress, Training
 from harness.runtime.units.unit import UnitError
 from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.papers.rows import trained
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,7 @@ def test_a_mapping_to_what_is_not_there_is_refused(
         (["--shards", "4"], ("--shards: found 4; allowed: nothing without --ray",)),
         (["--place", "learners=big"], ("--place: found learners=big; allowed: nothing without --ray",)),
         (["--ray", ""], ("--ray: found ''",)),
-        (["--seconds", "2", "--steps", "9"], ("--seconds: found 2 beside --steps 9; allowed: one of them",)),
+        (["--seconds", "2", "--steps", "9"], ("--seconds: found 2 and --steps 9; allowed: one of them",)),
         (["--seconds", "inf"], ("--seconds", "less than or equal to 10000000")),
         (["--seconds", "nan"], ("--seconds", "nan")),
         (["--steps", "1" + "0" * 23], ("--steps", "less than or equal to 1000000000000")),
@@ -72,10 +75,11 @@ def test_options_that_nothing_can_give_are_refused(
 @pytest.mark.parametrize(
     ("learner", "options", "words"),
     [
-        ("native[fixed32]", ["--fusion", "step"], ("fusion: found step; allowed: none, replay",)),
         ("native[fixed32]", ["--delay", "9"], ("delay: found 9", "precision dynamic")),
         ("native", ["--delay", "9"], ("delay: found 9", "precision dynamic")),
         ("native[dynamic]", ["--delay", "0"], ("--delay",)),
+        ("native[dynamic]", ["--steps", "9"], ("delay: found 1000; allowed: less than the run's 9",)),
+        ("native[dynamic]", ["--steps", "9", "--delay", "9"], ("delay: found 9; allowed: less than",)),
         ("native[fixed32]", ["--learners", "2"], ("learner: found native[fixed32]; allowed: torch",)),
     ],
 )
@@ -88,19 +92,34 @@ def test_options_that_a_learner_in_fixed_point_lacks_are_refused(
     assert not results.exists()
 
 
-@pytest.mark.parametrize("precision", ["fixed32", "dynamic"])
-def test_run_trains_in_fixed_point_and_says_so(placerl: Placerl, tmp_path: Path, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("precision", "options", "stated"),
+    [
+        ("fixed32", ["--steps", "3"], {}),
+        ("bfloat16", ["--steps", "3"], {}),
+        ("dynamic", ["--steps", "3", "--delay", "2"], {"delay": 2, "narrowed": True}),
+        # The 50 steps of the warm-up count, as they do for the learner.
+        ("dynamic", ["--seconds", "1", "--delay", "40"], {"delay": 40, "narrowed": True}),
+        ("dynamic", ["--seconds", "1", "--delay", "900000"], {"delay": 900_000, "narrowed": False}),
+    ],
+)
+def test_run_trains_in_another_precision_and_says_so(
+    placerl: Placerl, tmp_path: Path, precision: str, options: list[str], stated: dict[str, object]
+) -> None:
     mapping = f"native[{precision}]-native-cpu"
-    asked = ("run", "cartpole-dqn", "--mapping", mapping, "--steps", "3", "--results", str(tmp_path))
+    asked = ("run", "cartpole-dqn", "--mapping", mapping, *options, "--results", str(tmp_path))
     outcome = placerl(*asked)
     assert outcome.status == 0
     assert mapping in outcome.out, "a terminal's markup must not swallow the precision"
-    rows = {row["quantity"]: row for row in json.loads(placerl(*asked, "--json").out)}
+    assert ("narrowed" in outcome.out) == bool(stated)
     assert (
-        rows["gradient_steps_per_s"]["device"]
-        == rows["gradient_steps_per_s"]["details"]["mapping"]
-        == mapping
+        not stated
+        or (f"after {stated['delay']} gradient steps" if stated["narrowed"] else "never") in outcome.out
     )
+    rows = {row["quantity"]: row for row in json.loads(placerl(*asked, "--json").out)}
+    details = rows["gradient_steps_per_s"]["details"]
+    assert rows["gradient_steps_per_s"]["device"] == details["mapping"] == mapping
+    assert {name: details[name] for name in ("delay", "narrowed") if name in details} == stated
 
 
 def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp_path: Path) -> None:
@@ -135,6 +154,16 @@ def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
     assert outcome.status == 0
     assert "throughput_per_watt" in re.sub(r"[^a-z_]", "", outcome.out.replace("\n", ""))
     assert re.search(r"EPS [\d,]+ experiences/s, IPS [\d,]+ inferences/s \(measured\)", outcome.out)
+
+
+def test_the_rate_of_each_tenth_of_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = tuple(float(100 + number // 2) for number in range(20))
+    row = trained(105.0, samples=samples)
+    run_command._show_rates([row])
+    said = capsys.readouterr().out
+    assert "GPS by tenth of the run: 100 101 102 103 104 105 106 107 108 109 (measured)" in said
+    run_command._show_rates([replace(row, samples=samples[:9])])
+    assert "tenth" not in capsys.readouterr().out, "a run of few stretches has no tenths"
 
 
 def test_ctrl_c_says_so_and_shows_what_was_measured(

@@ -231,7 +231,7 @@ def test_a_machine_with_other_code_is_refused_by_name(
         assert store.runs() == []
 
     with connected(cluster.address), Store.open(path) as store:
-        plan = on_cluster.Plan(store, QUICK, [counting("a", "c"), counting("b", "c")])
+        plan = on_cluster.ClusterPlan(store, QUICK, [counting("a", "c"), counting("b", "c")])
         plan._revision = "ours"  # as if the machines had joined since, with another checkout
         assert plan.execute(silent).failed == ["a", "b"]
     rows = stored(path)

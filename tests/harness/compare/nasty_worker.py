@@ -50,6 +50,9 @@ def main(what, *arguments):
         job = json.loads(line)
         if what == "good":
             answer(gradient_steps=job["gradient_steps"], notes={"seed": str(job["seed"])})
+        elif what == "flushable":  # gradient steps a second, without and with subnormal numbers flushed
+            rate = float(arguments[job["flush_subnormals"]])
+            answer(gradient_steps=job["gradient_steps"], wall_s=job["gradient_steps"] / rate)
         elif (
             what == "rate"
         ):  # gradient steps a second, with some noise; crashes after so many jobs; learns so much a job

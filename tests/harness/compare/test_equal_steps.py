@@ -11,8 +11,16 @@ import pytest
 
 from harness import workloads
 from harness.compare import equal_steps
-from harness.compare.equal_steps import FASTER, LEARNS_LESS, NOT_COMPARED, Extent, Returns, Side, Trained
-from harness.compare.protocol import Job, Result, Worker
+from harness.compare.equal_steps import (
+    FASTER,
+    LEARNS_LESS,
+    NOT_COMPARED,
+    ComparedSide,
+    Returns,
+    StepExtent,
+    Trained,
+)
+from harness.compare.protocol import Worker, WorkerJob, WorkerResult
 from harness.core.progress import silent
 
 # The arguments: returns at the beginning and at the end, of the episodes that end ten a job, and environment steps a
@@ -36,7 +44,7 @@ STEPS = 4000
 
 def side(name, program=LEARNER, *arguments, pace=1e6, ratio=1.0):
     start = partial(Worker, [sys.executable, "-c", program, *map(str, arguments)])
-    return Side(name, start, 0.01, pace, ratio)
+    return ComparedSide(name, start, 0.01, pace, ratio)
 
 
 def learner(name, first, last, ratio=1.0):
@@ -45,12 +53,14 @@ def learner(name, first, last, ratio=1.0):
 
 @pytest.fixture
 def job():
-    return Job(workload=workloads.load("cartpole-dqn").tables(), batch_size=32, seed=5, gradient_steps=7)
+    return WorkerJob(
+        workload=workloads.load("cartpole-dqn").tables(), batch_size=32, seed=5, gradient_steps=7
+    )
 
 
 def compared(ours, theirs, job, **extent):
     fields = {"environment_steps": STEPS, "seeds": 3, "budget_s": 100.0} | extent
-    return equal_steps.compare(ours, theirs, job, Extent(**fields), silent)
+    return equal_steps.compare(ours, theirs, job, StepExtent(**fields), silent)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +147,14 @@ def test_an_interrupt_ends_every_training(job):
         time.sleep(0.3)
         raise KeyboardInterrupt
 
-    extent = Extent(STEPS, 3, 100.0)
+    extent = StepExtent(STEPS, 3, 100.0)
     with pytest.raises(KeyboardInterrupt):
         equal_steps.compare(learner("placerl", 0, 9), learner("other", 0, 9), job, extent, interrupt)
     assert set(psutil.Process().children(recursive=True)) == before
 
 
 def pace(environment_steps_per_s, start_s=5.0):
-    return Side("any", lambda: pytest.fail("started"), start_s, environment_steps_per_s, 1.0)
+    return ComparedSide("any", lambda: pytest.fail("started"), start_s, environment_steps_per_s, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +172,12 @@ def pace(environment_steps_per_s, start_s=5.0):
     ],
 )
 def test_as_many_seeds_are_trained_as_the_time_holds(budget_s, lanes, planned):
-    extent = Extent(12_000, 3, budget_s)
+    extent = StepExtent(12_000, 3, budget_s)
     assert equal_steps.planned(pace(400), pace(400), extent, lanes) == planned
 
 
 def test_no_time_is_no_comparison(job):
-    returns = equal_steps.compare(pace(1), pace(1), job, Extent(12_000, 3, 22), silent)
+    returns = equal_steps.compare(pace(1), pace(1), job, StepExtent(12_000, 3, 22), silent)
     assert returns.verdict("faster") == NOT_COMPARED
     assert returns.reason == "22 s hold no training of 2,000 environment steps on both sides"
 
@@ -182,11 +192,13 @@ def test_seeds_that_come_late_are_left_out_but_the_first_is_not(job, monkeypatch
 
 def test_a_side_has_the_pace_of_its_timed_rounds():
     results = [
-        Result(gradient_steps=g, environment_steps=5 * g, wall_s=w, episode_returns=[], versions={})
+        WorkerResult(gradient_steps=g, environment_steps=5 * g, wall_s=w, episode_returns=[], versions={})
         for g, w in ((2, 1.5), (6, 2.5))
     ]
-    results.append(Result(gradient_steps=8, environment_steps=5, wall_s=4.0, episode_returns=[], versions={}))
-    made = Side.of("any", lambda: pytest.fail("started"), 3.0, results)
+    results.append(
+        WorkerResult(gradient_steps=8, environment_steps=5, wall_s=4.0, episode_returns=[], versions={})
+    )
+    made = ComparedSide.of("any", lambda: pytest.fail("started"), 3.0, results)
     assert (made.name, made.start_s) == ("any", 3)
     assert made.environment_steps_per_s == 45 / 8
     assert made.environment_steps_a_gradient_step == 45 / 16

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness import workloads
 from harness.compare import learning, registry
-from harness.compare.learning import Task
+from harness.compare.learning import LearnedTask
 from harness.compare.protocol import Worker
 from harness.core.progress import silent
 from harness.core.quantities import better
@@ -18,7 +18,7 @@ from harness.mapping import Mapping
 from harness.plan import plan
 from harness.store.store import Store
 
-MAPPING = Mapping.parse("torch-native-cpu")
+MAPPING = Mapping.parse(learning.DEFAULT_MAPPING)
 
 # Answers each job with its number as the only return, and two environment steps a gradient step.
 COUNTING = """
@@ -53,7 +53,7 @@ def test_own_settings_are_the_workloads_and_rows_say_which():
     assert learning.trained_workload("cartpole-dqn", "placerl") == like
     assert learning.trained_workload("cartpole-dqn", "sb3") == like
     told = {
-        system: learning.train(Task("cartpole-dqn", 100), system, fake(COUNTING), 0, silent).details[
+        system: learning.train(LearnedTask("cartpole-dqn", 100), system, fake(COUNTING), 0, silent).details[
             "settings"
         ]
         for system in ("placerl", "placerl, own settings")
@@ -71,12 +71,12 @@ def test_what_is_trained_is_what_the_system_is_to_train():
     """The worker is sent the workload with its prioritised replay, or without."""
     echo = COUNTING.replace("[number]", '[float(json.loads(line)["workload"]["replay"]["prioritized"])]')
     for system, sent in (("placerl", 0), ("placerl, own settings", 1), ("sb3", 0)):
-        row = learning.train(Task("cartpole-dqn", 100), system, fake(echo), 0, silent)
+        row = learning.train(LearnedTask("cartpole-dqn", 100), system, fake(echo), 0, silent)
         assert row.value == sent
 
 
 def test_the_score_is_of_the_last_fifth():
-    row = learning.train(Task("cartpole-dqn", 100), "fake", fake(COUNTING), 3, silent)
+    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(COUNTING), 3, silent)
     assert row.samples == (8, 9)
     assert row.value == 8.5
     assert row.details["seed"] == 3
@@ -86,14 +86,14 @@ def test_the_score_is_of_the_last_fifth():
 
 
 def test_a_system_that_fails_is_a_row():
-    row = learning.train(Task("cartpole-dqn", 100), "fake", fake("print('no')"), 0, silent)
+    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake("print('no')"), 0, silent)
     assert row.status == "failed"
     assert row.details["seed"] == 0
 
 
 def test_a_run_without_episodes_at_its_end_is_no_score():
     program = COUNTING.replace("[number]", "[]")
-    row = learning.train(Task("cartpole-dqn", 100), "fake", fake(program), 0, silent)
+    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(program), 0, silent)
     assert row.status == "failed"
     assert "no episode ended" in row.reason
 
@@ -101,7 +101,11 @@ def test_a_run_without_episodes_at_its_end_is_no_score():
 def scored(*values):
     return [
         learning.train(
-            Task("cartpole-dqn", 100), "fake", fake(COUNTING.replace("[number]", f"[{value}]")), 0, silent
+            LearnedTask("cartpole-dqn", 100),
+            "fake",
+            fake(COUNTING.replace("[number]", f"[{value}]")),
+            0,
+            silent,
         )
         for value in values
     ]
@@ -109,7 +113,7 @@ def scored(*values):
 
 def test_a_summary_is_over_seeds():
     rows = scored(1, 2, 3, 4, 50)
-    failed = learning.train(Task("cartpole-dqn", 100), "fake", fake(""), 0, silent)
+    failed = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(""), 0, silent)
     summary = learning.summary("cartpole-dqn", "fake", [*rows, failed])
     assert summary.value == 3
     assert 1 <= summary.low <= 3 <= summary.high <= 50
@@ -175,10 +179,32 @@ def test_a_plan_trains_five_seeds_of_each_system_and_then_sums_up(tier):
     assert not any("own settings" in cell.key for cell in learning.plan(tier, ["sb3"], MAPPING))
 
 
+def test_no_row_of_one_mapping_stands_for_another(tmp_path, monkeypatch):
+    other = Mapping.parse("native[dynamic]-native-cpu")
+    plans = [learning.plan("quick", ["placerl", "sb3"], mapping) for mapping in (MAPPING, other)]
+    ours, theirs = ({cell.key for cell in plan} for plan in plans)
+    assert {key.split("/")[2] for key in ours & theirs} == {"sb3"}
+    assert "learn/cartpole-dqn/placerl (native[dynamic]-native-cpu)/seed0" in theirs
+    own = "placerl, own settings (native[dynamic]-native-cpu)"
+    assert learning.trained_workload("cartpole-dqn", own) == workloads.load("cartpole-dqn")
+    asked = []
+    monkeypatch.setattr(
+        learning.registry, "own_worker", lambda mapping: asked.append(mapping) or fake(COUNTING)()
+    )
+    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: fake(COUNTING)())
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "here"})
+        for cells in plans:
+            plan.execute(run, cells[:18], silent)
+        assert asked == [str(MAPPING)] * 10 + [str(other)] * 10
+        systems = ["placerl", "sb3", "placerl, own settings", "placerl (native[dynamic]-native-cpu)", own]
+        assert [row.backend for row in learning.summaries(run)] == systems
+
+
 def test_the_own_worker_trains_ppo_too():
     """Two stretches of a tiny run through the real worker."""
     start = partial(registry.own_worker, str(MAPPING))
-    row = learning.train(Task("cartpole-ppo", 20), "placerl", start, 0, silent)
+    row = learning.train(LearnedTask("cartpole-ppo", 20), "placerl", start, 0, silent)
     assert row.status == "ok"
     assert np.isfinite(row.value)
 

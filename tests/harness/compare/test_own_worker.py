@@ -10,7 +10,7 @@ import pytest
 
 from harness import workloads
 from harness.compare import own_worker, registry
-from harness.compare.protocol import FailureKind, Job, WorkerFailure
+from harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from harness.core.errors import UserError
 from harness.runtime.options import Options
 from harness.runtime.training import Training
@@ -21,7 +21,7 @@ LIMIT_S = 120.0
 def job(gradient_steps=20, **changes):
     tables = workloads.load("cartpole-dqn").tables()
     tables["training"]["learning_starts"] = 64
-    return Job(
+    return WorkerJob(
         **{"workload": tables, "batch_size": 32, "seed": 0, "gradient_steps": gradient_steps} | changes
     )
 

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from harness.compare import protocol, registry
-from harness.compare.protocol import FailureKind, Job, Worker, WorkerFailure
+from harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 
 NASTY = Path(__file__).with_name("nasty_worker.py")
-JOB = Job(workload={"name": "none"}, batch_size=32, seed=0, gradient_steps=10)
+JOB = WorkerJob(workload={"name": "none"}, batch_size=32, seed=0, gradient_steps=10)
 LIMIT_S = 600.0  # only so that a broken worker ends some day
 
 
@@ -175,9 +175,9 @@ def test_temporary_files_go_with_the_worker(what: str, tmp_path: Path) -> None:
 
 OWNER = """
 import sys
-from harness.compare.protocol import Job, Worker
+from harness.compare.protocol import Worker, WorkerJob
 worker = Worker([sys.executable, *sys.argv[1:]])
-worker.ask(Job(workload={}, batch_size=1, seed=0, gradient_steps=1), 600)
+worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 600)
 """
 
 
@@ -206,7 +206,7 @@ def test_nothing_outlives_its_owner(number: signal.Signals, tmp_path: Path) -> N
 def test_a_job_refuses_what_no_worker_can_do() -> None:
     for wrong in ({"batch_size": 0}, {"gradient_steps": 0}, {"threads": 0}, {"seed": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Job(**({"workload": {}, "batch_size": 1, "seed": 0, "gradient_steps": 1} | wrong))
+            WorkerJob(**({"workload": {}, "batch_size": 1, "seed": 0, "gradient_steps": 1} | wrong))
 
 
 @pytest.fixture
@@ -258,6 +258,51 @@ def test_an_environment_is_made_once_and_again_when_its_requirements_change(
     registry.build_baseline("sound")
     assert len(commands) == 2 * made
     assert registry.TORCH in commands[-1]
+
+
+@pytest.mark.parametrize(
+    ("requirements", "added"),
+    [
+        ("torchrl==1\ntorch==2.14.1\n", False),
+        ("torch>=2\n", False),
+        ("torchrl==1\n", True),
+        ("torch-x==1\n", True),
+    ],
+)
+def test_the_pin_of_pytorch_binds_only_those_that_name_none(
+    baselines: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, added: bool
+) -> None:
+    monkeypatch.setattr(registry, "TORCH", "torch==1")
+    baseline(baselines, "sound", requirements)
+    commands: list[list[str]] = []
+
+    def record(name: str, command: list[str], limit_s: float) -> None:
+        (baselines / name / ".venv").mkdir(exist_ok=True)
+        commands.append(command)
+
+    monkeypatch.setattr(registry, "_run", record)
+    registry.build_baseline("sound")
+    assert (registry.TORCH in commands[-1]) == added
+
+
+def test_what_pip_cannot_build_is_built_at_the_end_and_again_when_that_changes(
+    baselines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline(baselines, "sound", "")
+    script = baselines / "sound" / registry.INSTALL
+    script.write_text("first\n")
+    commands: list[list[str]] = []
+
+    def record(name: str, command: list[str], limit_s: float) -> None:
+        (baselines / name / ".venv").mkdir(exist_ok=True)
+        commands.append(command)
+
+    monkeypatch.setattr(registry, "_run", record)
+    python = registry.build_baseline("sound")
+    assert commands[-1] == [str(python), "-P", str(script)]
+    script.write_text("second\n")
+    registry.build_baseline("sound")
+    assert len([command for command in commands if str(script) in command]) == 2
 
 
 def test_an_environment_that_takes_too_long(baselines: Path) -> None:

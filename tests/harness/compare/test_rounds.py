@@ -12,8 +12,9 @@ from harness import workloads
 from harness.cli import compare_command
 from harness.compare import equal_steps, registry
 from harness.compare import rounds as compare
-from harness.compare.equal_steps import Extent
+from harness.compare.equal_steps import StepExtent
 from harness.compare.protocol import FailureKind, Worker, WorkerFailure
+from harness.core.progress import silent
 from harness.mapping import Mapping
 
 FAKE = Path(__file__).with_name("nasty_worker.py")
@@ -44,8 +45,11 @@ def systems(monkeypatch):
     return commands
 
 
-def compared(baselines, rounds=15, name="cartpole-dqn", **arguments):
-    rows = compare.compare(workloads.load(name), MAPPING, baselines, budget_s=0, rounds=rounds, **arguments)
+def compared(baselines, rounds=15, name="cartpole-dqn", progress=silent, **given):
+    settings = compare.ComparisonSettings(rounds=rounds, **given)
+    rows = compare.compare(
+        workloads.load(name), MAPPING, baselines, budget_s=0, progress=progress, settings=settings
+    )
     assert {row.suite for row in rows} <= {"compare"}
     return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
 
@@ -72,7 +76,7 @@ def test_a_known_ratio_is_found(systems, ours, verdict):
     assert steps.value == pytest.approx(2 * theirs.value)
 
 
-RETURNS = Extent(4000, seeds=3, budget_s=100)
+RETURNS = StepExtent(4000, seeds=3, budget_s=100)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +215,22 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     rows = compared(["slow"], envpool=True)
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
     assert asked == [{"envpool": True}]
+
+
+def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
+    systems |= {"placerl": ["rate", "2000", MANY], "slow": ["flushable", "500", "1000"]}
+    rows = compared(["slow"], flushed=True, returns=RETURNS)
+    flushed = "slow" + compare.FLUSHED
+    assert rows["slow", "slow", "gradient_steps_per_s"].value == pytest.approx(500, rel=0.01)
+    assert rows[flushed, flushed, "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.01)
+    assert rows[flushed, "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.1)
+    assert rows["slow", "placerl", "throughput_ratio"].value == pytest.approx(4, rel=0.1)
+    assert "does not flush" in rows[flushed, "placerl", "throughput_ratio"].details["returns"]
+    systems["slow"] = "cannot be built"
+    assert {row.reason for row in compared(["slow"], flushed=True).values()} == {
+        "slow: environment: cannot be built",
+        f"{flushed}: environment: cannot be built",
+    }
 
 
 def test_the_table_has_a_line_for_each_baseline(systems):

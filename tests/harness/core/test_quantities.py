@@ -26,7 +26,7 @@ ROW_MAKERS = {
     "_sampled",
     "measurement",
 }
-NUMBERS = {"Number", "Quantity", "Cell", "select", "replace"}
+NUMBERS = {"Number", "PublishedQuantity", "PublishedCell", "select", "replace"}
 """Calls that make no row: numbers of a report, transcribed ones, filters, rows of other rows."""
 
 

@@ -4,14 +4,14 @@ import pytest
 from pydantic import Field
 
 from harness.core.errors import UserError
-from harness.core.toml_models import LARGEST_FILE_BYTES, Table, check, parse_toml, read_toml
+from harness.core.toml_models import LARGEST_FILE_BYTES, TomlTable, check, parse_toml, read_toml
 
 
-class Inner(Table):
+class Inner(TomlTable):
     size: int = Field(ge=1, description="units")
 
 
-class Outer(Table):
+class Outer(TomlTable):
     inner: Inner
     items: tuple[Inner, ...] = ()
     rate: float = 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.papers.prl.portability import ALGORITHMS, EXAMPLES, OTHER_PLATFORM
+from harness.papers.prl.table_4 import ALGORITHMS, EXAMPLES, OTHER_PLATFORM
 from harness.runtime.training import Training
 from primitives import sum_tree
 

@@ -153,8 +153,8 @@ def test_candidates_store_on_the_cpu_or_on_a_device_of_learner_or_replay() -> No
 
 
 def test_least_traffic_takes_the_first_of_equals_and_the_cpu_where_none_can_store() -> None:
-    def apart(place: str, other: str) -> float:
-        return float(place != other)
+    def apart(place: str, other: str, cost: float) -> float:
+        return cost * (place != other)
 
     anywhere, cpu = PerformanceTable([]), PerformanceTable([entry("storage.gather", "cpu")])
     equal = [("cuda", 5.0), ("fpga", 5.0)]
@@ -164,7 +164,8 @@ def test_least_traffic_takes_the_first_of_equals_and_the_cpu_where_none_can_stor
     assert str(least_traffic(cpu, equal, apart)) == "cpu"
     assert str(least_traffic(cpu, [*equal, ("cpu", 1.0)], apart)) == "cpu"
     # A component may be costly to serve from its own device, too.
-    assert str(least_traffic(anywhere, equal, lambda place, other: 3.0 if place == "cuda" else 1.0)) == "fpga"
+    from_cuda = lambda place, other, cost: cost * (3.0 if place == "cuda" else 1.0)  # noqa: E731
+    assert str(least_traffic(anywhere, equal, from_cuda)) == "fpga"
 
 
 def test_a_prediction_is_as_weak_as_the_weakest_of_the_cells_that_it_used() -> None:

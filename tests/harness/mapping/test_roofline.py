@@ -7,16 +7,16 @@ import pytest
 from harness.core.errors import UserError
 from harness.core.provenance import Provenance
 from harness.mapping import Problem, Target
-from harness.mapping.roofline import CACHE_LINE_BYTES, Modelled, Work, modelled_times
-from harness.platforms import Device, Platform
+from harness.mapping.roofline import CACHE_LINE_BYTES, CountedWork, Modelled, modelled_times
+from harness.platforms import PlatformDevice, PlatformFile
 
-WORK = Work(macs=1_000_000, state_bytes=2000, batch_bytes=500, operations=10, leaves=4096, fanout=16)
+WORK = CountedWork(macs=1_000_000, state_bytes=2000, batch_bytes=500, operations=10, leaves=4096, fanout=16)
 PROBLEM = Problem(batch_size=32, item_words=5, actors=3)
 near = partial(pytest.approx, rel=1e-12, abs=0)  # but for rounding
 BASE = {"peak_tops": 1.0, "memory_gb_s": 1.0}
 
 
-def platform(*kinds: str, **numbers: float) -> Platform:
+def platform(*kinds: str, **numbers: float) -> PlatformFile:
     """A device of each kind, all with the same numbers."""
     fields = {
         name: {"value": value, "provenance": "published", "source": "a paper"}
@@ -27,11 +27,13 @@ def platform(*kinds: str, **numbers: float) -> Platform:
         {"key": f"{kind}{number}", "kind": kind, "name": kind, **fields, **peak}
         for number, kind in enumerate(kinds)
     ]
-    return Platform.model_construct(name="made", device=tuple(map(Device.model_validate, devices)))
+    return PlatformFile.model_construct(
+        name="made", device=tuple(map(PlatformDevice.model_validate, devices))
+    )
 
 
 def times(
-    *kinds: str, work: Work = WORK, problem: Problem = PROBLEM, **numbers: float
+    *kinds: str, work: CountedWork = WORK, problem: Problem = PROBLEM, **numbers: float
 ) -> dict[str, Modelled]:
     made = modelled_times(platform(*kinds, **BASE | numbers), work, problem)
     return {one.entry.primitive: one for one in made}
@@ -65,7 +67,7 @@ def test_no_other_device_keeps_a_state_whatever_its_cache() -> None:
     ("leaves", "fanout", "levels"), [(4096, 16, 3), (4097, 16, 4), (16, 16, 1), (1, 16, 1), (8, 2, 3)]
 )
 def test_a_tree_has_a_level_for_each_node_group_on_the_way(leaves: int, fanout: int, levels: int) -> None:
-    assert Work(1, 1, 1, 1, leaves, fanout).levels == levels
+    assert CountedWork(1, 1, 1, 1, leaves, fanout).levels == levels
 
 
 def test_a_processor_s_tree_reads_a_cache_line_a_level() -> None:

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,6 +126,32 @@ def test_full_speed_is_found_on_a_core_that_is_shared_two_thirds_of_the_time():
     assert 0.1 < pace["full_speed_share"] < 0.9
     assert pace["clock_s"] == pytest.approx(timing.clock_s, rel=1e-3)
     assert len(timing.samples_s) == len(timing.clock_s) == 60
+
+
+def test_a_core_that_is_slow_for_a_whole_run_is_held_against_earlier_runs():
+    def median_s(bracket, slow, cores=None):
+        core = SharedCore(fast_s=0.0 if slow else 1.0, slow_s=1.0 if slow else 0.0, steps=(1.0,))
+        made = core.bracket()
+        made.full_s = bracket.full_s
+        (timing,) = measure(
+            [core.case("a", 20e-6, spread=0.01)],
+            Protocol(rounds=30, cores=cores),
+            clock=core.clock,
+            bracket=made,
+        ).values()
+        return timing
+
+    shared = SharedCore().bracket()
+    alone = median_s(SharedCore().bracket(), slow=True)
+    first, later = (median_s(shared, slow) for slow in (False, True))
+    assert alone.median_s > 1.4 * first.median_s  # nothing shows that it was slow
+    assert later.median_s < 0.85 * alone.median_s
+    assert later.low_s < first.median_s < later.high_s  # its slope is not known: the interval is wide
+    assert later.details["readings"]["full_s"] == first.details["readings"]["full_s"]
+    assert "earlier_full_s" not in first.details["readings"]
+    here = tuple(sorted(os.sched_getaffinity(0)))[:1]
+    other = median_s(shared, slow=True, cores=here)
+    assert "earlier_full_s" not in other.details["readings"]
 
 
 def test_pairs_are_the_rounds_that_cases_share():

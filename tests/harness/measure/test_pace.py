@@ -101,3 +101,26 @@ def test_the_reading_at_full_speed_is_the_fastest_tenth_of_a_run_s():
     readings.add([Piece(1.0, 1, Pace(1.0))] * 20 + [Piece(1.0, 1, Pace(1.7))] * 80 + [Piece(1.0, 1)] * 50)
     assert len(readings.seconds) == 100
     assert readings.full_s == pytest.approx(1.0)
+
+
+def test_full_speed_of_earlier_runs_is_remembered_where_enough_was_read():
+    full_s = {}
+    few = Readings([1.0] * (pace.FEWEST_READINGS - 1))
+    few.remember(full_s, None)
+    assert full_s == {}
+    Readings([2.0] * pace.FEWEST_READINGS).remember(full_s, (0,))
+    assert full_s == {(0,): 2.0}
+    later = Readings([3.0] * pace.FEWEST_READINGS, earlier_s=2.0)
+    assert later.full_s == 2.0
+    stepped = 2.0 * (pace.AT_FULL_SPEED - 0.01)  # a step of the clock frequency is no slow core
+    assert Readings([stepped] * pace.FEWEST_READINGS, earlier_s=2.0).full_s == stepped
+    later.remember(full_s, (0,))
+    assert full_s == {(0,): 2.0}
+    Readings([1.5] * pace.FEWEST_READINGS, earlier_s=2.0).remember(full_s, (0,))
+    assert full_s == {(0,): 1.5}
+    assert Readings(earlier_s=2.0).full_s == 0.0
+
+
+def test_brackets_on_the_wall_s_clock_share_what_they_remember():
+    assert Bracket().full_s is Bracket().full_s
+    assert Bracket(lambda: 0.0).full_s is not Bracket(lambda: 0.0).full_s

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from primitives.fpga.cycles import balance, gemm, layout, simulated_products
+from primitives.fpga.cycles import gemm, layout, load_balancing, simulated_products
 from primitives.fpga.export import toolchain
 from primitives.fpga.gemm.plan import GemmShape
 from primitives.fpga.pair import simulation
@@ -42,7 +42,7 @@ class ClosedPair:
         self.side = side
 
     def training_cycles(self, *networks: Any, **arguments: Any) -> int:
-        return balance.training_cycles(*networks, side=self.side, pair=True, **arguments)
+        return load_balancing.training_cycles(*networks, side=self.side, pair=True, **arguments)
 
 
 @pytest.fixture

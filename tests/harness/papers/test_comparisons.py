@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.compare.equal_steps import FASTER, LEARNS_LESS, NOT_COMPARED
-from harness.compare.rounds import Part
+from harness.compare.rounds import ComparedPart
 from harness.papers.comparisons import beside, gains, gains_on_gpu
 from tests.harness.papers.rows import compared, frame_of
 
@@ -13,19 +13,19 @@ from tests.harness.papers.rows import compared, frame_of
 @pytest.mark.parametrize(
     ("stored", "part", "verdict"),
     [
-        (FASTER, Part.TRAINING, "faster"),
-        (LEARNS_LESS, Part.TRAINING, "no verdict"),
-        (NOT_COMPARED, Part.TRAINING, "no verdict"),
-        ("slower", Part.TRAINING, "slower"),
-        ("no verdict", Part.TRAINING, "no verdict"),
+        (FASTER, ComparedPart.TRAINING, "faster"),
+        (LEARNS_LESS, ComparedPart.TRAINING, "no verdict"),
+        (NOT_COMPARED, ComparedPart.TRAINING, "no verdict"),
+        ("slower", ComparedPart.TRAINING, "slower"),
+        ("no verdict", ComparedPart.TRAINING, "no verdict"),
         # Of parts that train nothing there are no returns to compare.
-        (NOT_COMPARED, Part.LEARNER_AND_REPLAY, "faster"),
-        (NOT_COMPARED, Part.REPLAY, "faster"),
-        ("slower", Part.REPLAY, "slower"),
+        (NOT_COMPARED, ComparedPart.LEARNER_AND_REPLAY, "faster"),
+        (NOT_COMPARED, ComparedPart.REPLAY, "faster"),
+        ("slower", ComparedPart.REPLAY, "slower"),
     ],
 )
 def test_a_training_is_faster_only_where_it_learns_no_less(
-    tmp_path: Path, stored: str, part: Part, verdict: str
+    tmp_path: Path, stored: str, part: ComparedPart, verdict: str
 ) -> None:
     frame = frame_of(tmp_path, compared(2.0, stored, primitive=str(part)))
     (gain,) = gains(frame, "sb3")

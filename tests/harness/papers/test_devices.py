@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,6 +227,38 @@ def test_the_update_is_always_faster_on_the_fpga(
     gains: dict[int, float], outcome: Outcome, tmp_path: Path
 ) -> None:
     assert verdict("MAP-F12-update", tmp_path, *replay("sum_tree.update", gains)).finding.outcome is outcome
+
+
+def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Measurement]:
+    """The prefix sum index of a batch on the GPU and natively, for 1 ms there."""
+    rows = []
+    for size, times in gpu_over_cpu.items():
+        rows.append(profiled("sum_tree.sample", 1e-3, size, **more))
+        rows.append(profiled("sum_tree.sample", 1e-3 * times, size, backend="cuda", device="cuda:0", **more))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("gpu_over_cpu", "outcome"),
+    [
+        ({32: 3.0, 2048: 0.1}, Outcome.REPRODUCED),
+        ({32: 3.0}, Outcome.REPRODUCED),
+        ({32: 0.5, 2048: 3.0}, Outcome.NOT_REPRODUCED),  # the smallest batch counts
+        ({32: 1.0}, Outcome.NO_VERDICT),
+        ({}, Outcome.NOT_RUN),
+    ],
+)
+def test_at_the_smallest_batch_the_gpu_is_slower_than_one_thread(
+    gpu_over_cpu: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    assert verdict("MAP-IV-C3", tmp_path, *index_times(gpu_over_cpu)).finding.outcome is outcome
+
+
+def test_a_noisy_index_decides_nothing(tmp_path: Path) -> None:
+    noise = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+    assert (
+        verdict("MAP-IV-C3", tmp_path, *index_times({32: 3.0}, **noise)).finding.outcome is Outcome.NO_VERDICT
+    )
 
 
 @pytest.mark.parametrize(

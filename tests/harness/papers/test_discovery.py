@@ -1,6 +1,7 @@
 """The papers' folders are found by their names."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,33 @@ def test_a_folder_that_does_not_say_which_paper_it_is_is_refused(
     (tmp_path / "nameless" / "__init__.py").write_text("")
     with pytest.raises(TypeError, match=r"nameless.*PAPER: found none; allowed: a Paper"):
         discovery.packages()
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import functools\ncells = functools.partial(list)\n", "class cells:\n    pass\n", "cells = []\n"],
+    ids=["partial", "class", "list"],
+)
+def test_cells_that_are_no_function_are_refused(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        'from harness.papers.discovery import Paper\n\nPAPER = Paper("ODD", "Odd")\n'
+    )
+    (folder / "claims.py").write_text("CLAIMS = ()\n")
+    (folder / "figure_1.py").write_text(source)
+    try:
+        with pytest.raises(TypeError, match=r"odd/figure_1\.py: cells: found a .*; allowed: a function"):
+            list(discovery.functions("cells"))
+    finally:
+        for name in [name for name in sys.modules if name.startswith("harness.papers.odd")]:
+            del sys.modules[name]
+        vars(papers).pop("odd", None)
+
+
+def test_a_tuple_of_something_else_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"claims\.py: CLAIMS: found .*; allowed: a tuple of str"):
+        list(discovery.tuples("CLAIMS", str))

@@ -9,7 +9,8 @@ import pytest
 
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import evidence
+from harness.core.suites import Experiment, Suite
+from harness.papers import discovery, evidence
 from harness.papers.evidence import (
     detail,
     last_attempts,
@@ -19,8 +20,10 @@ from harness.papers.evidence import (
     number,
     paired,
     rate,
+    rows_of,
     select,
 )
+from harness.report import reference
 from harness.store.store import Store
 from tests.harness.papers.rows import MACHINE, frame_of, profiled, trained
 
@@ -156,3 +159,35 @@ def test_pairs_are_as_many_as_every_row_has_samples(tmp_path: Path) -> None:
     assert (few.gain.value, few.gain.low, few.gain.high) == (2.5, None, None)
     assert few.beyond_noise is None
     assert few.gain.rows == (0,)
+
+
+DECLARED = Experiment("mine", "calls", "time_per_call")
+
+
+def test_the_rows_of_an_experiment_are_found_by_its_declaration(tmp_path: Path) -> None:
+    rows = [
+        profiled("a", 1.0, suite="claim", details={"experiment": "mine"}),
+        profiled("b", 1.0, suite="claim", details={"experiment": "mine"}),
+        profiled("a", 1.0, suite="claim", details={"experiment": "other"}),
+        profiled("a", 1.0, details={"experiment": "mine"}),
+    ]
+    frame = frame_of(tmp_path, *rows)
+    assert [row.Index for row in rows_of(frame, DECLARED)] == [0, 1]
+    assert [row.Index for row in rows_of(frame, DECLARED, "time_per_call", primitive="a")] == [0]
+    with pytest.raises(ValueError, match="experiment mine: quantity: found 'cycles'; allowed: time_per_call"):
+        rows_of(frame, DECLARED, "cycles")
+
+
+@pytest.mark.parametrize("run", reference.load(), ids=lambda run: run.name)
+def test_the_rows_of_claims_are_of_declared_experiments(run: reference.Reference) -> None:
+    declared = {
+        str(one): one
+        for module in discovery.modules()
+        for found in vars(module).values()
+        for one in (found if isinstance(found, Experiment) else getattr(found, "key", None),)
+        if isinstance(one, Experiment)
+    }
+    of_claims = [row for row in run.measurements if row.suite == Suite.CLAIM]
+    assert of_claims
+    for row in of_claims:
+        declared[row.details["experiment"]].check(row.quantity)

@@ -13,7 +13,7 @@ from harness.core.row import Measurement
 from harness.mapping import Mapping
 from harness.papers import Claim, Outcome
 from harness.papers.fix import training
-from harness.papers.ppo import iterations
+from harness.papers.ppo import table_2_iterations
 from harness.plan import plan as reproduce
 from harness.plan.tiers import TIERS
 from harness.report import reference, site
@@ -30,7 +30,13 @@ Plans = dict[str, list[Cell]]
 
 AWAITING = {
     "MAP-F12-GPU",  # a CUDA device
+    "MAP-IV-C3",  # a CUDA device
+    "PAL-F9",  # a run later than that one, which measured the compiled tree
+    "PAL-F9-fanout",
+    "PAL-F9-minimum",
+    "PAL-VI-H-layout",
     "MAP-T7",  # power counters
+    "MAP-V-A",  # a validation
     "PRL-6.4-earlier-work",  # a validation
     "PRL-T3-device-portability",  # a validation
     "PRL-T3-platform-portability",  # a second machine
@@ -42,6 +48,8 @@ MADE_BY = {
     "fanout": "PAL-F9",
     "layout": "PAL-VI-H-layout",
     "locks": "PAL-F9-locks",
+    "learner threads": "PAL-V-B",
+    "lock order": "PAL-A3",
     "threads in a call": "MAP-F12-threads",
     "optimal mappings": "MAP-T5",
     "gains over other mappings": "MAP-T5",
@@ -57,8 +65,8 @@ def cell_of(row: Measurement) -> str:
         case "claim":
             experiment = MADE_BY.get(details["experiment"], details["experiment"])
             key = f"claim/{experiment}"
-            if experiment == iterations.EXPERIMENT:
-                device = "fpga" if row.quantity == iterations.CYCLES else row.device
+            if experiment == table_2_iterations.EXPERIMENT:
+                device = "fpga" if row.quantity == table_2_iterations.CYCLES else row.device
                 return f"{key}/{details['benchmark'].lower()}/{device}"
             curve = row.backend
             if experiment in (training.EXPERIMENT, training.SWEEP):

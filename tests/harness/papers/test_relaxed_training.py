@@ -1,5 +1,6 @@
 """Relaxed training: what a run's row holds, and which runs a tier has."""
 
+import numpy as np
 import pytest
 
 from harness.core.progress import silent
@@ -40,3 +41,12 @@ def test_the_curves_of_an_experiment_start_with_what_they_are_compared_with():
     for experiment in EXPERIMENTS:
         reference, *others = (curve.options for curve in experiment.curves)
         assert all(options.keys() >= reference.keys() and options != reference for options in others)
+
+
+def test_the_seeds_that_tell_two_curves_apart():
+    """Means 10 apart, both variances 25: 2 * 2.8^2 * 25 / 100 = 3.92."""
+    reference = np.array([0.0, 5.0, 10.0])
+    assert relaxed_training.seeds_to_tell(reference + 10, reference) == 4
+    assert relaxed_training.seeds_to_tell(reference + 1, reference) == 392
+    assert relaxed_training.seeds_to_tell(reference + 1000, reference) == 2
+    assert relaxed_training.seeds_to_tell(reference, reference) is None

@@ -7,7 +7,9 @@ import pytest
 from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
-from harness.papers import Outcome, Verdict, resource_table
+from harness.papers import Outcome, Verdict, resources
+from harness.papers.fix import table_1 as fix_table_1
+from harness.papers.ppo import table_1 as ppo_table_1
 from primitives.fpga.tools import counted
 from tests.harness.papers.rows import frame_of
 
@@ -17,11 +19,18 @@ def verdict(key: str, folder: Path, *rows: Measurement) -> Verdict:
     return found
 
 
-@pytest.mark.parametrize("key", ["PPO-T1-cells", "FIX-T1", "FIX-T1-adam"])
-def test_counted_cells_stand_beside_every_published_row(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [
+        ("PPO-T1-cells", ppo_table_1.COUNTERPARTS),
+        ("FIX-T1", (fix_table_1.ELEMENTS,)),
+        ("FIX-T1-adam", (fix_table_1.ADAM,)),
+    ],
+)
+def test_counted_cells_stand_beside_every_published_row(
+    key: str, rows: tuple[resources.Counterpart, ...], tmp_path: Path
+) -> None:
     found = verdict(key, tmp_path)
-    rows = [item for item in resource_table.COUNTERPARTS if item.claim == key]
-    assert rows
     assert found.finding.outcome in (Outcome.IN_KIND, Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT)
     assert len(found.finding.ours) == sum(len(item.columns) for item in rows)
     assert found.provenance == "simulated"
@@ -49,11 +58,11 @@ def test_two_designs_are_alike_within_a_factor_of_two(
 ) -> None:
     """Of one resource; the others are as published."""
 
-    def ours(item: resource_table.Counterpart) -> dict[str, float]:
+    def ours(item: resources.Counterpart) -> dict[str, float]:
         published = item.published()
         return published | {name: factor * published[name] for name in list(published)[-1:]}
 
-    monkeypatch.setattr(resource_table.Counterpart, "ours", ours)
+    monkeypatch.setattr(resources.Counterpart, "ours", ours)
     found = verdict("FIX-T1", tmp_path).finding
     assert found.outcome is outcome
     assert f"{factor:.2g}x. Ours: " in found.explanation
@@ -62,9 +71,9 @@ def test_two_designs_are_alike_within_a_factor_of_two(
 
 def counts(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     """Has every block take so many times the cells."""
-    found = resource_table.Counterpart.ours
+    found = resources.Counterpart.ours
     monkeypatch.setattr(
-        resource_table.Counterpart,
+        resources.Counterpart,
         "ours",
         lambda item: {name: factor * value for name, value in found(item).items()},
     )
@@ -104,3 +113,10 @@ def test_an_optimiser_that_the_paper_does_not_describe_carries_no_verdict(
     found = verdict("FIX-T1-adam", tmp_path).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert "two designs" in found.explanation
+
+
+def test_the_papers_folders_state_their_rows() -> None:
+    stated = resources.counterparts()
+    assert [item.table for item in stated] == ["map_table_6"] * 2 + ["ppo_table_1"] + ["fix_table_1"] * 2
+    beside = [item for _, items in resources.rows() for item in items]
+    assert sorted(item.row for item in beside) == sorted(item.row for item in stated)

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.cli.bench import layouts_bench
-from harness.papers.pal import figure_9_sum_tree
+from harness.papers.pal import figure_9_tree
 from harness.papers.tree_layouts import TreeLayout, check
 
 
@@ -45,5 +45,5 @@ def test_a_wrong_tree_is_found_out(way: str) -> None:
 
 
 def test_the_ablation_and_the_experiments_share_the_check() -> None:
-    shared = [figure_9_sum_tree.case(TreeLayout(10, 2), "tree"), *layouts_bench.cases("sample", 10, 4)]
+    shared = [figure_9_tree.case(TreeLayout(10, 2), "tree"), *layouts_bench.cases("sample", 10, 4)]
     assert {case.check for case in shared} == {check}

@@ -131,7 +131,7 @@ def test_a_wrong_file_is_one_line(spoil, line):
     spoiled = tables()
     spoil(spoiled)
     with pytest.raises(UserError, match=line) as caught:
-        check(platforms.Platform, spoiled, "mine.toml")
+        check(platforms.PlatformFile, spoiled, "mine.toml")
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -139,7 +139,7 @@ def test_numbers_at_their_bounds_are_accepted():
     spoiled = tables()
     spoiled["device"][0]["watts"] = {"value": 1e-6, "provenance": "measured", "source": "x"}
     spoiled["device"][0]["cores"]["value"] = 1
-    host = check(platforms.Platform, spoiled, "mine.toml").find("cpu")
+    host = check(platforms.PlatformFile, spoiled, "mine.toml").find("cpu")
     assert (host.watts.value, host.watts.provenance, host.cores.value) == (1e-6, Provenance.MEASURED, 1)
 
 
@@ -238,7 +238,7 @@ def test_a_boards_clock_is_the_catalogues(platform, board):
 def test_a_board_without_a_clock_is_refused(board):
     stated = {"key": "cpu", "kind": "cpu", "name": "x", "clock_mhz": {"board": board}}
     with pytest.raises(UserError, match=r"device\[0\]\.clock_mhz\.board: found .*; allowed: u200, u50"):
-        check(platforms.Platform, {"name": "x", "device": [stated]}, "file")
+        check(platforms.PlatformFile, {"name": "x", "device": [stated]}, "file")
 
 
 def test_a_new_platform_is_one_file(tmp_path, monkeypatch):
@@ -247,3 +247,18 @@ def test_a_new_platform_is_one_file(tmp_path, monkeypatch):
     monkeypatch.setattr(platforms.schema, "_FOLDER", tmp_path)
     assert set(platforms.names()) - {"this-machine"} == {"another"}
     assert platforms.load("another").name == "another"
+
+
+def test_a_transfer_waits_for_the_latency_of_every_link_on_its_way():
+    platform = platforms.load("map-tpds23")
+    assert platform.latency_s("cpu", "cuda") == platform.latency_s("cuda", "fpga") == 0, "MAP states none"
+    millisecond = platforms.SourcedNumber(value=1000, provenance="published", source="test")
+    slow = platform.with_latency(millisecond)
+    assert slow.latency_s("cpu", "fpga") == pytest.approx(1e-3)
+    assert slow.latency_s("cuda", "fpga") == pytest.approx(2e-3)
+    assert slow.latency_s("cuda", "cuda") == 0
+    faster = slow.with_latency(millisecond.model_copy(update={"value": 5}))
+    assert faster == slow, "a stated latency stays"
+    authors = platforms.load("pearl24-authors")
+    assert authors.latency_s("cpu", "cpu") == pytest.approx(2e-6)
+    assert authors.with_latency(millisecond) == authors

@@ -1,4 +1,4 @@
-"""The roofs are rates of work that was checked, and the work of a call is counted right."""
+"""The peaks are rates of work that was checked, and the work of a call is counted right."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,24 +31,24 @@ def test_every_device_has_a_peak_and_bandwidths(measured):
         assert {(device, "peak", "FLOP/s"), (device, "copy_bandwidth", "B/s")} <= found
 
 
-def test_a_roof_is_its_amount_over_the_time(measured):
+def test_a_peak_is_its_amount_over_the_time(measured):
     for row in measured:
         assert row.status != "failed", row.reason
-        if row.status == "not_run":  # where the tests have little memory
-            assert row.reason.startswith("copies within")
+        if row.status == "not_run":  # where the tests have little memory, or the processor no bfloat16
+            assert row.reason.startswith(("copies within", "needs: a processor with AVX-512 BF16"))
             continue
         assert row.value > 1e6
         assert row.provenance == "measured"
         assert row.details.get("footprint_bytes", 2) % 2 == 0
 
 
-def test_a_roof_that_fails_its_check_has_no_rate(monkeypatch):
+def test_a_peak_that_fails_its_check_has_no_rate(monkeypatch):
     def broken(_):
         raise AssertionError("wrong")
 
     case = machine_peaks.Case("a", lambda: None, broken, lambda _, rng: None, lambda _, __: None)
-    roof = machine_peaks.Roof("cpu", "peak", 1.0, case, {})
-    for name, found in (("_cpu", [roof]), ("_opencl", []), ("_cuda", [])):
+    peak = machine_peaks.MachinePeak("cpu", "peak", 1.0, case, {})
+    for name, found in (("_cpu", [peak]), ("_opencl", []), ("_cuda", [])):
         monkeypatch.setattr(machine_peaks, name, lambda found=found: found)
     (row,) = machine_peaks.profile(0.0, silent)
     assert (row.status, row.value) == ("failed", None)
@@ -59,16 +59,16 @@ def idle(name: str) -> machine_peaks.Case[None]:
 
 
 def test_a_row_is_the_rate_at_the_median_and_at_either_end_of_its_interval():
-    roof = machine_peaks.Roof("cpu", "peak", 12.0, idle("a"), {"threads": 1})
+    peak = machine_peaks.MachinePeak("cpu", "peak", 12.0, idle("a"), {"threads": 1})
     timing = Timing("a", "ok", "", unmoved(2.0, 3.0), 2.0, 1.0, 4.0, details={"calls": 7})
-    row = machine_peaks._row(roof, timing)
+    row = machine_peaks._row(peak, timing)
     assert (row.value, row.low, row.high, row.samples) == (6, 3, 12, (6, 4))
     assert (row.suite, row.primitive, row.quantity, row.unit) == ("roofs", "peak", "peak", "FLOP/s")
     assert row.details == {"calls": 7, "threads": 1}
 
 
 def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
-    first = machine_peaks.Roof("cpu", "peak", 1.0, idle("a"), {})
+    first = machine_peaks.MachinePeak("cpu", "peak", 1.0, idle("a"), {})
     devices = {
         "_cpu": [first, replace(first, case=idle("b"), not_run="no memory")],
         "_opencl": [replace(first, device="opencl", case=idle("c"))],
@@ -102,7 +102,23 @@ def test_a_call_of_the_processor_s_peak_is_a_thousand_million_operations(monkeyp
     assert asked_s == [pytest.approx(8e-3)], "it is measured for a thousandth of a second a call"
 
 
-def test_the_roofs_of_a_cuda_device_are_counted_and_checked_without_one(monkeypatch):
+@pytest.mark.parametrize(("products", "runs"), [("amx", True), ("avx512bf16", True), ("emulated", False)])
+def test_bfloat16_has_a_peak_of_its_own_where_the_processor_multiplies_it(monkeypatch, products, runs):
+    asked = []
+    monkeypatch.setattr(
+        native_learner, "peak_gflops", lambda seconds, products: asked.append((seconds, products)) or 8.0
+    )
+    monkeypatch.setattr(machine_peaks, "bfloat16_products", lambda: products)
+    _, peak, *_ = machine_peaks._cpu()
+    assert (peak.quantity, peak.amount) == ("peak", 1e9)
+    assert peak.details == {"threads": 1, "precision": "bfloat16", "products": products}
+    assert peak.case.block(None, 8) == 1, "eight calls of 10^9 operations, at 8 x 10^9 a second"
+    assert asked == [(pytest.approx(8e-3), "bfloat16")]
+    assert (not peak.not_run) == runs
+    assert runs or "AMX" in peak.not_run
+
+
+def test_the_peaks_of_a_cuda_device_are_counted_and_checked_without_one(monkeypatch):
     """On tensors of the CPU: its product and its copies do the same there."""
     properties = SimpleNamespace(name="GPU", L2_cache_size=2**26)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -176,7 +192,7 @@ def cache(kind, level, size_bytes):
 
 @pytest.fixture
 def cpu_of(monkeypatch):
-    """The roofs of a processor with a last level of so many bytes, where a measurement may take so many."""
+    """The peaks of a processor with a last level of so many bytes, where a measurement may take so many."""
     here = this_machine.describe(measure_links=False)
 
     def fake(last_bytes, allowed_bytes):
@@ -210,9 +226,15 @@ def test_where_the_memory_for_dram_is_not_there_its_row_says_so(cpu_of):
 def test_buffers_take_no_more_than_is_allowed(cpu_of):
     allowed_bytes = 2**18 // 2 + 2**23 + 2**28  # all three
     cpu_of(2**24, allowed_bytes)
-    assert not [roof for roof in machine_peaks._cpu() if roof.not_run]
+    copies = [peak for peak in machine_peaks._cpu() if peak.quantity != "peak"]
+    assert copies
+    assert not [copy for copy in copies if copy.not_run]
     cpu_of(2**24, allowed_bytes - 1)
-    assert [roof.details["footprint_bytes"] for roof in machine_peaks._cpu() if roof.not_run] == [2**28]
+    assert [
+        peak.details["footprint_bytes"]
+        for peak in machine_peaks._cpu()
+        if peak.not_run and peak.quantity != "peak"
+    ] == [2**28]
 
 
 def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
@@ -231,7 +253,7 @@ def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
     monkeypatch.setattr(opencl_runtime.load(), "Context", lambda devices: None)
     monkeypatch.setattr(opencl_runtime.load(), "CommandQueue", lambda context: SimpleNamespace(finish=None))
     monkeypatch.setattr(available_memory, "measurement_bytes", lambda: 0)
-    assert [bool(roof.not_run) for roof in machine_peaks._opencl()] == [False, False, True], (
+    assert [bool(peak.not_run) for peak in machine_peaks._opencl()] == [False, False, True], (
         "peak, cache, memory"
     )
 

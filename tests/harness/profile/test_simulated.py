@@ -69,6 +69,29 @@ def test_strategies_choose_among_this_machine_and_the_device() -> None:
     assert (str(chosen.learner), str(chosen.rmm)) == ("fpga:u200", "fpga:u200")
 
 
+def test_a_mapping_s_learner_is_the_pipeline_where_it_is_the_faster_design() -> None:
+    core, pipelined = row("learner.step", "fpga:u200", 3e-6), row(simulated.PIPELINE, "fpga:u200", 1e-6)
+    here = row("learner.step", "native", 2e-6)
+    mapped = replace(pipelined, details={**pipelined.details, "mapped": True})
+    found = {(r.primitive, r.device): r.value for r in simulated.as_mapped([here, core, mapped])}
+    assert found == {
+        ("learner.step", here.device): 2e-6,
+        (simulated.CORE, core.device): 3e-6,
+        ("learner.step", core.device): 1e-6,
+    }
+    slower = replace(pipelined, details={**pipelined.details, "mapped": False})
+    for rows in (
+        [here, core, slower],
+        [here, core, replace(pipelined, value=None, status="not_run", reason="needs tools")],
+        [here, core],
+    ):
+        assert simulated.as_mapped(rows) == rows
+    rows = [*(row(name, "fpga:u200", 1e-7) for name in ("sum_tree.sample", "sum_tree.update")), core, mapped]
+    made = simulated.predictions(workloads.load("cartpole-ddpg"), 256, rows, "fpga:u200")
+    (chosen,) = [r for r in made if r.backend == "map-tpds23" and r.details["chosen"]]
+    assert chosen.value == pytest.approx(1e6)
+
+
 def test_a_device_comes_with_its_link() -> None:
     host = platforms.load("pal21")
     platform = simulated.with_device(host, "fpga:u200")
@@ -77,7 +100,7 @@ def test_a_device_comes_with_its_link() -> None:
 
 
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-dqn", "hopper-ddpg"])
-def test_no_unit_is_asked_for_more_than_its_roof(tmp_path: Path, name: str) -> None:
+def test_no_unit_is_asked_for_more_than_its_peak(tmp_path: Path, name: str) -> None:
     """By the closed forms of their cycles: full pipelines, without what the simulation adds."""
     item, size, device = workloads.load(name), 256, "fpga:u200"
     algorithm = algorithm_of(item)
@@ -92,7 +115,7 @@ def test_no_unit_is_asked_for_more_than_its_roof(tmp_path: Path, name: str) -> N
             (simulated.PIPELINE, design.formula_cycles, step_work(item, size)),
         )
     ]
-    frame = frame_of(tmp_path, *rows, *simulated._roof_rows(item, device))
+    frame = frame_of(tmp_path, *rows, *simulated._peak_rows(item, device))
     points = list(roofline.points(frame, roofline.roofs(frame)))
     shares = {p.primitive: p.share.value for p in points if p.share}
     assert set(shares) == {r.primitive for r in rows}
@@ -134,15 +157,15 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, *every)
     points = list(roofline.points(frame, roofline.roofs(frame)))
     assert {p.primitive for p in points if p.share} == {r.primitive for r in rows}
-    assert all(p.share.value <= 100 for p in points if p.share), "no unit does more than its roof"
+    assert all(p.share.value <= 100 for p in points if p.share), "no unit does more than its peak"
 
 
-def test_roofs_are_what_every_element_can_do_in_a_cycle() -> None:
+def test_peaks_are_what_every_element_can_do_in_a_cycle() -> None:
     """A core of 16 x 16, a memory word of 16; MAP keeps one of the U200's three dies, 6,840 DSPs, for the replay."""
     item = workloads.load("hopper-ddpg")
     assert (item.replay.capacity, item.replay.fanout) == (1_000_000, 16), "five levels"
     assert (fpga_backend.DEFAULT_SIDE, LANES) == (16, 16)
-    rows = simulated._roof_rows(item, "fpga:u200")
+    rows = simulated._peak_rows(item, "fpga:u200")
     found = {(row.details["primitives"], row.unit): row.value / 285e6 for row in rows}
     multipliers = 6840 * 2 // 3 // 4
     assert found == pytest.approx(
@@ -221,7 +244,7 @@ def test_a_first_run_is_one_without_simulations_in_the_cache(
     ("name", "prioritized", "with_replay"),
     [("hopper-ddpg", True, True), ("hopper-ddpg", False, False), ("hopper-ppo", True, False)],
 )
-def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_roofs(
+def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_peaks(
     monkeypatch: pytest.MonkeyPatch, name: str, prioritized: bool, with_replay: bool
 ) -> None:
     item = workloads.override(workloads.load(name), "replay.prioritized", prioritized, "test")
@@ -230,7 +253,7 @@ def test_a_profile_has_the_replay_where_there_is_one_then_both_learners_and_the_
     monkeypatch.setattr(simulated, "_tree_rows", lambda *arguments: [tree])
     monkeypatch.setattr(simulated, "_learner_row", lambda *arguments: row("learner.step", "fpga", 2.0))
     monkeypatch.setattr(simulated, "_pipeline_row", lambda *arguments: row("pipeline", "fpga", 3.0))
-    monkeypatch.setattr(simulated, "_roof_rows", lambda *arguments: [row("roof", "fpga", 4.0)])
+    monkeypatch.setattr(simulated, "_peak_rows", lambda *arguments: [row("roof", "fpga", 4.0)])
     said: list[tuple[float, float, str]] = []
     rows = simulated.profile(item, 8, "fpga:u200", lambda *progress: said.append(progress))
     assert [r.value for r in rows] == [1.0] * with_replay + [2.0, 3.0, 4.0]

@@ -16,7 +16,7 @@ from harness.core.row import Measurement
 from harness.mapping import DEFAULT_STRATEGY
 from harness.papers.evidence import last_attempts
 from harness.report import export, plots, reading, site, tables
-from harness.report.content import Content, Prediction
+from harness.report.content import Content, PredictedThroughput
 from harness.report.formatting import MARKS
 from harness.report.reading import read, read_all
 from harness.report.text_tables import text_tables
@@ -188,7 +188,7 @@ def test_heat_maps_keep_what_is_simulated_apart_and_mark_it(tmp_path: Path) -> N
 RAN = {"mapping": "native-native-cpu", "fusion": "step"}
 
 
-def beside_runs(folder: Path, strategy: str, *runs: Measurement) -> Prediction:
+def beside_runs(folder: Path, strategy: str, *runs: Measurement) -> PredictedThroughput:
     """The prediction of a strategy beside training runs."""
     made = predicted(100.0, backend=strategy, details={"mapping": RAN["mapping"], "settings": {}})
     (found,) = tables.predictions(frame_of(folder, *runs, made))
@@ -247,6 +247,44 @@ def test_trainings_of_several_mappings_have_a_heat_map_where_no_validation_has(t
     rows = [row for mapping, size in places for row in own_training(mapping, 100.0 + len(mapping), size)]
     (found,) = tables.heat_maps(tables.predictions(frame_of(tmp_path, *rows)))
     assert (found.loop, found.batch_sizes, found.best(32)) == ("", (32,), "native-native-cpu")
+
+
+def test_learners_in_fixed_point_are_shown_and_float32_only_once(tmp_path: Path) -> None:
+    """`--precision` measures float32 too, in suites of its own."""
+    fixed, float32 = "native[dynamic]-native-cpu", "native-native-cpu"
+    rows = [
+        profiled("learner.step", 1e-4),
+        profiled("learner.step", 2e-4, suite="precision_profile"),
+        profiled("learner.step", 3e-4, suite="precision_profile", backend="native[dynamic]"),
+        trained(90.0, backend=fixed, details={"mapping": fixed, "fusion": "none", "options": {}}),
+    ]
+    for mapping in (fixed, float32):
+        rows.append(
+            predicted(
+                100.0, suite="precision_prediction", backend=DEFAULT_STRATEGY, details={"mapping": mapping}
+            )
+        )
+        details = {"mapping": mapping, "loop": "fused", "ran": "fused"}
+        rows.append(
+            trained(110.0, 32, suite="precision_validation", backend="placerl", details=details),
+        )
+        rows.append(
+            predicted(
+                120.0,
+                32,
+                suite="precision_validation",
+                quantity="predicted_gradient_steps_per_s",
+                details=details,
+            )
+        )
+    frame = frame_of(tmp_path, *rows)
+    assert [(p.backend, p.time.value) for p in tables.primitives(frame)] == [
+        ("native", 1e-4),
+        ("native[dynamic]", 3e-4),
+    ]
+    trainings, validated = tables.predictions(frame)
+    assert (trainings.mapping, trainings.achieved.value, trainings.predicted.value) == (fixed, 90.0, 100.0)
+    assert (validated.mapping, validated.achieved.value, validated.predicted.value) == (fixed, 110.0, 120.0)
 
 
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
@@ -336,7 +374,7 @@ def test_noise_is_counted(made: Content) -> None:
     numbers = {n.quantity: n.value for n in made.noise}
     assert numbers["of them too noisy for a verdict"] == 1
     assert numbers["median width of their 95% intervals"] == pytest.approx(8)
-    assert numbers["A/A null, hopper-ddpg beside sb3"] == 1.004
+    assert numbers["A/A null, hopper-ddpg compared with sb3"] == 1.004
 
 
 def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:

@@ -10,25 +10,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.core.provenance import Provenance
+from harness.papers.drawing import SERIES, colour, marker, new_figure
 from harness.papers.number import Number
 from harness.report import plots, roofline_plot
-from harness.report.content import Curve, HeatMap, Prediction, PrimitiveTime, Roof, RooflinePoint
-from harness.report.drawing import LEAST_TEXT_PX, SERIES, STYLE, colour, marker, new_figure, svg
+from harness.report.content import (
+    DeviceRoof,
+    HeatMap,
+    PredictedThroughput,
+    PrimitiveTime,
+    RooflinePoint,
+    TrainingCurve,
+)
+from harness.report.drawing import LEAST_TEXT_PX, STYLE, svg
 
 
 def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:
     return Number("GPS", value, "1/s", provenance)
 
 
-def predicted(strategy: str, achieved: Number) -> Prediction:
+def predicted(strategy: str, achieved: Number) -> PredictedThroughput:
     model = gps(achieved.value * 1.1, Provenance.MODELLED)
-    return Prediction("hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None, "ok", "ok")
+    return PredictedThroughput(
+        "hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None, "ok", "ok"
+    )
 
 
-def curve(seed: int) -> Curve:
+def curve(seed: int) -> TrainingCurve:
     steps = tuple(range(0, 750_000, 7_500))
     returns = tuple(500.0 for _ in steps)  # where a legend in the corner would lie on them
-    return Curve("cartpole-dqn", "native-native-cpu", seed, steps, returns, gps(500.0))
+    return TrainingCurve("cartpole-dqn", "native-native-cpu", seed, steps, returns, gps(500.0))
 
 
 def timed(backend: str, size: int) -> PrimitiveTime:
@@ -36,8 +46,8 @@ def timed(backend: str, size: int) -> PrimitiveTime:
     return PrimitiveTime("hopper-ddpg", "cold_round.collect", backend, "cpu", "", size, time, "ok", "")
 
 
-def roof(workload: str, name: str, rate: float) -> Roof:
-    return Roof("fpga", (workload,), "sum_tree", name, None, gps(rate), "ok")
+def roof(workload: str, name: str, rate: float) -> DeviceRoof:
+    return DeviceRoof("fpga", (workload,), "sum_tree", name, None, gps(rate), "ok")
 
 
 def point(intensity: float) -> RooflinePoint:
@@ -80,7 +90,7 @@ def test_a_long_training_is_drawn_by_stretches_of_episodes(monkeypatch: pytest.M
     number = 100_000
     returns = tuple(20.0 + 180.0 * (i >= number // 2) + (i % 10 == 0) for i in range(number))
     steps = tuple(range(50, 50 * (number + 1), 50))
-    long = Curve("cartpole-dqn", "native-native-cpu", 0, steps, returns, gps(500.0))
+    long = TrainingCurve("cartpole-dqn", "native-native-cpu", 0, steps, returns, gps(500.0))
     assert len(plots.learning_curves("cartpole-dqn", [long], 10)) < 100_000
     (axes,) = figures[0].axes
     (line,) = axes.lines

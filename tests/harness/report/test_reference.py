@@ -139,5 +139,5 @@ def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
     assert times
     assert all(c.before.value == c.after.value for c in times if c.before and c.after)
     page = site.render(read)
-    assert "Beside the reference run" in page
+    assert "Compared with the reference run" in page
     assert "standard" in page

@@ -111,6 +111,39 @@ def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Pat
     assert len(both.rate.rows) == 2
 
 
+def in_bfloat16(row: Measurement) -> Measurement:
+    """Return a profile's row as that of a learner in bfloat16, or the roof of float32 as that of bfloat16."""
+    if row.quantity == "peak":
+        return replace(row, value=6.4e11, details={**row.details, "precision": "bfloat16"})
+    return replace(row, suite="precision_profile", backend="native[bfloat16]")
+
+
+def test_a_learner_in_bfloat16_is_held_to_the_peak_of_bfloat16(tmp_path: Path) -> None:
+    floats = profiled("learner.step", 1e-6, backend="native", details={"work": BY_HAND | {"flops": 200_000}})
+    peak = next(roof for roof in sample.roofs() if (roof.device, roof.quantity) == ("cpu", "peak"))
+    fixed = replace(in_bfloat16(floats), backend="native[fixed32]")
+    rows = [*sample.roofs(), floats, in_bfloat16(floats), fixed, replace(floats, suite="precision_profile")]
+    not_run = {"value": None, "status": "not_run", "reason": "needs: AMX"}
+    for number, (peaks, bound, roof) in enumerate(
+        (
+            ([in_bfloat16(peak)], "peak in bfloat16", 6.4e11),
+            ([replace(in_bfloat16(peak), **not_run)], "peak", 1.6e11),  # emulated by float32's instructions
+        )
+    ):
+        frame = frame_of(tmp_path / str(number), *rows, *peaks)
+        found = roofline.roofs(frame)
+        assert [one.name for one in found if one.is_peak and one.device == "cpu"] == list(
+            dict.fromkeys(("peak", bound))
+        )
+        points = {p.backend: p for p in roofline.points(frame, found)}
+        assert points.keys() == {"native", "native[bfloat16]"}, "fixed point has other operations"
+        assert (points["native"].bound, points["native[bfloat16]"].bound) == ("peak", bound)
+        assert points["native[bfloat16]"].roof is not None
+        assert points["native[bfloat16]"].roof.value == roof
+        assert points["native"].roof is not None
+        assert points["native"].roof.value == 1.6e11
+
+
 @pytest.mark.parametrize("noisy", ["roof", "time"])
 def test_what_is_too_noisy_is_marked_in_the_tables(tmp_path: Path, noisy: str) -> None:
     mark = {"status": "too_noisy", "reason": "1 samples"}

@@ -45,6 +45,17 @@ def virtual(clock, links=None, one_board=False):
     return VirtualTime(devices, links or {})
 
 
+def test_a_transfer_costs_its_latency_and_its_bytes(clock):
+    devices = {LEARNER: Device(lambda: clock.told_s[LEARNER], "gpu")}
+    links = {(HOST, LEARNER): 10.0, (RMM, LEARNER): 10.0}
+    time = VirtualTime(devices, links, latencies_s={(HOST, LEARNER): 3.0})
+    assert time.link_s(HOST, LEARNER, 50) == 3 + 5
+    assert time.link_s(RMM, LEARNER, 50) == 5
+    assert time.link_s(HOST, LEARNER, 0) == 0, "nothing is sent"
+    made = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: 2.0}), input_bytes={HOST: 50})
+    assert made.ready_s == pytest.approx(time.now_s() + 2 + 8)
+
+
 def test_real_time_is_that_of_the_call(clock):
     time = RealTime()
     for total_s in (3, 6):
@@ -199,6 +210,9 @@ def test_only_named_links_take_time(clock):
 
 class Speeds:
     """A platform that says which two devices it was asked for, as a speed."""
+
+    def latency_s(self, source, target):
+        return 0.0
 
     def bytes_per_s(self, source, target):
         return {"cpu": 2.0, "fpga": 3.0, "fpga:u50": 5.0}[source] * {

@@ -9,13 +9,16 @@ import pytest
 from harness import workloads
 from harness.core.errors import UserError
 from harness.mapping import Mapping
-from harness.runtime import compose
+from harness.profile.cases.base import random_transitions
+from harness.runtime import check_options, compose
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.actors.pool import ActorPool
-from harness.runtime.compose import Fusion, TimedStorage
-from harness.runtime.options import Options
+from harness.runtime.compose import TimedDeviceStorage, TimedStorage
+from harness.runtime.options import STRICT, Fusion, Options
+from harness.runtime.training import Training
 from harness.workloads.custom_task import CustomTask
 from primitives import learner as learners
+from primitives import opencl_runtime
 from primitives.backend import BackendUnavailableError
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.quantization import dynamic, fixed_16
@@ -31,7 +34,9 @@ UNIFORM = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
     [
         ("native-native-cpu", 0, "none replay step"),
         ("native-native-cpu", 1, "none replay"),
+        ("native[fixed32]-native-cpu", 0, "none replay step"),
         ("torch-native-cpu", 0, "none replay"),
+        ("torch[fixed32]-native-cpu", 0, "none replay"),
         ("native-flat-cpu", 0, "none"),
         ("native-native-fpga", 0, "none"),
     ],
@@ -40,14 +45,23 @@ def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapp
     parsed = Mapping.parse(mapping)
     found = compose.fusions(CARTPOLE, parsed, ahead)
     assert " ".join(found) == expected
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, None) == found[-1]
-    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Fusion.NONE) is Fusion.NONE
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Options()) == found[-1]
+    assert compose.chosen_fusion(CARTPOLE, parsed, ahead, Options(fusion=Fusion.NONE)) is Fusion.NONE
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"), [("native-native-cpu", "step"), ("torch-native-cpu", "replay")]
+)
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_beside_a_replay_manager_whole_steps_fuse_with_batches_ahead(mapping, expected, ahead):
+    found = compose.chosen_fusion(CARTPOLE, Mapping.parse(mapping), ahead, Options(replay_beside=True))
+    assert found == expected
 
 
 def test_without_priorities_nothing_fuses():
     assert compose.fusions(UNIFORM, NATIVE, 0) == (Fusion.NONE,)
     with pytest.raises(UserError, match="fusion: found step; allowed: none"):
-        compose.chosen_fusion(UNIFORM, NATIVE, 0, Fusion.STEP)
+        compose.chosen_fusion(UNIFORM, NATIVE, 0, Options(fusion=Fusion.STEP))
 
 
 def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
@@ -75,17 +89,6 @@ def test_there_are_at_most_as_many_processes_as_environments(short):
             UserError, match=f"actor processes: found {number}; allowed: 0 to training.actors, 3"
         ):
             compose.check_processes(task, number)
-
-
-def test_a_replay_beside_the_learner_has_batches_to_sample_and_is_there():
-    simulated = Mapping.parse("fpga-native-cpu")
-    compose.check_replay_beside(TORCH, True, 1)
-    compose.check_replay_beside(TORCH, False, 0)
-    compose.check_replay_beside(simulated, False, 1)
-    with pytest.raises(UserError, match="presampled_batches: found 0; allowed: at least 1"):
-        compose.check_replay_beside(TORCH, True, 0)
-    with pytest.raises(UserError, match="replay_beside: found True; allowed: False in virtual time"):
-        compose.check_replay_beside(simulated, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,48 @@ def test_data_lies_on_the_host_or_with_a_simulated_replay(mapping, allowed):
     assert refused.value.field == "storage"
     for fine in ("native-fpga:u200-fpga:u200", "native-fpga:u200-cpu"):
         assert compose.storage_of(CARTPOLE, Mapping.parse(fine)).capacity == CARTPOLE.replay.capacity
+
+
+needs_opencl = pytest.mark.skipif(
+    bool(opencl_runtime.unavailable_reason()), reason=opencl_runtime.unavailable_reason() or "available"
+)
+
+
+@needs_opencl
+def test_data_on_a_device(short, monkeypatch):
+    task = short("cartpole-dqn")
+    for mapping in ("opencl-native-opencl", "native-native-opencl:0"):
+        storage = compose.storage_of(task, Mapping.parse(mapping))
+        assert isinstance(storage, TimedDeviceStorage)
+        compose.check(task, Mapping.parse(mapping))
+        storage.insert(random_transitions(storage.fields, 2, np.random.default_rng(0)))
+        storage.gather([0])
+        assert min(storage.write_s, storage.gather_s) > 0
+    assert compose.fusions(task, Mapping.parse("native-native-opencl"), 0) == (Fusion.NONE,)
+    for mapping in ("native-native-opencl:no such device", "fpga-native-opencl", "native-fpga-opencl"):
+        with pytest.raises(UserError) as refused:
+            compose.check(task, Mapping.parse(mapping))
+        assert refused.value.field == "storage"
+
+    def full(*_):
+        raise MemoryError("full")
+
+    monkeypatch.setattr(compose, "TimedDeviceStorage", full)
+    with pytest.raises(UserError, match=r"smaller replay\.capacity: full"):
+        compose.storage_of(task, Mapping.parse("opencl-native-opencl"))
+
+
+@needs_opencl
+def test_the_place_of_the_data_changes_no_training(short):
+    """The learner of OpenCL takes the same steps where the batches do not pass the host."""
+    ends = []
+    for mapping in ("opencl-opencl-cpu", "opencl-opencl-opencl"):
+        training = Training(short("cartpole-dqn"), Mapping.parse(mapping), batch_size=8, seed=3)
+        training.advance(30)
+        ends.append(training.learner.state_dict())
+        training.close()
+    for name, array in ends[0].items():
+        np.testing.assert_array_equal(ends[1][name], array)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +280,9 @@ def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatc
 
     monkeypatch.setattr(compose, "learner_of", note)
     for options in ({}, {"threads": 2}, {"delay": 9}):
-        compose.compose(short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, **options)
+        compose.compose(
+            short("cartpole-dqn"), TORCH, batch_size=8, seed=1, local_storage=8, options=Options(**options)
+        )
     assert asked == [(1, None), (2, None), (1, 9)]
 
 
@@ -350,13 +397,13 @@ def test_a_learner_has_the_precision_of_its_target_and_the_delay_asked_for(short
     assert made("fixed16").precision == fixed_16()
     assert made("dynamic").precision == dynamic(compose.DELAY)
     assert made("dynamic", delay=5).precision == dynamic(5)
+    assert made("dynamic", threads=2).executable.threads == 2
     assert not isinstance(made("float32"), FixedPointLearner)
 
 
 @pytest.mark.parametrize(
     ("mapping", "options", "words"),
     [
-        ("native[fixed32]", {"threads": 2}, "threads: found 2; allowed: 1 for a learner in fixed point"),
         ("native[fixed32]", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
         ("native", {"delay": 5}, "delay: found 5; allowed: gradient steps"),
         ("native[dynamic]", {"delay": 0}, "delay: found 0; allowed: gradient steps"),
@@ -383,26 +430,16 @@ def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):
         compose.learner_of(short("cartpole-ddpg"), mapping, 1, np.random.SeedSequence(1))
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"processes": 2}, "actor processes: found 2; allowed: 0 "),
-        ({"overlap": 16}, "overlap: found 16; allowed: 0 "),
-    ],
-)
-def test_actors_elsewhere_would_infer_in_floats_for_fixed_point(short, asked, words):
+@pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])
+def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short, asked):
     item, options = workloads.override(short("cartpole-dqn"), "training.actors", 2, "test"), Options(**asked)
-    with pytest.raises(UserError, match=re.escape(words)):
-        options.check(item, Mapping.parse("native[fixed32]-native-cpu"), 8)
-    options.check(item, Mapping.parse("native-native-cpu"), 8)
+    check_options.check(options, item, Mapping.parse("native[fixed32]-native-cpu"), 8)
+    training = Training(item, Mapping.parse("native[dynamic]-native-cpu"), batch_size=8, options=options)
+    training.warm_up()
+    assert training.advance(32).gradient_steps >= 32
+    training.close()
 
 
 def test_a_batch_that_fixed_point_cannot_express_is_refused_before_anything_starts(short):
     with pytest.raises(UserError, match="matmul at "):
-        Options().check(short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)
-
-
-def test_a_learner_in_fixed_point_does_not_fuse_with_the_replay():
-    task = workloads.load("cartpole-dqn")
-    mapping = Mapping.parse("native[fixed32]-native-cpu")
-    assert compose.fusions(task, mapping, 0) == (Fusion.NONE, Fusion.REPLAY)
+        check_options.check(STRICT, short("cartpole-ddpg"), Mapping.parse("native[fixed32]-native-cpu"), 1)

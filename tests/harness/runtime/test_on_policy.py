@@ -8,6 +8,7 @@ from harness.core.errors import UserError
 from harness.mapping import Mapping
 from harness.measure.conditions import torch_threads
 from harness.runtime import on_policy
+from harness.runtime import training as off_policy
 from harness.runtime.actors.in_process import InlineActors
 from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.runtime.options import Options
@@ -183,8 +184,12 @@ def test_pytorch_has_the_threads_of_its_learner(monkeypatch, mapping, options, e
     asked = []
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     monkeypatch.setattr(on_policy.torch, "set_num_threads", lambda threads: asked.append(threads))
-    OnPolicyTraining(small(), mapping, **options).close()
+    OnPolicyTraining(small(), mapping, options=Options(**options)).close()
     assert asked == [expected]
+
+
+class Started(Exception):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -201,8 +206,25 @@ def test_where_nothing_else_has_work_meanwhile_each_thread_steps_environments(
     monkeypatch, options, on_policy_processes, processes
 ):
     asked = []
-    for name in ("OnPolicyTraining", "Training"):
-        monkeypatch.setattr(on_policy, name, lambda *arguments, **given: asked.append(given["processes"]))
-    start(small(), MAPPING, options=Options(**options))
-    start(workloads.load("cartpole-dqn"), MAPPING, options=Options(**options))
+
+    def note(plan, learner, processes, **_):
+        asked.append(processes)
+        raise Started
+
+    for module in (on_policy, off_policy):
+        monkeypatch.setattr(module, "start_actors", note)
+        monkeypatch.setattr(module.torch, "set_num_threads", lambda threads: None)
+    for item in (small(), workloads.override(workloads.load("cartpole-dqn"), "training.actors", 2, "test")):
+        with pytest.raises(Started):
+            start(item, MAPPING, options=Options(**options))
     assert asked == [on_policy_processes, processes]
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
+def test_actors_that_the_workload_does_not_have_are_refused(name):
+    item = workloads.load(name)
+    found = item.training.actors
+    with pytest.raises(
+        ValueError, match=rf"^training.actors: found {found}; allowed: the {found + 1} of the options"
+    ):
+        start(item, MAPPING, options=Options(actors=found + 1))

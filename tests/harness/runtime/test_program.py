@@ -12,11 +12,13 @@ import torch
 
 from harness.core.errors import UserError
 from harness.runtime import program
-from harness.runtime.program import compose
+from harness.runtime.options import Options
+from harness.runtime.program import Settings, compose
 from primitives.replay import ConcurrentReplay
 from tests.majority import majority
 
 README = Path(__file__).parents[3] / "README.md"
+SHORT = Settings(learning_starts=100)
 EXAMPLE = Path(__file__).parents[3] / "harness" / "examples" / "q_learning.py"
 
 
@@ -52,8 +54,8 @@ def step(weights, batch):
     return new, {"loss": cost, "td_error": error}
 
 
-def train(mapping, **runtime):
-    training = compose(Sides, FIRST, step, act, mapping=mapping, learning_starts=100, **runtime)
+def train(mapping, **seed):
+    training = compose(Sides, FIRST, step, act, mapping=mapping, settings=SHORT, **seed)
     training.advance(1_000)
     returns = [episode.episode_return for episode in training.advance(400).episodes]
     training.close()
@@ -114,8 +116,15 @@ def test_observations_of_several_arrays_are_flattened_and_a_line_says_so(process
         new, outputs = still(weights, batch)
         return new, outputs | {"td_error": torch.zeros_like(batch["reward"])}
 
-    training = compose(Parts, policy, keep, act, mapping="native-native-cpu", learning_starts=100,
-                       exploration=0.0, processes=processes, name="parts")  # fmt: skip
+    training = compose(
+        Parts,
+        policy,
+        keep,
+        act,
+        mapping="native-native-cpu",
+        settings=Settings(learning_starts=100, exploration=0.0, name="parts"),
+        options=Options(processes=processes),
+    )
     said = capfd.readouterr().err
     assert said == (
         "parts: observation_space: Dict of ['both'][0] (1,), ['both'][1] (1,), ['noise'] (2, 2); "
@@ -159,7 +168,7 @@ def test_other_spaces_are_refused_by_name(spaces, message):
         return environment
 
     with pytest.raises(UserError, match=message):
-        compose(make, FIRST, step, act, mapping="native-native-cpu", name="mine")
+        compose(make, FIRST, step, act, mapping="native-native-cpu", settings=Settings(name="mine"))
 
 
 def test_a_program_that_asks_for_nothing_has_a_prioritised_replay_and_one_environment():
@@ -175,7 +184,9 @@ def test_a_program_that_asks_for_nothing_has_a_prioritised_replay_and_one_enviro
 
 def test_an_environment_may_be_the_id_of_a_registered_one():
     weights = {"slope": torch.zeros(4, 2), "bias": torch.zeros(2)}
-    training = compose("CartPole-v1", weights, step, act, mapping="native-native-cpu", learning_starts=40)
+    training = compose(
+        "CartPole-v1", weights, step, act, mapping="native-native-cpu", settings=Settings(learning_starts=40)
+    )
     assert training.warm_up().environment_steps == 40 + 50
     training.close()
 
@@ -187,7 +198,7 @@ def test_programs_alike_in_shape_keep_their_own_steps():
 
     ends = []
     for one in (step, backwards):
-        training = compose(Sides, FIRST, one, act, mapping="native-native-cpu", learning_starts=100, seed=1)
+        training = compose(Sides, FIRST, one, act, mapping="native-native-cpu", settings=SHORT, seed=1)
         training.advance(1)
         ends.append(training.learner.parameters()["slope"][0, 1])
         training.close()

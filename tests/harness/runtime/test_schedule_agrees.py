@@ -5,7 +5,7 @@ import pytest
 from harness.core.provenance import Provenance
 from harness.mapping import Entry, Loop, Mapping, PerformanceTable, Target
 from harness.mapping.problem import problem_of
-from harness.mapping.schedule import HOST, Call, Round
+from harness.mapping.schedule import HOST, Call, ScheduledRound
 from harness.mapping.strategies.composed_loop import ComposedLoop
 from tests.harness.runtime.test_virtual_time import (
     INSERT_S,
@@ -32,7 +32,7 @@ def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool
     def call(unit: str, seconds: float) -> Call:
         return Call(on[unit], seconds) if unit in on else NO_TIME
 
-    expected = Round(
+    expected = ScheduledRound(
         act=NO_TIME,
         insert=call("rmm", INSERT_S),
         sample=call("rmm", SAMPLE_S),
@@ -51,6 +51,9 @@ def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool
 
 class Links:
     """Every link and memory with a speed of its own, so slow that the host's own time is nothing, bytes a second."""
+
+    def latency_s(self, source: str, target: str) -> float:
+        return 0.0
 
     def bytes_per_s(self, source: str, target: str) -> float:
         return {("cpu", "fpga"): 3e-5, ("fpga", "cpu"): 7e-5, ("fpga", "fpga"): 19e-5}[source, target]

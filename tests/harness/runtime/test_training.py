@@ -16,7 +16,7 @@ from harness.runtime import compose
 from harness.runtime import training as training_module
 from harness.runtime.actors.in_process import InlineActors, ThreadActors
 from harness.runtime.clock import RealTime
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion, Options
 from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Training
 from harness.runtime.units.replay import TimeBeside
 from harness.runtime.units.unit import UnitError
@@ -38,7 +38,9 @@ def small(name, **training):
 
 
 def trained(the_workload, steps=60, **arguments):
-    training = Training(the_workload, arguments.pop("mapping", MAPPING), **{"seed": 1} | arguments)
+    own = {"seed": 1} | {name: arguments.pop(name) for name in ("seed", "batch_size") if name in arguments}
+    mapping = arguments.pop("mapping", MAPPING)
+    training = Training(the_workload, mapping, **own, options=Options(**arguments))
     progress = [training.warm_up(), training.advance(steps)]
     training.close()
     return training, progress
@@ -121,7 +123,7 @@ def test_the_most_that_a_mapping_allows_is_fused():
     reference = Mapping.parse("torch-reference-cpu")
     assert Training(small("cartpole-dqn"), reference).fusion is Fusion.NONE
     with pytest.raises(UserError, match="fusion"):
-        Training(small("cartpole-dqn"), reference, fusion=Fusion.REPLAY)
+        Training(small("cartpole-dqn"), reference, options=Options(fusion=Fusion.REPLAY))
 
 
 def test_episodes_are_those_of_cartpole():
@@ -217,7 +219,10 @@ def test_learning_alone_takes_exactly_its_gradient_steps_and_no_environment_step
 
 def test_a_batch_size_and_batches_ahead_of_its_own_replace_the_workload_s():
     training = Training(
-        small("cartpole-dqn", presampled_batches=2), MAPPING, batch_size=5, presampled_batches=1
+        small("cartpole-dqn", presampled_batches=2),
+        MAPPING,
+        batch_size=5,
+        options=Options(presampled_batches=1),
     )
     training.advance(1)
     assert training.learner.batch_size == 5
@@ -235,7 +240,7 @@ def test_it_computes_with_the_threads_that_it_is_given_one_by_default(monkeypatc
     monkeypatch.setattr(training_module.torch, "set_num_threads", lambda threads: asked.append(threads))
     monkeypatch.setattr(training_module, "set_blas_threads", lambda threads: asked.append(threads))
     for options in ({}, {"threads": 3}):
-        Training(small("cartpole-dqn"), MAPPING, **options).close()
+        Training(small("cartpole-dqn"), MAPPING, options=Options(**options)).close()
     assert asked == [1, 1, 3, 3], "PyTorch's and NumPy's"
 
 
@@ -254,11 +259,12 @@ def test_the_seed_is_0_unless_it_is_given():
     [
         ({}, InlineActors, RealTime),
         ({"overlap": 1}, ThreadActors, RealTime),
-        ({"presampled_batches": 1, "replay_beside": True}, InlineActors, TimeBeside),
+        ({"presampled_batches": 1, "replay_beside": True}, InlineActors, RealTime),  # a thread of C++
+        ({"presampled_batches": 1, "replay_beside": True, "fusion": Fusion.REPLAY}, InlineActors, TimeBeside),
     ],
 )
 def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
-    training = Training(small("cartpole-dqn"), NATIVE, **options)
+    training = Training(small("cartpole-dqn"), NATIVE, options=Options(**options))
     assert (type(training._acting), type(training._time)) == (actors, clock)
     training.advance(1)
     training.close()
@@ -295,7 +301,7 @@ def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_no
     with pytest.raises(ValueError, match="priorities: found nan"):
         training.advance(1)
     training._storage.columns["reward"][3] = np.nan
-    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'reward'"):
+    with pytest.raises(UnitError, match="actor: returned invalid data: NaN or infinity in 'reward'"):
         training.advance(1)
     training.close()
 
@@ -323,11 +329,11 @@ def test_more_than_one_learner_is_a_process_each(monkeypatch, learners, started)
 
     monkeypatch.setattr(training_module, "LearnerProcesses", start)
     if started is None:
-        Training(small("cartpole-dqn"), MAPPING, learners=learners).close()
+        Training(small("cartpole-dqn"), MAPPING, options=Options(learners=learners)).close()
         assert asked == []
     else:
         with pytest.raises(Started):
-            Training(small("cartpole-dqn"), MAPPING, learners=learners)
+            Training(small("cartpole-dqn"), MAPPING, options=Options(learners=learners))
         assert asked == [(started, 8)]
 
 
@@ -348,21 +354,24 @@ def test_actors_have_room_for_what_they_are_asked_at_once(monkeypatch, options, 
 
     monkeypatch.setattr(training_module, "compose", make)
     with pytest.raises(Started):
-        Training(small("cartpole-dqn", actors=2), MAPPING, **options)
+        Training(small("cartpole-dqn", actors=2), MAPPING, options=Options(**options))
     assert asked == [rows]
 
 
 @pytest.mark.parametrize("fusion", [Fusion.REPLAY, Fusion.STEP])
 def test_each_term_counts_the_time_of_its_own_call(fusion):
     """Parts that take long enough to tell them apart from the loop itself."""
-    training = Training(small("cartpole-dqn"), NATIVE, fusion=fusion)
+    training = Training(small("cartpole-dqn"), NATIVE, options=Options(fusion=fusion))
     training.warm_up()
     insert = training.replay.insert
     training.replay.insert = lambda transitions: (time.sleep(0.01), insert(transitions))[1]
     if fusion is Fusion.STEP:
         run = training._loop.units.steps.run
         training._loop.units.steps = SimpleNamespace(
-            run=lambda *arguments: (time.sleep(0.02), run(*arguments))[1], losses={"q": 1.5}
+            run=lambda *arguments: (time.sleep(0.02), run(*arguments))[1],
+            insert=training.replay.insert,
+            drain=lambda: None,
+            losses={"q": 1.5},
         )
     progress = training.advance(3)
     assert progress.terms_s["insert"] >= 3 * 0.01
@@ -438,7 +447,7 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
     """
 
     def learns(seed):
-        training = Training(dqn_on_a_rail(), mapping, seed=seed, **arguments)
+        training = Training(dqn_on_a_rail(), mapping, seed=seed, options=Options(**arguments))
         training.warm_up()
         returns = [episode.episode_return for episode in training.advance(600).episodes]
         training.close()
@@ -463,7 +472,7 @@ def test_an_overlapped_actor_trains_the_same_for_the_same_seed(mapping, actors, 
 
 
 def test_an_overlapped_iteration_uses_the_weights_from_before_it():
-    training = Training(small("cartpole-dqn"), NATIVE, overlap=4)
+    training = Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=4))
     training.warm_up()
     seen = []
     explore = type(training.learner.algorithm).explore
@@ -487,7 +496,7 @@ def test_an_overlapped_iteration_uses_the_weights_from_before_it():
 
 
 def test_an_environment_that_breaks_stops_an_overlapped_run_by_name():
-    training = Training(small("cartpole-dqn"), NATIVE, overlap=4)
+    training = Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=4))
     training.warm_up()
 
     def broken(action):
@@ -501,4 +510,4 @@ def test_an_environment_that_breaks_stops_an_overlapped_run_by_name():
 
 def test_a_negative_overlap_is_refused():
     with pytest.raises(ValueError, match="overlap"):
-        Training(small("cartpole-dqn"), NATIVE, overlap=-1)
+        Training(small("cartpole-dqn"), NATIVE, options=Options(overlap=-1))

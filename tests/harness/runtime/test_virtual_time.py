@@ -15,7 +15,8 @@ from harness.mapping.base import INDEX_BYTES, PRIORITY_BYTES, WEIGHT_BYTES
 from harness.mapping.loop import LEARNER
 from harness.runtime import clock
 from harness.runtime.clock import Device, VirtualTime, simulated_s, time_of
-from harness.runtime.compose import Fusion, compose
+from harness.runtime.compose import compose
+from harness.runtime.options import Fusion, Options
 from harness.runtime.training import Training
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -26,6 +27,9 @@ ITEM_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, re
 
 class Links:
     """A platform whose links take no time."""
+
+    def latency_s(self, source, target):
+        return 0.0
 
     def bytes_per_s(self, source, target):
         return 1e300
@@ -53,14 +57,14 @@ def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=
         batch_size=8,
         seed=1,
         local_storage=256,
-        presampled_batches=ahead,
-        fusion=Fusion.NONE,
+        options=Options(presampled_batches=ahead, fusion=Fusion.NONE),
     )
     if learner:
         simulate(parts.learner, step=LEARN_S)
     if rmm:
         simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
-    made = Training(the_workload, mapping, presampled_batches=ahead, parts=parts, platform=links, **options)
+    asked = Options(presampled_batches=ahead, **options)
+    made = Training(the_workload, mapping, options=asked, parts=parts, platform=links)
     devices = made._time._devices
     for number, name in enumerate(devices):
         devices[name] = devices[name]._replace(name=f"board {number % boards}")
@@ -129,6 +133,9 @@ def test_the_host_waits_for_a_simulated_learner(short):
 
 def test_transfers_take_the_links_time(short):
     class Slow(Links):
+        def latency_s(self, source, target):
+            return 0.0
+
         def bytes_per_s(self, source, target):
             return 1e-6
 
@@ -174,6 +181,9 @@ def test_every_byte_between_host_and_board_is_counted(short, learner, rmm, stora
     """And none twice: an environment step and a gradient step of 8 transitions."""
 
     class Slow(Links):
+        def latency_s(self, source, target):
+            return 0.0
+
         def bytes_per_s(self, source, target):
             return 1e300 if source == target else 1e-6
 
@@ -221,6 +231,9 @@ def test_the_host_writes_into_its_own_storage_beside_a_simulated_replay(short, s
 )
 def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, storage, gather_s):
     class Slow(Links):
+        def latency_s(self, source, target):
+            return 0.0
+
         def bytes_per_s(self, source, target):
             return 1e-6 if source == target else 1e300
 
@@ -242,6 +255,9 @@ def test_gathering_takes_what_it_took_on_the_host_or_the_boards_memory(short, st
 @pytest.mark.parametrize("overlap", [0, 4])
 def test_a_simulated_learners_weights_come_over_its_link(short, overlap):
     class Slow(Links):
+        def latency_s(self, source, target):
+            return 0.0
+
         def bytes_per_s(self, source, target):
             return 1e-6 if (source, target) == ("fpga", "cpu") else 1e300
 
@@ -280,8 +296,12 @@ def test_an_actor_next_to_the_learner_hides_behind_it(short, monkeypatch, overla
 @pytest.mark.parametrize("options", [{}, {"ahead": 3}, {"overlap": 4}])
 def test_it_trains_as_the_real_run_does(short, options):
     virtual = training(short("cartpole-dqn"), **options)
-    arguments = {"presampled_batches": options.get("ahead", 0), "overlap": options.get("overlap", 0)}
-    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, fusion=Fusion.NONE, **arguments)
+    arguments = {
+        "presampled_batches": options.get("ahead", 0),
+        "overlap": options.get("overlap", 0),
+        "fusion": Fusion.NONE,
+    }
+    real = Training(short("cartpole-dqn"), NATIVE, batch_size=8, seed=1, options=Options(**arguments))
     for made in (virtual, real):
         made.advance(60)
         made.close()
@@ -323,6 +343,9 @@ def test_only_links_of_simulated_devices_are_asked_for(mapping, expected):
     asked = set()
 
     class Asked:
+        def latency_s(self, source, target):
+            return 0.0
+
         def bytes_per_s(self, source, target):
             asked.add((source, target))
             return 1.0

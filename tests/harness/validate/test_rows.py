@@ -13,7 +13,7 @@ from harness.core.row import Measurement
 from harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
 from harness.measure.protocol import Timing
 from harness.profile.cases.training import case_name
-from harness.runtime.compose import Fusion
+from harness.runtime.options import Fusion
 from harness.validate import rows as made
 from harness.validate.rows import HERE, WITH_SIMULATED, Achieved
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved

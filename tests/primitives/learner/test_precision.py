@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from primitives import learner
+from primitives import algorithms, learner
 from primitives.learner import Learner
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.quantization.precision import Precision, dynamic, fixed_16, fixed_32
@@ -32,7 +33,8 @@ def batches(kind: str, count: int) -> list[dict[str, np.ndarray]]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backend_has_the_precisions_that_it_lists_and_refuses_the_others(backend: str) -> None:
     allowed = learner.precisions(backend)
-    assert allowed == (("float32", *FORMATS) if backend in FIXED else ("float32",))
+    fixed = tuple(FORMATS) if backend in FIXED else ()
+    assert allowed == ("float32", *fixed, *(("bfloat16",) if backend == "native" else ()))
     for name, formats in FORMATS.items():
         if name in allowed:
             found = made(backend, name)
@@ -55,20 +57,54 @@ def test_floats_are_the_default() -> None:
     [
         (
             {"precision": "fixed23"},
-            r"^precision: found 'fixed23'; allowed: dynamic, fixed16, fixed32, float32$",
+            r"^precision: found 'fixed23'; allowed: bfloat16, dynamic, fixed16, fixed32, float32$",
         ),
         ({"precision": "dynamic"}, "^delay: found nothing; allowed: gradient steps, at least 1"),
         ({"precision": "dynamic", "delay": 0}, "^delay: found 0"),
         ({"precision": "fixed32", "delay": 4}, "^delay: found 4; allowed: nothing for fixed32"),
         ({"delay": 4}, "^delay: found 4; allowed: nothing for float32"),
+        ({"precision": "bfloat16", "delay": 4}, "^delay: found 4; allowed: nothing for bfloat16"),
+        ({"precision": "bfloat16", "backend": "torch"}, "^precision: found 'bfloat16'; allowed: dynamic"),
+        ({"products": "bfloat17"}, "^products: found 'bfloat17'"),
         ({"precision": dynamic(2), "delay": 4}, "^delay: found 4; allowed: nothing with formats"),
-        ({"precision": "fixed32", "threads": 2}, "^threads: found 2"),
+        ({"precision": "fixed32", "threads": 65}, "^threads: found 65"),
+        ({"precision": "fixed32", "threads": 2, "backend": "reference"}, "^threads: found 2"),
+        ({"precision": "fixed32", "threads": 2, "backend": "torch"}, "^threads: found 2"),
         ({"precision": "fixed32", "device": "cuda"}, "^device: found 'cuda'"),
     ],
 )
 def test_what_is_out_of_range_is_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        learner.create(cases.algorithm("ddpg"), backend="native", batch_size=4, **options)
+        learner.create(cases.algorithm("ddpg"), **{"backend": "native", "batch_size": 4} | options)
+
+
+@pytest.mark.parametrize("precision", ["fixed32", "dynamic"])
+def test_an_algorithm_in_float64_takes_the_same_steps_in_fixed_point(precision: str) -> None:
+    algorithm = algorithms.create("dqn", observation_shape=(4,), action_size=3, dtype=torch.float64)
+    options = {"batch_size": 8, "precision": precision, "delay": 2 if precision == "dynamic" else None}
+    one, two = (learner.create(algorithm, backend=name, **options) for name in ("reference", "native"))
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        batch = {
+            "observation": rng.standard_normal((8, 4)),
+            "action": rng.integers(0, 3, 8),
+            "reward": rng.standard_normal(8),
+            "next_observation": rng.standard_normal((8, 4)),
+            "terminated": rng.random(8) < 0.3,
+        }
+        expected, found = one.step(batch), two.step(batch)
+        np.testing.assert_array_equal(found.td_errors, expected.td_errors)
+        assert found.losses == expected.losses
+    assert two.act(batch["observation"]).tolist() == one.act(batch["observation"]).tolist()
+    with pytest.raises(ValueError, match=r"^observation: found NaN or infinity"):
+        two.act(np.full((1, 4), np.nan))
+
+
+def test_products_of_another_kind_go_with_bfloat16_alone() -> None:
+    chosen = made("native", "bfloat16", products="emulated")
+    assert chosen.products == "emulated"
+    with pytest.raises(ValueError, match=r"^products: found 'float32'"):
+        made("native", "bfloat16", products="float32")
 
 
 def test_an_unknown_backend_has_no_precisions() -> None:

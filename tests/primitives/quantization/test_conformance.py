@@ -1,6 +1,6 @@
 """Every backend of fixed-point training against the definition in NumPy, to the last bit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from primitives.learner import aware_training
 from primitives.learner.aware_training import FixedPointLearner
 from primitives.learner.graph_learner import step_graph
 from primitives.quantization.executable import FixedPointExecutable
-from primitives.quantization.native_backend import NativeExecutable
+from primitives.quantization.native_backend import NativeFixedPointExecutable
 from primitives.quantization.precision import Precision
 from primitives.quantization.torch_backend import TorchExecutable
 from tests.primitives.quantization import cases
@@ -30,7 +30,7 @@ def other(name: str, algorithm: Algorithm, precision: Precision) -> FixedPointEx
     if name == "torch":
         return TorchExecutable(graphs, precision)
     try:
-        return NativeExecutable(graphs, precision, simd=name.split()[1])
+        return NativeFixedPointExecutable(graphs, precision, simd=name.split()[1])
     except ValueError as error:
         pytest.skip(str(error))
 
@@ -55,12 +55,38 @@ def test_every_precision_takes_the_same_steps_to_the_last_bit(name: str, precisi
     agree(name, cases.algorithm("ddpg"), cases.PRECISIONS[precision])
 
 
-def agree(name: str, algorithm: Algorithm, precision: Precision) -> None:
-    """Steps on both; state, outputs, extremes and counts are the same."""
+@pytest.mark.parametrize("name", OTHERS)
+def test_moments_too_small_to_be_normal_are_zero_in_every_backend(name: str) -> None:
+    """Moments of gradients that vanished: on both sides of the smallest normal number of binary32."""
+    smallest = float(np.finfo(np.float32).tiny)
+
+    def decayed(leaf: str, value: np.ndarray) -> np.ndarray:
+        if "/mean/" not in leaf and "/square/" not in leaf:
+            return value
+        factors = 2.0 ** np.random.default_rng(len(leaf)).uniform(-3, 3, value.shape)
+        return np.where(np.arange(value.size).reshape(value.shape) % 2, factors * smallest, value)
+
+    agree(name, cases.algorithm("ddpg"), cases.PRECISIONS["fixed 32"], decayed)
+    definition = learner(cases.algorithm("ddpg"), cases.PRECISIONS["fixed 32"])
+    leaf, value = next((leaf, value) for leaf, value in definition.fixed.state().items() if "/mean/" in leaf)
+    definition.fixed.write_state(leaf, np.full_like(value, 0.9 * smallest))
+    assert not definition.fixed.state()[leaf].any()
+    definition.fixed.write_state(leaf, np.full_like(value, smallest))
+    assert (definition.fixed.state()[leaf] == smallest).all()
+
+
+def agree(
+    name: str,
+    algorithm: Algorithm,
+    precision: Precision,
+    changed: Callable[[str, np.ndarray], np.ndarray] = lambda leaf, value: value,
+) -> None:
+    """Steps on both, from an initial state that may be changed; state, outputs, extremes and counts are the same."""
     definition = learner(algorithm, precision)
     executable = other(name, algorithm, precision)
     for leaf, value in definition.fixed.state().items():
-        executable.write_state(leaf, value)
+        for one in (definition.fixed, executable):
+            one.write_state(leaf, changed(leaf, value))
     rng = np.random.default_rng(5)
     for step in range(STEPS):
         inputs = inputs_of(definition, rng)
@@ -77,7 +103,7 @@ def agree(name: str, algorithm: Algorithm, precision: Precision) -> None:
     assert executable.affine == definition.fixed.affine
     # The definition saw nothing but the same steps, and rounded the initial state as well, in range.
     assert executable.saturated == definition.fixed.saturated
-    if isinstance(executable, NativeExecutable):
+    if isinstance(executable, NativeFixedPointExecutable):
         assert executable.narrow_products > 0
 
 

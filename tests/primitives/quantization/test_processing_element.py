@@ -9,7 +9,7 @@ from primitives.learner.graph_learner import step_graph
 from primitives.quantization import processing_element
 from primitives.quantization.fixed_point import exact_matmul
 from primitives.quantization.processing_element import ProcessingElements
-from primitives.quantization.reference_backend import ReferenceExecutable
+from primitives.quantization.reference_backend import ReferenceFixedPointExecutable
 from primitives.quantization.roles import Operand, Role
 from tests.primitives.quantization import cases
 from tests.primitives.quantization.test_conformance import inputs_of, learner, raw_state
@@ -37,7 +37,7 @@ def test_a_gradient_step_through_it_is_the_same_to_the_last_bit(precision: str) 
     definition = learner(algorithm, chosen)
     elements = ProcessingElements()
     graphs = {"full": step_graph(algorithm, cases.BATCH_SIZE, "full")}
-    executable = ReferenceExecutable(graphs, chosen, multiply=elements)
+    executable = ReferenceFixedPointExecutable(graphs, chosen, multiply=elements)
     for leaf, value in definition.fixed.state().items():
         executable.write_state(leaf, value)
     rng = np.random.default_rng(6)

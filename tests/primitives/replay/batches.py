@@ -11,7 +11,7 @@ def numbered_batch(storage: Storage, numbers: npt.ArrayLike) -> dict[str, npt.ND
     numbers = np.asarray(numbers)
     return {
         name: np.broadcast_to(
-            numbers.reshape(-1, *[1] * (column.ndim - 1)), (len(numbers), *column.shape[1:])
-        ).astype(column.dtype)
-        for name, column in storage.columns.items()
+            numbers.reshape(-1, *[1] * len(field.shape)), (len(numbers), *field.shape)
+        ).astype(field.dtype)
+        for name, field in storage.fields.items()
     }

@@ -1,6 +1,7 @@
 """The shared kernels built as C++, one work item after the other: a device whose memory is NumPy's."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 import tempfile
@@ -35,29 +36,33 @@ static void run(void (*kernel)(A...), long long size, void **arguments) {
 }
 extern "C" int launch(const char *name, long long size, void **arguments) {
 #define TRY(kernel) if (!std::strcmp(name, #kernel)) { run(kernel, size, arguments); return 1; }
-    TRY(find) TRY(begin) TRY(check) TRY(claim) TRY(set_leaves) TRY(release) TRY(sum_nodes) TRY(get)
+    TRIES
     return 0;
 }
 """
 
 
 @cache
-def _library(real: str) -> ctypes.CDLL:
+def _library(real: str, more: str) -> ctypes.CDLL:
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler, "no C++ compiler"
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
-        source.write_text(f"#define REAL {real}\n{PRELUDE}{kernel_source()}{LAUNCHER}")
+        kernels = kernel_source() + more
+        # `scale` is compiled only where every device has doubles.
+        names = [name for name in re.findall(r"^KERNEL\((\w+)\)", kernels, re.MULTILINE) if name != "scale"]
+        tries = " ".join(f"TRY({name})" for name in names)
+        source.write_text(f"#define REAL {real}\n{PRELUDE}{kernels}{LAUNCHER.replace('TRIES', tries)}")
         flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
         subprocess.run([compiler, *flags, "-o", library, source], check=True)
         return ctypes.CDLL(str(library))
 
 
 class CppDevice:
-    """A `Device` on the host."""
+    """A `TreeDevice` on the host; `more` is the source of further kernels."""
 
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._library = _library("float" if np.dtype(dtype) == np.float32 else "double")
+    def __init__(self, dtype: DTypeLike, more: str = "") -> None:
+        self._library = _library("float" if np.dtype(dtype) == np.float32 else "double", more)
 
     def zeros(self, shape: int, dtype: DTypeLike) -> Any:
         return np.zeros(shape, dtype)

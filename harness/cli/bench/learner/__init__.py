@@ -1,1 +1,1 @@
-"""What `make bench-learner` times: cells, the sides of each, and what limits the native learner."""
+"""The parts of `placerl bench learner`: cells, the sides of each, and what limits the native learner."""

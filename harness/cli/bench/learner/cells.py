@@ -1,4 +1,4 @@
-"""The cells of the learner's bench: a network and a batch size, what is asked of the native learner, and its work."""
+"""The cells of the learner benchmark: network, batch size, the native learner's target, and the work."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from primitives.learner.graph_learner import step_graph
 
 RLTOOLS = "rltools"
 SB3 = "sb3"
-PERIOD = 1000  # gradient steps after which every schedule of variants has come round
+PERIOD = 1000  # gradient steps after which every schedule of variants repeats
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is timed.
+class LearnerCell:
+    """One configuration to time.
 
     Attributes:
-        name: for the table.
+        name: name in the table.
         workload: name of the workload whose algorithm and sizes are used.
-        batch_size: transitions in a gradient step.
-        target: how many times as fast as the best of PyTorch the native learner shall be on one thread; None where
-            nothing is asked.
-        peers: other systems that are timed beside it.
-        settings: fields of the workload that are changed.
-        whole_update: time PPO's update, K epochs of minibatches, instead of one gradient step.
+        batch_size: transitions per gradient step.
+        target: required speedup of the native learner on one thread over the best form of PyTorch; None if
+            nothing is required.
+        peers: other systems timed in the same rounds.
+        settings: changed fields of the workload.
+        whole_update: whether PPO's update of K epochs of minibatches is timed, instead of one gradient step.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Cell:
 
     @property
     def item(self) -> Workload:
-        """The workload, with the settings."""
+        """Return the workload with the settings applied."""
         return _item(self)
 
     @property
     def unit(self) -> str:
-        """What a call does."""
+        """Return the name of what a call does."""
         return "update" if self.whole_update else "step"
 
     @property
     def samples(self) -> int:
-        """Transitions that a call is given: the batch, or N T of an update."""
+        """Return the transitions per call: the batch, or N T of an update."""
         if not self.whole_update:
             return self.batch_size
         settings = self.item
@@ -58,19 +58,19 @@ class Cell:
 
     @property
     def steps(self) -> int:
-        """Gradient steps of a call."""
+        """Return the gradient steps per call."""
         if not self.whole_update:
             return 1
         return int(self.item.algorithm.hyperparameters["epochs"]) * (self.samples // self.batch_size)
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of a call's matrix products, in the mean over the kinds of steps."""
+        """Return the floating-point operations of a call's matrix products, averaged over the kinds of steps."""
         return self.steps * step_flops(self.item, self.batch_size)
 
 
 @cache
-def _item(cell: Cell) -> Workload:
+def _item(cell: LearnerCell) -> Workload:
     item = workloads.load(cell.workload)
     for field, value in cell.settings:
         item = workloads.override(item, field, value, "bench-learner")
@@ -78,9 +78,9 @@ def _item(cell: Cell) -> Workload:
 
 
 def step_flops(item: Workload, batch_size: int) -> float:
-    """Floating-point operations of the matrix products of one gradient step: 2 a multiply-accumulate.
+    """Return the floating-point operations of one gradient step's matrix products: 2 per multiply-accumulate.
 
-    Counted in the step graph, in the mean over the variants that take turns; convolutions are products there.
+    They are counted in the step graph and averaged over the variants; convolutions are products there.
     """
     algorithm = algorithm_of(item)
     turns = Counter(algorithm.variant(step) for step in range(PERIOD))
@@ -91,9 +91,9 @@ def step_flops(item: Workload, batch_size: int) -> float:
     return total / PERIOD
 
 
-def _actor_critic(algorithm: str) -> tuple[Cell, ...]:
+def _actor_critic(algorithm: str) -> tuple[LearnerCell, ...]:
     return tuple(
-        Cell(
+        LearnerCell(
             f"{algorithm.upper()} Pendulum {width}-{width}, B={size}",
             f"pendulum-{algorithm}",
             size,
@@ -107,26 +107,26 @@ def _actor_critic(algorithm: str) -> tuple[Cell, ...]:
 
 CELLS = (
     *(
-        Cell(f"CartPole-DDPG 8-8, B={size}", "cartpole-ddpg", size, target)
+        LearnerCell(f"CartPole-DDPG 8-8, B={size}", "cartpole-ddpg", size, target)
         for size, target in ((32, 60.0), (256, 25.0), (2048, None))
     ),
     *(
-        Cell(f"Hopper-DDPG 256-256, B={size}", "hopper-ddpg", size, target)
+        LearnerCell(f"Hopper-DDPG 256-256, B={size}", "hopper-ddpg", size, target)
         for size, target in ((32, 3.0), (256, 2.0), (2048, 1.5), (16384, None))
     ),
-    Cell("FIX HalfCheetah-DDPG 400-300, B=256", "halfcheetah-ddpg", 256),
+    LearnerCell("FIX HalfCheetah-DDPG 400-300, B=256", "halfcheetah-ddpg", 256),
     *_actor_critic("td3"),
     *_actor_critic("sac"),
-    Cell("PPO Hopper 64-64, M=512", "hopper-ppo", 512, peers=()),
-    Cell("PPO Humanoid 128-64, M=512", "humanoid-ppo", 512, peers=()),
-    Cell(
+    LearnerCell("PPO Hopper 64-64, M=512", "hopper-ppo", 512, peers=()),
+    LearnerCell("PPO Humanoid 128-64, M=512", "humanoid-ppo", 512, peers=()),
+    LearnerCell(
         "PPO update Hopper 64-64, N=4, T=512, M=512, K=10",
         "hopper-ppo",
         512,
         peers=(SB3, RLTOOLS),
-        # No early stop: the others would take other numbers of steps.
+        # Without early stop, which would give the systems different numbers of steps.
         settings=(("algorithm.target_kl", None), ("training.actors", 4)),
         whole_update=True,
     ),
-    Cell("Pong-DQN Nature CNN, B=32", "pong-dqn", 32, 1.0),
+    LearnerCell("Pong-DQN Nature CNN, B=32", "pong-dqn", 32, 1.0),
 )

@@ -1,7 +1,7 @@
-"""The algorithms as people write them in PyTorch (CleanRL's way): modules, `torch.optim.Adam`, `backward`.
+"""The algorithms in usual PyTorch code (CleanRL's style): modules, `torch.optim.Adam`, `backward`.
 
-Each takes the same update as its namesake in `primitives.algorithms`, from the same first state and with the same
-random draws, so that its TD errors can be checked step by step.
+Each makes the same update as the algorithm of that name in `primitives.algorithms`, from the same first state and
+with the same random draws, so that its TD errors can be checked step by step.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ class _Pixels(nn.Module):
 
 
 def module(network: networks.Network, parameters: networks.Parameters) -> nn.Sequential:
-    """A network as a module with these parameters, copied."""
+    """Return a network as a module with copies of these parameters."""
     layers: list[nn.Module] = []
     if isinstance(network, networks.NatureCNN):
         layers.append(_Pixels())
@@ -61,7 +61,7 @@ def _follow(targets: nn.Module, online: nn.Module, tau: float) -> None:
 
 
 class Eager(ABC):
-    """One algorithm's state, and its gradient step on NumPy columns."""
+    """An algorithm's state, and its gradient step on NumPy columns."""
 
     def __init__(self, item: Workload, batch_size: int, seed: int = 0) -> None:
         self.algorithm = algorithm_of(item)
@@ -72,7 +72,7 @@ class Eager(ABC):
         self._make(self.algorithm.initialise(self._generator))
 
     def step(self, columns: Mapping[str, npt.NDArray]) -> npt.NDArray[np.float32]:
-        """One gradient step with weights of 1; returns the TD errors (B,)."""
+        """Take one gradient step with weights of 1; returns the TD errors (B,)."""
         batch = {name: torch.from_numpy(column) for name, column in columns.items()}
         if "terminated" in batch:
             batch["going_on"] = 1 - batch["terminated"].float()
@@ -100,7 +100,7 @@ class Eager(ABC):
 
 
 class EagerDQN(Eager):
-    """DQN and double DQN."""
+    """DQN and double DQN in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         self.q = self._module("q", state.q)
@@ -126,7 +126,7 @@ class EagerDQN(Eager):
 
 
 class EagerDDPG(Eager):
-    """DDPG."""
+    """DDPG in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         self.actor, self.critic = self._module("actor", state.actor), self._module("critic", state.critic)
@@ -168,7 +168,7 @@ class _TwinCritics(Eager):
 
 
 class EagerTD3(_TwinCritics):
-    """TD3."""
+    """TD3 in eager PyTorch."""
 
     def _make(self, state: Any) -> None:
         super()._make(state)
@@ -194,7 +194,7 @@ class EagerTD3(_TwinCritics):
 
 
 class EagerSAC(_TwinCritics):
-    """SAC, with its temperature."""
+    """SAC in eager PyTorch, with its temperature."""
 
     def _make(self, state: Any) -> None:
         super()._make(state)
@@ -230,7 +230,7 @@ class EagerSAC(_TwinCritics):
 
 
 class EagerPPO(Eager):
-    """PPO with separate networks, without its early stop."""
+    """PPO in eager PyTorch with separate networks, without its early stop."""
 
     def _make(self, state: Any) -> None:
         self.policy, self.value = self._module("policy", state.policy), self._module("value", state.value)

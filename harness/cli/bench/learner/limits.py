@@ -1,4 +1,4 @@
-"""What limits the native learner in a cell: where its time goes, from a profile of its own operations."""
+"""Finds what limits the native learner in a cell, from a profile of its operations."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.cli.bench.learner.cells import PERIOD, Cell
+from harness.cli.bench.learner.cells import PERIOD, LearnerCell
 from harness.profile.cases.learners import random_batch
 from harness.workloads.task import algorithm_of
 from primitives import learner
 
-PROFILED_S = 0.3  # about as long as the profile of a variant takes
+PROFILED_S = 0.3  # seconds for the profile of a variant
 KINDS = {
     "matmul": "matrix products",
     "elementwise": "element-wise groups",
@@ -23,13 +23,13 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Where the time of one gradient step goes, in the mean over the kinds of steps.
+    """The time of one gradient step by part, averaged over the kinds of steps.
 
     Attributes:
-        step_s: of all operations, each the least of many.
-        parts_s: of the operations of a kind.
-        calls: how many operations.
-        product_gflops: arithmetic of the matrix products over their own time.
+        step_s: seconds of all operations, each the minimum of many.
+        parts_s: seconds by kind of operation.
+        calls: number of operations.
+        product_gflops: arithmetic of the matrix products divided by their time.
     """
 
     step_s: float
@@ -38,7 +38,7 @@ class Limits:
     product_gflops: float
 
     def note(self, call_s: float, peak_gflops: float) -> str:
-        """One line: shares of the measured time of a step, `call_s`, and of the peak of its cores together."""
+        """Return one line: shares of a step's measured time, `call_s`, and of the joint peak of its cores."""
         parts = sorted(self.parts_s.items(), key=lambda part: -part[1])
         shares = ", ".join(f"{name} {seconds / call_s:.0%}" for name, seconds in parts)
         rest = max(0.0, 1 - self.step_s / call_s)
@@ -48,8 +48,8 @@ class Limits:
         )
 
 
-def limits(cell: Cell, threads: int = 1) -> Limits:
-    """Profile the native learner on a cell, on so many threads."""
+def limits(cell: LearnerCell, threads: int = 1) -> Limits:
+    """Profile the native learner on a cell, with `threads` threads."""
     item = cell.item
     algorithm = algorithm_of(item)
     made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)

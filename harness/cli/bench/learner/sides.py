@@ -1,4 +1,4 @@
-"""The sides of a cell: PyTorch in its forms, this project's learners, and other systems in processes of their own."""
+"""The sides of a cell: the forms of PyTorch, this project's learners, and other systems in their own processes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,23 +7,30 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from harness import workloads
-from harness.cli.bench.learner.cells import Cell
+from harness.cli.bench.learner.cells import LearnerCell
 from harness.cli.bench.learner.eager import EAGER
 from harness.compare import protocol, registry
 from harness.measure.protocol import Case
 from harness.profile.cases.learners import expect_td_errors, expected_td_errors, random_batch
+from harness.profile.cases.trained import TrainedStart
 from harness.workloads.task import algorithm_of
 from primitives import learner
 from primitives.algorithms.ppo import PPO
+from primitives.quantization import precision
 
-PYTORCH = ("eager", "pure", "tuned", "compiled")
-"""The forms of PyTorch; the best of them is what the native learner is held against."""
+FLUSHED = "tuned, flushed"
+"""`tuned` with subnormal numbers flushed to zero, as the native learner has them."""
+PYTORCH = ("eager", "pure", "tuned", FLUSHED, "compiled")
+"""The forms of PyTorch; the native learner is compared with the fastest."""
 NATIVE = "native"
+BFLOAT_16 = f"{NATIVE}[{precision.BFLOAT_16}]"
+"""The native learner with products in bfloat16."""
 NULL = "native (null)"
 NATIVE_ALONE = "native (1 thread)"
-"""The native learner on one thread, where the others have more."""
+"""The native learner on one thread, if the others have more."""
 WORKER = registry.BASELINES / "learner_worker.py"
 SET_UP_LIMIT_S = 1200.0  # RLtools compiles; SB3 plays until its replay can be sampled
 BLOCK_LIMIT_S = 300.0
@@ -34,49 +41,86 @@ Batch = dict[str, npt.NDArray]
 
 class _Steps(Protocol):
     def step(self, batch: Batch, /) -> Any:
-        """One gradient step."""
+        """Take one gradient step."""
 
 
-def sides(cell: Cell, threads: int, *, compiled: bool) -> Iterator[Case[Any]]:
-    """The cases of a cell that are timed in the same rounds.
+def sides(
+    cell: LearnerCell, threads: int, *, compiled: bool, start: TrainedStart | None = None
+) -> Iterator[Case[Any]]:
+    """Yield the cases of a cell that are timed in the same rounds.
 
     Args:
-        cell: what is timed.
-        threads: of PyTorch, the native learner and the peers.
-        compiled: whether `torch.compile` takes part, which takes minutes to set up.
+        cell: the configuration.
+        threads: threads of PyTorch, the native learner and the peers.
+        compiled: whether `torch.compile` takes part; its set-up takes minutes.
+        start: state and batches of the learners of this project, and no other systems; None: fresh states, random
+            batches.
     """
     item, size = cell.item, cell.batch_size
     algorithm = algorithm_of(item)
     # The eager form of PPO has separate networks.
-    if algorithm.name in EAGER and not getattr(algorithm, "shared", False):
+    if not start and algorithm.name in EAGER and not getattr(algorithm, "shared", False):
         yield _eager_case(cell)
     for name, mode in (("pure", "eager"), ("tuned", "tuned"), ("compiled", "compiled")):
         if compiled or mode != "compiled":
-            yield _own_case(name, cell, partial(learner.create, algorithm, batch_size=size, mode=mode))
+            case = _own_case(
+                name, cell, partial(learner.create, algorithm, batch_size=size, mode=mode), start
+            )
+            yield case
+            if name == "tuned":
+                yield replace(case, name=FLUSHED, call=_flushed(case.call))
     for status in learner.backends():
         if status.available and not status.simulated and status.name not in ("torch", "reference"):
             make = partial(learner.create, algorithm, batch_size=size, backend=status.name)
             if status.name != NATIVE:
-                yield _own_case(status.name, cell, make)
+                yield _own_case(status.name, cell, make, start)
                 continue
-            case = _own_case(NATIVE, cell, partial(make, threads=threads))
+            case = _own_case(NATIVE, cell, partial(make, threads=threads), start)
             yield from (case, replace(case, name=NULL))
+            rounded = partial(make, threads=threads, precision=precision.BFLOAT_16)
+            yield _own_case(BFLOAT_16, cell, rounded, start)
             if threads > 1:
-                yield _own_case(NATIVE_ALONE, cell, make)
-    for name in cell.peers:
+                yield _own_case(NATIVE_ALONE, cell, make, start)
+    for name in () if start else cell.peers:
         yield _peer_case(name, cell, threads)
 
 
-def _own_case(name: str, cell: Cell, make: Callable[[], learner.Learner]) -> Case[Any]:
+def _flushed(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def flushed(made: Any, given: Any) -> Any:
+        torch.set_flush_denormal(True)
+        try:
+            return call(made, given)
+        finally:
+            torch.set_flush_denormal(False)
+
+    return flushed
+
+
+def _own_case(
+    name: str, cell: LearnerCell, make: Callable[[], learner.Learner], start: TrainedStart | None
+) -> Case[Any]:
+    def batch(rng: np.random.Generator) -> Batch:
+        size = cell.batch_size
+        return random_batch(cell.item, size, rng) if start is None else start.batch(size, rng)
+
     def check(made: learner.Learner) -> None:
-        batch = random_batch(cell.item, cell.batch_size, np.random.default_rng(4))
-        expected = expected_td_errors(cell.item, made, batch)
-        expect_td_errors(made.step(batch).td_errors, expected)
+        given = batch(np.random.default_rng(4))
+        expected = expected_td_errors(cell.item, made, given)
+        expect_td_errors(made.step(given).td_errors, expected)
 
-    return _case(name, cell, make, check)
+    case = _case(name, cell, make, check)
+    if start is None:
+        return case
+
+    def trained() -> learner.Learner:
+        made = make()
+        made.load_state_dict(start.state)
+        return made
+
+    return replace(case, setup=trained, inputs=lambda made, rng: batch(rng))
 
 
-def _eager_case(cell: Cell) -> Case[Any]:
+def _eager_case(cell: LearnerCell) -> Case[Any]:
     item, size = cell.item, cell.batch_size
 
     def check(made: _Steps) -> None:
@@ -87,7 +131,7 @@ def _eager_case(cell: Cell) -> Case[Any]:
     return _case("eager", cell, lambda: EAGER[item.algorithm.name](item, size), check)
 
 
-def _case(name: str, cell: Cell, make: Callable[[], Any], check: Callable[[Any], None]) -> Case[Any]:
+def _case(name: str, cell: LearnerCell, make: Callable[[], Any], check: Callable[[Any], None]) -> Case[Any]:
     item = cell.item
     if not cell.whole_update:
         return Case(
@@ -113,8 +157,8 @@ def _case(name: str, cell: Cell, make: Callable[[], Any], check: Callable[[Any],
     )
 
 
-def _peer_case(name: str, cell: Cell, threads: int) -> Case[protocol.Worker]:
-    """Another system's training, timed by its worker inside its own process."""
+def _peer_case(name: str, cell: LearnerCell, threads: int) -> Case[protocol.Worker]:
+    """Return another system's training as a case, timed by its worker in its own process."""
     item = workloads.override(cell.item, "training.learning_starts", PEER_LEARNING_STARTS, "bench-learner")
 
     def setup() -> protocol.Worker:
@@ -142,7 +186,7 @@ def _peer_case(name: str, cell: Cell, threads: int) -> Case[protocol.Worker]:
     return Case(
         name=name,
         setup=setup,
-        check=lambda worker: None,  # its worker checks, before it answers the first time
+        check=lambda worker: None,  # its worker checks before its first answer
         inputs=lambda worker, rng: None,
         call=lambda worker, batch: None,
         close=close,

@@ -1,12 +1,12 @@
-"""Every primitive on every backend, as asv finds it: `asv run`, `asv continuous`, `asv publish`.
+"""Every primitive on every backend, in the form that asv needs: `asv run`, `asv continuous`, `asv publish`.
 
-State is made, checked and warmed up outside of the timing, once for each process; arguments come from a ring that was
-filled beforehand.
+State is created, checked and warmed up outside of the timing, once per process; arguments come from a ring filled
+beforehand.
 
-asv is told a time (`track_`), and does not take it (`time_`): where a benchmark has a `setup`, its samples are single
-calls, so that it takes all of them within milliseconds. Other guests slow a core to half its speed, for tenths of a
-second or for whole ones: then every sample of a process was slow, or none. What a change costs, it costs in every
-sample; so the time here is a low quantile of samples over seconds.
+These benchmarks report a time to asv (`track_`) instead of having asv measure it (`time_`): for a benchmark with
+a `setup`, asv's samples are single calls, all within milliseconds. Other guests slow a core to half its speed for
+tenths of a second or whole seconds, so either all samples of a process would be slow or none. A regression
+affects every sample, so the time here is a low quantile of samples over seconds.
 """
 
 from functools import cache
@@ -22,30 +22,32 @@ from harness import workloads
 from harness.profile.cases import PrimitiveCase, all_cases
 
 WORKLOADS = ("cartpole-ddpg/32", "hopper-ddpg/256")
-"""Workload and batch size: MAP's smallest, and the one where mappings cross over."""
+"""Workload and batch size: MAP's smallest, and one near which the best mapping changes."""
 CASES = tuple(Path(__file__).with_name("cases.txt").read_text(encoding="utf-8").splitlines())
-"""What asv times, of every commit. It asks for a case by its place in the list: this file is the checkout's, whatever
-commit is installed, and that one may have other cases."""
+"""The cases that asv times for every commit. asv requests a case by its position in this list: the file is the
+checkout's, whatever commit is installed, and that commit may have other cases.
+"""
 RING = 64
-"""Arguments prepared: enough that none is still in the nearest cache when it comes round again."""
+"""Number of prepared arguments: enough that none is still in the nearest cache when it is used again."""
 _WARM_UP_CALLS = 10
 SAMPLED_S, SAMPLE_S = 4.0, 0.005
-"""Of each process, and of a sample. Beside a busy core the native tree's sample read 0.66 to 0.78 us by windows of
-eight seconds, and 0.65 to 1.29 us by those of one."""
+"""Seconds per process, and per sample. Next to a busy core, the native tree's sample measured 0.66 to 0.78 us
+with windows of eight seconds, and 0.65 to 1.29 us with windows of one second.
+"""
 QUANTILE = 0.1
 
 
 @cache
 def cases(name: str) -> dict[str, PrimitiveCase]:
-    """The cases of one of `WORKLOADS`, by their names."""
+    """Return the cases of one of `WORKLOADS`, by their names."""
     workload_name, batch_size = name.split("/")
     made = all_cases(workloads.load(workload_name), int(batch_size))
-    return {item.case.name: item for item in made}  # of a case in parts, the whole
+    return {item.case.name: item for item in made}  # for a case in parts, the whole case
 
 
 @cache
 def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
-    """The checked state of a case, warm, and its arguments."""
+    """Return the checked and warm state of a case, and its arguments."""
     case = cases(name)[case_name].case
     state = case.setup()
     case.check(state)
@@ -58,22 +60,22 @@ def _ready(name: str, case_name: str) -> tuple[Any, list[Any]]:
 
 
 def names() -> list[str]:
-    """The cases that this machine and this commit have; backends are the same for all workloads."""
+    """Return the cases of this machine and commit; backends are the same for all workloads."""
     return list(cases(WORKLOADS[0]))
 
 
 class Primitives:
-    """Seconds a call. The parameters: workload/batch size, and primitive with backend."""
+    """Seconds per call. The parameters: workload/batch size, and primitive with backend."""
 
     params = (list(WORKLOADS), list(CASES))
     param_names = ("workload", "primitive")
     unit = "seconds"
 
     def setup(self, workload_name: str, case_name: str) -> None:
-        """Makes what a call needs.
+        """Prepare the state and arguments of the case.
 
         Raises:
-            NotImplementedError: the case is not among `names()`; asv then leaves it out.
+            NotImplementedError: the case is not in `names()`; asv then skips it.
         """
         if case_name not in cases(workload_name):
             raise NotImplementedError(f"{case_name}: not here")
@@ -83,12 +85,12 @@ class Primitives:
         self.arguments = cycle(arguments)
 
     def once(self) -> None:
-        """One call with arguments of its own."""
+        """Make one call with its own arguments."""
         self.call(self.state, next(self.arguments))
         self.synchronise()
 
     def track_call(self, workload_name: str, case_name: str) -> float:
-        """Seconds a call: the `QUANTILE` of the samples that `SAMPLED_S` seconds hold."""
+        """Return seconds per call: the `QUANTILE` of the samples of `SAMPLED_S` seconds."""
         timer = Timer(self.once)
         calls = max(1, round(SAMPLE_S / min(timer.repeat(repeat=5, number=1))))
         samples_s: list[float] = []

@@ -1,4 +1,4 @@
-// Convolutions as matrix products: what lies under the kernel at each place, a row each.
+// Convolutions as matrix products: the values under the kernel at each place, one row per place.
 #pragma once
 
 #include <algorithm>

@@ -105,7 +105,7 @@ struct Pick {
         return elements * ELEMENT_NS;
     }
 
-    // The operation in at most so many parts: along the longest dimension beside the axis.
+    // Divides the operation into at most that many parts, along the longest dimension other than the axis.
     std::vector<Pick> split(int parts) const {
         std::size_t chosen = shape.size();
         for (std::size_t i = 0; i < shape.size(); ++i)

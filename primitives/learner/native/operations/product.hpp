@@ -13,10 +13,10 @@ struct Product {
     long batch = 1; // matrices that follow each other at these strides
     long a_batch = 0, b_batch = 0, c_batch = 0;
 
-    void run(const Kernels &kernels, float *workspace) const {
+    void run(const Multiplier &multiplier, float *workspace) const {
         MatrixProduct p = product;
         for (long i = 0; i < batch; ++i) {
-            kernels.multiply(p, workspace);
+            multiplier.multiply(p, workspace);
             p.a += a_batch, p.b += b_batch, p.c += c_batch;
         }
     }

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from harness.cli.bench import fpga_tables_bench
-from harness.papers import resource_table
+from harness.papers import resources
 from primitives.fpga.cycles import difference_table
-from primitives.fpga.cycles.difference_table import Difference
+from primitives.fpga.cycles.difference_table import CycleDifference
 from primitives.fpga.export import toolchain
 from primitives.fpga.tools import counted, placement
 
@@ -31,11 +31,21 @@ def test_every_batch_on_the_replay_pipeline_is_explained() -> None:
 
 def test_differences_as_json_say_where_each_number_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
     fpga_tables_bench.print_differences(
-        [Difference("core", "1 x 1", 10, 12, {"fill": 2, "none": 0})], as_json=True
+        [CycleDifference("core", "1 x 1", 10, 12, {"fill": 2, "none": 0})], as_json=True
     )
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["formula_provenance"], row["simulated_provenance"]) == ("modelled", "simulated")
     assert (row["difference_cycles"], row["reasons"], row["explained"]) == (2, {"fill": 2}, True)
+
+
+def test_differences_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    fpga_tables_bench.print_differences(
+        [CycleDifference("core", "1 x 1", 10, 12, {"fill": 2})], as_json=False
+    )
+    heading, _, columns, _, row, *_ = capsys.readouterr().out.splitlines()
+    assert heading.startswith("## Clock cycles")
+    assert columns == "| block | case | formula | simulated | difference | reasons |"
+    assert row == "| core | 1 x 1 | 10 | 12 | +2 | fill +2 |"
 
 
 def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +54,7 @@ def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> No
         "placerl bench fpga-tables resources --count"
     )
     beside = [item["paper"] for row in rows for item in row["beside"]]
-    assert len(beside) == len(resource_table.COUNTERPARTS)
+    assert len(beside) == len(resources.counterparts())
     fpga_tables_bench.print_cells(rows)
     text = capsys.readouterr().out
     for wanted in (*beside, *counted.SUBJECTS, "ours / published"):
@@ -52,8 +62,8 @@ def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_trees_cells_are_told_by_module() -> None:
-    found = counted.committed()[resource_table.TREE]
-    note = resource_table.tree_note()
+    found = counted.committed()[resources.TREE]
+    note = resources.tree_note()
     parts = [found.resources_of(name) for name in ("front_end", *(f"level_{n}" for n in range(5)))]
     assert sum(part.ultra_rams for part in parts) == found.resources.ultra_rams  # no URAM is left untold
     for number in (found.resources.ultra_rams, *(f"{part.luts:,}" for part in parts)):
@@ -69,7 +79,3 @@ def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     rows = json.loads(capsys.readouterr().out)
     assert {row["provenance"] for row in rows} == {"modelled"}
     assert [row["block"] for row in rows] == list(placement.SUBJECTS)
-
-
-def test_columns_are_aligned() -> None:
-    assert fpga_tables_bench.aligned([["a", "bb"], ["ccc", "d"]]).splitlines() == ["a    bb", "ccc  d"]

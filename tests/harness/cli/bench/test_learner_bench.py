@@ -12,14 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness import workloads
 from harness.cli.bench import learner_bench
 from harness.cli.bench.learner import sides
-from harness.cli.bench.learner.cells import CELLS, RLTOOLS, Cell, step_flops
+from harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell, step_flops
 from harness.cli.bench.learner.eager import EAGER
 from harness.cli.bench.learner.limits import Limits
 from harness.cli.bench.learner_bench import Result
 from harness.compare import registry
+from harness.core.errors import UserError
 from harness.measure.protocol import Protocol, Timing, measure
 from harness.measure.statistics import Samples
-from harness.profile.cases.learners import random_batch
+from harness.profile.cases.learners import bfloat16_products, random_batch
 from harness.store.store import Store
 from harness.workloads.task import algorithm_of
 from primitives import learner
@@ -63,16 +64,40 @@ def test_a_delayed_policy_counts_for_its_share_of_the_steps():
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo", "pendulum-td3"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_side_of_a_cell_passes_its_check(name, threads):
-    cases = list(sides.sides(Cell(name, name, 32, peers=()), threads, compiled=False))
+    cases = list(sides.sides(LearnerCell(name, name, 32, peers=()), threads, compiled=False))
     timings = measure(cases, ONCE)
-    assert {"eager", "pure", "tuned", "native", "native (null)"} <= timings.keys()
+    assert {"eager", "pure", "tuned", "native", "native (null)", "native[bfloat16]"} <= timings.keys()
     assert ("native (1 thread)" in timings) == (threads > 1)
     assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
 
 
+@pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo"])
+def test_sides_start_from_a_trained_state_on_its_batches(name):
+    cell = LearnerCell(name, name, 32, peers=(SB3,))
+    start = learner_bench.trained(cell, 30)
+    assert start.steps >= 30
+    cases = {case.name: case for case in sides.sides(cell, 1, compiled=False, start=start)}
+    assert {"tuned", "tuned, flushed", "native", "native[bfloat16]"} <= set(cases)
+    assert not {"eager", SB3} & set(cases), "they take no state of this project"
+    made = cases["native"].setup()
+    for leaf, value in made.state_dict().items():
+        np.testing.assert_array_equal(value, start.state[leaf], err_msg=leaf)
+    given = cases["native"].inputs(made, np.random.default_rng(0))
+    rows = {row.tobytes() for row in start.columns["observation"]}
+    assert {row.tobytes() for row in given["observation"]} <= rows
+    timings = measure(list(cases.values()), ONCE)
+    assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
+    assert np.float32(1e-30) * np.float32(1e-10) > 0, "the process keeps its own mode"
+
+
+def test_an_update_of_many_steps_has_no_trained_state():
+    with pytest.raises(UserError, match="--trained"):
+        learner_bench.trained(LearnerCell("update", "hopper-ppo", 32, whole_update=True), 5)
+
+
 def test_an_update_is_all_its_minibatches():
     settings = (("training.actors", 2), ("algorithm.trajectory_length", 64), ("algorithm.epochs", 3))
-    cell = Cell("update", "hopper-ppo", 32, peers=(), settings=settings, whole_update=True)
+    cell = LearnerCell("update", "hopper-ppo", 32, peers=(), settings=settings, whole_update=True)
     assert (cell.samples, cell.steps) == (128, 12)
     assert cell.flops == 12 * step_flops(cell.item, 32)
     (native,) = [case for case in sides.sides(cell, 1, compiled=False) if case.name == "native"]
@@ -120,7 +145,7 @@ def peer(tmp_path, monkeypatch):
 
 
 def _peer_timing(name):
-    cell = Cell(name, name, 32, peers=("fake",))
+    cell = LearnerCell(name, name, 32, peers=("fake",))
     (case,) = [case for case in sides.sides(cell, 2, compiled=False) if case.name == "fake"]
     return measure([case], replace(ONCE, block_s=1e-3, rounds=5))["fake"]
 
@@ -166,7 +191,7 @@ def result():
         "opencl": Timing("opencl", "failed", "check: no device"),
         "rltools": timing("rltools", 0.5e-3),
     }
-    cell = Cell("a cell", "cartpole-ddpg", 32, target=1.5, peers=(RLTOOLS,))
+    cell = LearnerCell("a cell", "cartpole-ddpg", 32, target=1.5, peers=(RLTOOLS,))
     limits = Limits(0.9e-3, {"matrix products": 0.6e-3, "reductions": 0.3e-3}, 10, 50.0)
     return Result(cell, 1, timings, 100.0, limits)
 
@@ -196,8 +221,20 @@ def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside(res
     assert not [text for text in doubled.verdicts() if "target" in text]
 
 
+def test_a_side_in_bfloat16_has_a_roof_of_its_own(result):
+    both = result.timings | {"native[bfloat16]": timing("native[bfloat16]", 0.5e-3)}
+    assert replace(result, timings=both).share_of_peak("native[bfloat16]") is None
+    rounded = replace(result, timings=both, bfloat16_gflops=400.0)
+    assert rounded.share_of_peak("native[bfloat16]") == pytest.approx(result.share_of_peak("native") / 2)
+    assert "in bfloat16 2.00x float32 [2.00, 2.00]" in rounded.verdicts()
+    rows = {row.backend: row for row in rounded.measurements()}
+    assert rows["native[bfloat16]"].details["peak_gflops_per_core"] == 400
+    assert rows["native"].details["peak_gflops_per_core"] == 100
+
+
 def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
-    text = learner_bench.table([result])
+    text = learner_bench.table([replace(result, bfloat16_gflops=400.0)])
+    assert f"float32 100 GFLOP/s, bfloat16 ({bfloat16_products()}) 400 GFLOP/s." in text
     assert "check: no device" in text
     assert "matrix products 60%, reductions 30%, the call, draws and cooled caches 10%" in text
     assert "products at 50 GFLOP/s, 50% of the peak" in text

@@ -14,7 +14,7 @@ from harness.cli.bench.tree_rows import (
     NULL,
     WORKER,
     Row,
-    Samples,
+    TreeSamples,
     cell_samples,
     floor_rows,
     own_rows,
@@ -52,7 +52,7 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
     broken = [row_of(name, source, tmp_path) for name, source in BROKEN.items()]
     (missing,) = peer_rows(["no_such_peer"])
     rows = [*ours, *broken, missing]
-    rows += floor_rows(rows)
+    rows += floor_rows()
     try:
         measured = measure(5000, [32, 256], 15, rows, np.random.default_rng(0), lambda *_: None)
     finally:
@@ -91,19 +91,19 @@ def test_a_slow_tree_takes_part_in_as_many_rounds_as_its_limit_holds() -> None:
     row, rng = Slow("slow", [], peer=True), np.random.default_rng(0)
     found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=1.0)["slow"]
     assert row.asked == 1
-    assert found == Samples(reason=found.reason)
+    assert found == TreeSamples(reason=found.reason)
     assert found.reason.startswith(
         "not run: a call takes 0.4 s, of which 5 are the fewest samples: more than the 1 s"
     )
     found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=4.1)["slow"]
-    assert found == Samples((0.4,) * 10)
+    assert found == TreeSamples((0.4,) * 10)
 
 
 def test_an_answer_that_takes_too_long_is_not_run(tmp_path: Path) -> None:
     row = row_of("sleeps", f"import time; time.sleep(60)\n{TREE}", tmp_path)
     assert row.ask({"capacity": 100}, 0.2) == {}
     assert row.failure == "not run: capacity 100 takes longer than 0.2 s, the benchmark's limit"
-    m = measurement("sample", row, 32, Samples(reason=row.failure), {"capacity": 100})
+    m = measurement("sample", row, 32, TreeSamples(reason=row.failure), {"capacity": 100})
     assert m.status == "not_run"
 
 
@@ -114,7 +114,7 @@ def cell(
 
     def timed(name: str, time_us: float, peer: bool = False) -> Measurement:
         seconds = tuple(time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
-        return measurement("sample", Row(name, [], peer), size, Samples(seconds), {"capacity": 1000})
+        return measurement("sample", Row(name, [], peer), size, TreeSamples(seconds), {"capacity": 1000})
 
     return [
         timed("native", native_us),

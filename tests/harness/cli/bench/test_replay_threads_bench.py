@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.papers.pal.locks import SHARINGS
+from harness.papers.pal.figure_9_locks import SHARINGS
 from harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 

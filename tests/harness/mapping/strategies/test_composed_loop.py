@@ -143,6 +143,37 @@ def test_actors_beside_the_rest_are_hidden_behind_it(mapping: str, iteration_s: 
     assert 32 / found.gps > 90e-3
 
 
+RELAXED_S = {
+    ("relaxed_round.sample", "native"): 60e-6,
+    ("relaxed_round.learn", "native"): 420e-6,
+    ("relaxed_round.update", "native"): 40e-6,
+}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "iteration_s"),
+    [
+        # 100 us of sampling and updating behind 420 us of learning; the rest is the host's
+        ("native-native-cpu", 32 * 420e-6 + 20e-6 + 10e-6 + 1e-6),
+        ("torch-native-cpu", 32 * 1e-3 + 20e-6 + 50e-6 + 32 * 3e-6),
+        # sampling and updating for 150 us behind 500 us
+        ("native-flat-cpu", 32 * 5e-4 + 32 * 20e-6 + 10e-6 + 32 * 3e-6),
+    ],
+)
+def test_a_replay_manager_and_actors_beside_the_learner_are_hidden(mapping: str, iteration_s: float) -> None:
+    pieces = PIECES_S | OVERLAPPED_S | RELAXED_S
+    made = ComposedLoop(Loop.RELAXED)
+    found = made.predict(table(pieces), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
+    assert 32 / found.gps == pytest.approx(iteration_s)
+
+
+def test_a_slower_replay_manager_sets_the_pace_of_the_relaxed_loop() -> None:
+    pieces = PIECES_S | OVERLAPPED_S | RELAXED_S | {("relaxed_round.sample", "native"): 560e-6}
+    placed = Mapping.parse("native-native-cpu")
+    found = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), PLATFORM, placed)
+    assert 1 / found.gps == pytest.approx(560e-6 + 40e-6)
+
+
 def test_what_happens_once_a_round_is_shared_by_its_gradient_steps() -> None:
     """Two actors and an update interval of 1: a round is one vector step and two gradient steps."""
     problem = Problem(32, 27, actors=2)
@@ -200,6 +231,9 @@ class Links:
     name = "made"
     cpu_cores = 8
     SPEEDS: ClassVar = {("cpu", "fpga"): 1e6, ("fpga", "cpu"): 2e6, ("fpga", "fpga"): 4e6}
+
+    def latency_s(self, source: str, target: str) -> float:
+        return 0.0
 
     def bytes_per_s(self, source: str, target: str) -> float:
         return self.SPEEDS[source, target]
@@ -390,9 +424,56 @@ def test_candidates_store_on_the_host_and_with_a_simulated_replay_on_its_device_
     ]
 
 
+STORED_S = {
+    ("opencl_round.collect", "opencl"): 70e-6,
+    ("opencl_round.learn", "opencl"): 3e-4,
+    ("opencl_round.insert", "native"): 21e-6,
+    ("opencl_round.sample", "native"): 31e-6,
+    ("opencl_round.update", "native"): 6e-6,
+}
+
+
+def test_parts_with_learner_and_storage_on_one_device_are_those_profiled_there() -> None:
+    placed, problem = Mapping.parse("opencl-native-opencl"), Problem(32, 27)
+    stored = table(PIECES_S | STORED_S)
+    for loop in (Loop.FUSED, Loop.STRICT):
+        prediction = ComposedLoop(loop).predict(stored, problem, PLATFORM, placed)
+        assert 1 / prediction.gps == pytest.approx(70e-6 + 21e-6 + 31e-6 + 3e-4 + 6e-6 + 3e-6)
+    for left_out in STORED_S:
+        with pytest.raises(KeyError):
+            ComposedLoop().predict(
+                table({cell: s for cell, s in (PIECES_S | STORED_S).items() if cell != left_out}),
+                problem,
+                PLATFORM,
+                placed,
+            )
+    with pytest.raises(KeyError, match="overlapped"):
+        ComposedLoop(Loop.OVERLAPPED).predict(stored, problem, PLATFORM, placed)
+
+
+def test_candidates_store_on_a_device_with_a_learner_there() -> None:
+    assert not [one for one in composed_candidates(table(PIECES_S)) if one.storage != CPU]
+    stored = composed_candidates(table(PIECES_S | STORED_S))
+    assert [str(one) for one in stored if one.storage != CPU] == ["opencl-native-opencl"]
+    chosen = STRATEGIES["composed-loop"]
+    best = chosen.choose(table(PIECES_S | STORED_S), Problem(32, 27), PLATFORM)
+    assert str(best.mapping) == "opencl-native-opencl"
+
+
 def test_steps_of_one_call_need_learner_replay_and_storage_in_one_place() -> None:
     pieces = PIECES_S | {("fused_round.steps", "torch"): 1e-9}
     problem = Problem(32, 27)
     for mapping, fused in (("native-native-cpu", True), ("torch-native-cpu", False)):
         found = ComposedLoop().predict(table(pieces), problem, PLATFORM, Mapping.parse(mapping))
         assert ("step" in found.terms_s) == fused
+
+
+def test_a_learner_in_fixed_point_has_fused_steps_of_its_own() -> None:
+    mapping, problem = Mapping.parse("native[fixed32]-native-cpu"), Problem(32, 27)
+    own = {(name, str(mapping.learner)): 2e-4 for name in ("fused_round.collect", "fused_round.steps")}
+    found = ComposedLoop().predict(table(PIECES_S | own), problem, PLATFORM, mapping)
+    assert ("fused_round.steps", mapping.learner) in found.cells
+    assert ("fused_round.insert", mapping.rmm) in found.cells
+    apart = {("round.collect", str(mapping.learner)): 1e-4, ("round.learn", str(mapping.learner)): 1e-4}
+    found = ComposedLoop().predict(table(PIECES_S | apart), problem, PLATFORM, mapping)
+    assert "step" not in found.terms_s

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from harness import platforms
 from harness.core.provenance import Provenance
-from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target
+from harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target, pearl24_authors
 from harness.mapping.pearl24_equations import (
     balanced,
     best_streams,
@@ -13,7 +13,7 @@ from harness.mapping.pearl24_equations import (
     published_iteration_s,
 )
 from harness.mapping.strategies.map_tpds23 import MapTpds23
-from harness.mapping.strategies.pearl24 import Pearl24
+from harness.mapping.strategies.pearl24 import AS_PUBLISHED, Pearl24
 
 PLATFORM = platforms.load("map-tpds23")
 PROBLEM = Problem(batch_size=256, item_words=27, actors=16)
@@ -147,6 +147,9 @@ class SlowInputs:
     name = "slow inputs"
     cpu_cores = 8
 
+    def latency_s(self, source: str, target: str) -> float:
+        return 0.0
+
     def bytes_per_s(self, source: str, target: str) -> float:
         return {("cpu", "opencl"): 0.5e9, ("opencl", "opencl"): 0.1e9}.get((source, target), 1e9)
 
@@ -189,3 +192,61 @@ def test_an_item_s_importance_weight_travels_to_the_learner_with_it(actors: int,
 def test_no_pair_of_targets_is_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match=r"learner\.step"):
         Pearl24().choose(table({}, {"native": 1e-5}), PROBLEM, PLATFORM)
+
+
+AUTHORS = platforms.load("pearl24-authors")
+
+
+def test_the_composer_as_published_decides_on_its_authors_tables_as_by_hand() -> None:
+    """Sampling on the CPU takes 0.03 ms, and GPU1's learner 0.2 ms, which hides update and insertion, 0.0033 ms."""
+    chosen = AS_PUBLISHED.choose(pearl24_authors.table(), pearl24_authors.problem(), AUTHORS)
+    assert str(chosen.mapping) == "torch:cuda:0-native-cpu"
+    assert 1 / chosen.gps == pytest.approx(0.23e-3)
+    # FPGA and GPU1: 0.1 + 0.2; CPU and GPU2: 0.03 + 0.3; all on the FPGA: 0.2 + 0.5 ms.
+    for mapping, ms in (
+        ("torch:cuda:0-fpga-cpu", 0.3),
+        ("torch:cuda:1-native-cpu", 0.33),
+        ("fpga-fpga-cpu", 0.7),
+    ):
+        made = AS_PUBLISHED.predict(
+            pearl24_authors.table(), pearl24_authors.problem(), AUTHORS, Mapping.parse(mapping)
+        )
+        assert 1 / made.gps == pytest.approx(ms * 1e-3), mapping
+
+
+def test_with_the_latency_of_its_authors_links_equation_6_keeps_all_on_the_cpu() -> None:
+    """Every transfer between devices costs 1 ms, and the learner on GPU1 waits for three of them."""
+    rows, problem = pearl24_authors.table(), pearl24_authors.problem()
+    chosen = Pearl24().choose(rows, problem, AUTHORS)
+    assert str(chosen.mapping) == "torch-native-cpu"
+    # Sharing, in us: 300 + 600 + 2, and transfers of 2 us and 2,048 B or 24,576 B at 32 GB/s.
+    within = 2 + 2048 / 32e3
+    assert 1e6 / chosen.gps == pytest.approx(902 + 3 * within + 2 + 24_576 / 32e3)
+    there = Pearl24().predict(rows, problem, AUTHORS, Mapping.parse("torch:cuda:0-native-cpu"))
+    over = 1000 + 2048 / 16e3
+    assert 1e6 / there.gps == pytest.approx(30 + within + 200 + (1000 + 24_576 / 16e3) + over + 2 + over)
+
+
+def test_replay_and_learner_on_one_device_take_the_times_for_that() -> None:
+    found = Pearl24().predict(
+        pearl24_authors.table(),
+        pearl24_authors.problem(),
+        AUTHORS,
+        Mapping.parse("torch:cuda:1-cuda:1-cuda:1"),
+    )
+    assert {name: found.terms_s[name] for name in ("sample", "learner", "insert", "update")} == pytest.approx(
+        {"sample": 0.53e-3, "learner": 0.53e-3, "insert": 0.0012e-3, "update": 0.001e-3}
+    )
+    assert all(name.endswith(" sharing") for name, _ in found.cells)
+    alone = table({"fpga": 1e-3}, {"fpga": 3e-4})
+    assert ("learner.step", Target("fpga")) in Pearl24().predict(
+        alone, PROBLEM, PLATFORM, Mapping.parse("fpga-fpga-cpu")
+    ).cells, "a table without such times has those of each alone"
+
+
+def test_a_transfer_between_two_devices_costs_both_links() -> None:
+    assert AUTHORS.latency_s("cuda:0", "fpga") == pytest.approx(2e-3)
+    found = Pearl24().predict(
+        pearl24_authors.table(), pearl24_authors.problem(), AUTHORS, Mapping.parse("torch:cuda:0-fpga-cpu")
+    )
+    assert found.terms_s["update communication"] == pytest.approx(2e-3 + 2048 * (1 / 16e9 + 1 / 16e9))

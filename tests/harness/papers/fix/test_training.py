@@ -3,14 +3,19 @@
 import numpy as np
 import pytest
 
-from harness import workloads
+from harness import environments, workloads
 from harness.core.progress import silent
 from harness.papers.fix import throughput, training
-from harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, Task
+from harness.papers.fix.training import CURVES, DYNAMIC, FIXED_16, FIXED_32, FLOAT, FixedPointTask
 from harness.plan.tiers import TIERS
+from harness.runtime.actors.actor import Actor
+from harness.workloads import Workload
+from harness.workloads.task import columns_of
+from primitives.learner import Learner
 from primitives.quantization import precision
+from primitives.replay import Storage, UniformReplay
 
-TINY = Task("pendulum-ddpg", 6, 3)
+TINY = FixedPointTask("pendulum-ddpg", 6, 3)
 LEAST_RETURN = -200 * (np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)
 """Of 200 steps at the greatest angle, velocity and torque: what Gymnasium's Pendulum returns at the least."""
 
@@ -26,9 +31,44 @@ def test_a_run_has_its_evaluations_formats_and_counts(curve: str) -> None:
     assert isinstance(row.details["saturated"], dict)
 
 
+def by_hand(item: Workload, made: Learner, seed: int, steps: int) -> None:
+    """FIX's training as its definition says it, with the streams that its stored rows were drawn from."""
+    streams = np.random.SeedSequence(seed).spawn(4)
+    fields = columns_of(item)
+    environment = environments.make(item.environment, int(streams[0].generate_state(1)[0] >> 1))
+    starts = item.training.learning_starts
+    actor = Actor([environment], np.random.default_rng(streams[3]), fields, starts)
+    replay, rng = UniformReplay(Storage(item.replay.capacity, fields)), np.random.default_rng(streams[2])
+    replay.insert(actor.collect(starts, None))
+    for _ in range(steps):
+        replay.insert(actor.collect(1, made.explore))
+        sample = replay.sample(made.batch_size, rng)
+        made.step(sample.batch, sample.weights)
+
+
+@pytest.mark.parametrize("curve", [FLOAT, FIXED_32, DYNAMIC])
+def test_the_runtime_trains_bit_for_bit_as_by_hand(curve: str) -> None:
+    item = workloads.load(TINY.workload)
+    parameters = []
+    for number in range(2):
+        made = training.make_learner(item, CURVES[curve](TINY), 64, seed=3)
+        if number:
+            by_hand(item, made, seed=5, steps=20)
+        else:
+            trained = training.training_of(item, made, seed=5)
+            assert trained.environment_steps == item.training.learning_starts
+            trained.take(20)
+            trained.close()
+        parameters.append(made.parameters())
+    ours, expected = parameters
+    assert all(np.array_equal(ours[name], expected[name]) for name in expected)
+
+
 def test_every_curve_starts_from_the_same_network_and_evaluations() -> None:
     starts = [
-        training.train(Task("pendulum-ddpg", 2, 2), curve, CURVES[curve](TINY), 1, silent).samples[0]
+        training.train(FixedPointTask("pendulum-ddpg", 2, 2), curve, CURVES[curve](TINY), 1, silent).samples[
+            0
+        ]
         for curve in (FLOAT, FIXED_32)
         if CURVES[curve](TINY) is None or not CURVES[curve](TINY).delay  # type: ignore[union-attr]
     ]
@@ -43,9 +83,9 @@ def test_a_delay_beyond_the_run_is_refused() -> None:
 def test_the_tiers_have_the_papers_environments_and_four_curves() -> None:
     # The standard tier, of about two hours, has the first of them.
     expected = {"standard": {"HalfCheetah-v5"}, "full": {"HalfCheetah-v5", "Hopper-v5", "Swimmer-v5"}}
-    for tier, environments in expected.items():
+    for tier, ids in expected.items():
         names = {task.workload for task in training.TASKS[tier]}
-        assert {workloads.load(name).environment.id for name in names} == environments
+        assert {workloads.load(name).environment.id for name in names} == ids
         assert {workloads.load(name).network.hidden for name in names} == {(400, 300)}
     keys = [cell.key for cell in training.cells(TIERS["full"])]
     sweep = training.sweep(training.SWEPT)

@@ -1,11 +1,13 @@
 """Training with batches sampled ahead: verdicts from made-up rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.papers import Finding, Outcome
 from harness.papers.map import figure_10
+from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import final_return, frame_of
 
 WIGGLE = (-2.0, -1.0, 0.0, 1.0, 2.0)
@@ -127,3 +129,20 @@ def test_a_score_is_the_mean_of_the_middle_half(tmp_path: Path) -> None:
     half = next(number for number in found.ours if "D=50" in number.quantity)
     assert half.value == pytest.approx(0.5)
     assert "interquartile means of 5 seeds" in half.source
+
+
+def test_a_point_is_a_stretch_in_which_every_seed_ended_an_episode(tmp_path: Path) -> None:
+    """Of the three stretches of the rows no episode ended in the first."""
+    rows = [
+        final_return(workload, curve, 400.0, seed, "MAP-F10")
+        for workload in ("cartpole-ddpg", "hopper-ddpg")
+        for curve in curves(0, 0, 0)
+        for seed in range(5)
+    ]
+    made = [replace(row, details=row.details | {"environment_steps": [10, 20, 30]}) for row in rows]
+    figure = figure_10.draw(frame_of(tmp_path / "a", *made))
+    assert points(figure) == dict.fromkeys(curves(0, 0, 0), 4)
+    assert figure is not None
+    assert list(figure.axes[0].containers[0][0].get_xdata()) == [20, 30]
+    assert list(figure.axes[0].containers[0][0].get_ydata()) == [12, 400]
+    assert figure_10.draw(frame_of(tmp_path / "b", *rows)) is None, "rows without steps have no place"

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
 
 from harness.core.provenance import Provenance
-from harness.papers import Finding, Outcome, resources
+from harness.papers import Outcome
 from harness.papers.map import tables
 from harness.papers.number import Number, from_cell, from_text
 from tests.harness.papers.rows import trained
@@ -28,14 +29,16 @@ def printed(monkeypatch: pytest.MonkeyPatch, **values: float) -> None:
     monkeypatch.setattr(tables, "from_text", changed)
 
 
-def in_table(monkeypatch: pytest.MonkeyPatch, row: str, column: str, value: float) -> None:
-    """Has a cell of a table hold another number."""
+def in_table(
+    monkeypatch: pytest.MonkeyPatch, row: str, column: str, value: float, module: ModuleType = tables
+) -> None:
+    """Has a cell of a table hold another number, for what a module reads."""
 
     def changed(table: str, *place: str) -> Number:
         found = from_cell(table, *place)
         return replace(found, value=value) if place == (row, column) else found
 
-    monkeypatch.setattr(tables, "from_cell", changed)
+    monkeypatch.setattr(module, "from_cell", changed)
 
 
 @pytest.mark.parametrize(
@@ -133,29 +136,6 @@ def test_the_memory_of_the_tree_is_counted(tmp_path: Path, monkeypatch: pytest.M
         with monkeypatch.context() as patch:
             in_table(patch, "last-level cache or SRAM", "FPGA", megabytes)
             assert tables.tree_memory(NOTHING).outcome is outcome
-
-
-def test_shares_of_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict("MAP-T6", tmp_path).finding.outcome is Outcome.INCONSISTENT
-    in_table(monkeypatch, "DDPG learner", "LUT share", 61.0)
-    assert tables.table_6(NOTHING).outcome is Outcome.CONSISTENT
-
-
-@pytest.mark.parametrize(
-    ("counted", "outcome"),
-    [
-        (Outcome.IN_KIND, Outcome.IN_KIND),
-        (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),  # the table names neither tree nor network
-        (Outcome.NOT_RUN, Outcome.NOT_RUN),
-    ],
-)
-def test_cells_of_designs_of_unknown_size(
-    counted: Outcome, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = Number("LUTs", 1.0, "count", Provenance.SIMULATED)
-    made = Finding(counted, (ours,), "Over it.", needs="Yosys" if counted is Outcome.NOT_RUN else "")
-    monkeypatch.setattr(resources, "check", lambda _: lambda _: made)
-    assert tables.table_6_cells(NOTHING).outcome is outcome
 
 
 def test_hopper_s_gain_at_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

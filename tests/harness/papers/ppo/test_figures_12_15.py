@@ -17,12 +17,13 @@ from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.base import Outcome, Verdict
-from harness.papers.ppo import accelerator_runs, cycle_models
-from harness.papers.ppo.accelerator_runs import EXPERIMENTS
+from harness.papers.ppo import cycle_models, figures_12_15_cycles
 from harness.papers.ppo.cycle_models import published_throughput
+from harness.papers.ppo.figures_12_15_cycles import EXPERIMENTS
 from harness.plan.tiers import TIERS
 from primitives.fpga.cycles import gemm, networks
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
+from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 
 
@@ -82,7 +83,7 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
         benchmark = row.details["benchmark"]
         throughput, (_, _, iteration) = (
             published_throughput(benchmark),
-            next(case for case in accelerator_runs.LAYOUT_CASES if case[0] == benchmark),
+            next(case for case in figures_12_15_cycles.LAYOUT_CASES if case[0] == benchmark),
         )
         saved = percent[benchmark] / 100 / throughput.gain(iteration, 1) / iteration.updates
         return {"blocked": {"BW": 0, "WU": sum(found["blocked"].values())}} | {
@@ -96,7 +97,7 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
     assert shown == pytest.approx(gains)
     for row in rows:
         benchmark, made = row.details["benchmark"], row.details["cycles"]
-        (iteration,) = (of for name, _, of in accelerator_runs.LAYOUT_CASES if name == benchmark)
+        (iteration,) = (of for name, _, of in figures_12_15_cycles.LAYOUT_CASES if name == benchmark)
         saved, blocked = made["plain"]["BW"], made["blocked"]["WU"]
         inferences = iteration.steps * row.details["inference_cycles"]
         whole = inferences + iteration.updates * (row.details["forward_cycles"] + blocked)
@@ -159,7 +160,7 @@ def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> 
     rows = [
         row
         for row in EXPERIMENTS["PPO-F12"][1](lambda *_: None)
-        if row.details["core"] != accelerator_runs.AT_ONCE
+        if row.details["core"] != figures_12_15_cycles.AT_ONCE
     ]
     slow = [
         Measurement(
@@ -169,7 +170,7 @@ def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> 
             },
             provenance=row.provenance,
             value=row.value,
-            details={**row.details, "core": accelerator_runs.AT_ONCE},
+            details={**row.details, "core": figures_12_15_cycles.AT_ONCE},
         )
         for row in rows
     ]
@@ -253,14 +254,36 @@ def test_a_formula_that_gives_the_published_gains_is_consistent(
 
 
 def test_without_the_tools_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerator_runs.toolchain, "unavailable_reason", lambda: "no compiler")
+    monkeypatch.setattr(figures_12_15_cycles.toolchain, "unavailable_reason", lambda: "no compiler")
     for key in ("PPO-F12", "PPO-F13", "PPO-F14", "PPO-F15"):
         (row,) = EXPERIMENTS[key][1](lambda *_: None)
         assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
 
 
 def test_named_tiers_simulate_them() -> None:
-    assert {cell.key for cell in accelerator_runs.cells(TIERS["full"])} == {
+    assert {cell.key for cell in figures_12_15_cycles.cells(TIERS["full"])} == {
         f"claim/{key}" for key in EXPERIMENTS
     }
-    assert not accelerator_runs.cells(TIERS["quick"])
+    assert not figures_12_15_cycles.cells(TIERS["quick"])
+
+
+DRAWN = {
+    "PPO-F12": {"blocks at once (simulated)": 14, "blocks row by row (simulated)": 14},
+    "PPO-F13": {"blocks at once (simulated)": 14, "blocks row by row (simulated)": 14},
+    "PPO-F14": {"BW and WU alone (simulated)": 3, "throughput (published)": 3},
+    "PPO-F15": {
+        "training alone, policy stops after epoch 1 (simulated)": 2,
+        "training alone, policy stops after epoch 9 (simulated)": 2,
+        "throughput, least (published)": 2,
+        "throughput, most (published)": 2,
+    },
+}
+
+
+@pytest.mark.usefixtures("closed_forms")
+@pytest.mark.parametrize("key", DRAWN)
+def test_every_row_of_inferences_and_gains_is_drawn(key: str, tmp_path: Path) -> None:
+    (claim,) = (claim for claim in papers.claims() if claim.key == key)
+    assert claim.draw is not None
+    figure = claim.draw(frame_of(tmp_path, *EXPERIMENTS[key][1](lambda *_: None)))
+    assert points(figure) == DRAWN[key]

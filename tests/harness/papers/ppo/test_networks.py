@@ -7,7 +7,7 @@ import pytest
 
 from harness.papers import Finding, Outcome
 from harness.papers.ppo import networks
-from harness.papers.ppo.iterations import table_2
+from harness.papers.ppo.table_2_iterations import table_columns
 from tests.harness.papers.rows import claim_of
 
 
@@ -77,8 +77,8 @@ def test_arrays_of_every_power_of_2_are_compared_over_iterations_of_the_paper(
     assert found.outcome is Outcome.CONSISTENT
     assert [number.value for number in found.ours] == [2.0] * 9
     assert {side for _, _, side in asked} == {4, 8, 16, 32}
-    of_pong = table_2("Pong", "Baselines")["N=8"]
-    of_robots = table_2("Hopper", "Spinning Up")["M=512"]
+    of_pong = table_columns("Pong", "Baselines")["N=8"]
+    of_robots = table_columns("Hopper", "Spinning Up")["M=512"]
     assert {iteration for iteration, _, _ in asked} == {of_pong, of_robots}
     assert len(asked) == 3 * 3 * 4
 

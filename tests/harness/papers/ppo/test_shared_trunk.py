@@ -1,12 +1,17 @@
 """Training of a network that policy and value share, timed beside that of two (PPO 5.3.1)."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness import workloads
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
 from harness.papers.ppo import shared_trunk
+from tests.harness.papers.test_verdicts import verdict
 
 
 def test_shared_networks_are_one_body_with_two_heads() -> None:
@@ -39,3 +44,64 @@ def test_every_side_is_timed() -> None:
     told = [(row.details["shared"], row.details["null"]) for row in made]
     assert told == [(True, False), (True, True), (False, False)]
     assert all(row.status in ("ok", "too_noisy") for row in made), [row.reason for row in made]
+
+
+def gradient_steps(separate_s: float, null_s: float = 1.0, batch_size: int = 512) -> list[Measurement]:
+    """Steps of separate networks, where one of shared layers takes a second."""
+    sides = (((True, False), 1.0, 7), ((True, True), null_s, 11), ((False, False), separate_s, 13))
+    return [
+        Measurement(
+            suite="claim",
+            workload="hopper-ppo",
+            primitive="learner.step",
+            backend="native",
+            device="cpu",
+            batch_size=batch_size,
+            quantity="time_per_call",
+            unit="s",
+            provenance=Provenance.MEASURED,
+            value=time_s,
+            samples=tuple(time_s * (1 + 0.01 * (pace * i % 30) / 30) for i in range(30)),
+            details={"experiment": shared_trunk.EXPERIMENT, "shared": shared, "null": null},
+        )
+        for (shared, null), time_s, pace in sides
+    ]
+
+
+@pytest.mark.parametrize(
+    ("separate_s", "null_s", "outcome"),
+    [
+        (2.0, 1.0, Outcome.REPRODUCED),
+        (1.7, 1.0, Outcome.REPRODUCED),
+        (1.4, 1.0, Outcome.IN_KIND),
+        (1.65, 1.0, Outcome.REPRODUCED),  # a quarter less than twice, and more
+        (1.55, 1.0, Outcome.IN_KIND),
+        (2.4, 1.0, Outcome.REPRODUCED),
+        (2.6, 1.0, Outcome.IN_KIND),
+        (1.04, 1.0, Outcome.IN_KIND),  # any gain
+        (0.96, 1.0, Outcome.NOT_REPRODUCED),
+        (3.0, 1.0, Outcome.IN_KIND),
+        (1.0, 1.0, Outcome.NO_VERDICT),
+        (1.4, 1.5, Outcome.NO_VERDICT),  # the same network differs from itself by more
+        (0.8, 1.0, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_separate_networks_over_shared_ones(
+    separate_s: float, null_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict("PPO-5.3.1-shared", tmp_path, *gradient_steps(separate_s, null_s))
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(separate_s, rel=0.02)
+    assert (found.provenance, found.rows) == ("measured", (0, 1, 2))
+
+
+def test_one_mini_batch_on_which_sharing_is_slower_refutes_it(tmp_path: Path) -> None:
+    made = gradient_steps(2.0) + gradient_steps(0.8, batch_size=64)
+    assert verdict("PPO-5.3.1-shared", tmp_path, *made).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize("lacking", range(3))
+def test_shared_layers_are_not_judged_without_all_three_rows(lacking: int, tmp_path: Path) -> None:
+    made = gradient_steps(2.0)
+    del made[lacking]
+    assert verdict("PPO-5.3.1-shared", tmp_path, *made).needs == shared_trunk.NEEDS_NETWORKS

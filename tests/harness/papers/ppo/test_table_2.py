@@ -1,112 +1,39 @@
-"""PPO's iterations: what its Table 2 is about, rows of them, and the verdicts from such rows."""
+"""PPO Table 2: verdicts from rows of its iterations."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from harness import papers, workloads
-from harness.core.progress import silent
+from harness import papers
 from harness.core.provenance import Provenance
 from harness.core.row import Measurement
 from harness.papers.base import Finding, Outcome
 from harness.papers.clocks import placed_clock
-from harness.papers.ppo import environment_steps
-from harness.papers.ppo import iterations as ppo_iterations
-from harness.papers.ppo.iterations import (
+from harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     CYCLES,
     EXPERIMENT,
     TIME,
-    counted,
-    iterations,
-    sized,
-    table_2,
-    timed,
 )
-from primitives.fpga.cycles.ppo import Iteration
-from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
+from primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.rows import frame_of
 
-SMALL, LARGE = Iteration(16, 512, 64, 10), Iteration(16, 512, 512, 10)
+SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)
 CLOCK_MHZ = placed_clock().mhz
 """Which leaves verdicts as they are at the only other clock."""
-SHORT = Iteration(agents=2, steps=8, minibatch=8, epochs=2)
-
-
-def test_every_column_of_table_2_names_its_iteration() -> None:
-    columns = table_2("Hopper", "Spinning Up")
-    assert len(columns) == 10
-    assert (columns["M=64"], columns["N=4"]) == (SMALL, Iteration(4, 512, 512, 10))
-    assert table_2("Hopper", "Baselines")["T=1024"] == Iteration(32, 1024, 128, 10)
-    assert table_2("Pong", "Baselines")["N=16"] == Iteration(16, 128, 128, 3)
-    varied = {letters: len(iterations("Hopper", letters)) for letters in ("M", "MN", "MNT")}
-    assert varied == {"M": 4, "MN": 8, "MNT": 14}, "N=16 is a column of M again"
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(name: str) -> None:
-    for iteration in iterations(name, "MNT"):
-        item = sized(workloads.load(BENCHMARKS[name]), iteration)
-        assert item.training.actors == iteration.agents
-        assert item.training.batch_size == iteration.minibatch
-        assert item.algorithm.hyperparameters["trajectory_length"] == iteration.steps
-        assert item.algorithm.hyperparameters["epochs"] == iteration.epochs
-        assert item.algorithm.hyperparameters["target_kl"] is None
-
-
-@pytest.mark.parametrize(("cores", "processes"), [(1, 0), (2, 2), (64, 16)])
-def test_iterations_take_every_core(cores: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    assert ppo_iterations.cores_used(SMALL) == {"threads": cores, "processes": processes}
-
-
-@pytest.mark.slow
-def test_iterations_are_timed_with_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppo_iterations, "cores_used", lambda _: {"threads": 2, "processes": 2})
-    (row,) = timed("Hopper", "cpu", [SHORT], 0.0, silent)
-    assert (row.details["threads"], row.details["processes"], len(row.samples)) == (2, 2, 5)
-    assert min(map(min, row.details["terms_s"].values())) > 0
-
-
-def test_iterations_are_timed_with_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppo_iterations, "cores_used", lambda _: {"threads": 1, "processes": 0})
-    rows = timed("Hopper", "cpu", [SHORT, Iteration(2, 8, 16, 2)], 0.0, silent)
-    assert [row.batch_size for row in rows] == [8, 16]
-    for row in rows:
-        parts = row.details["terms_s"]
-        assert set(parts) == {"environment", "infer", "prepare", "learner"}
-        assert (row.details["threads"], row.details["processes"]) == (1, 0)
-        assert all(len(samples) == len(row.samples) == 5 for samples in parts.values())
-        assert all(sum(each) <= wall for *each, wall in zip(*parts.values(), row.samples, strict=True))
-
-
-@pytest.mark.usefixtures("closed_forms")
-def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
-    few, many = counted("Hopper", [SMALL, LARGE], silent)
-    for row in (few, many):
-        assert (row.provenance, row.unit) == (Provenance.SIMULATED, "cycles")
-        cycles, stated = row.details["cycles"], row.details["equation_5_cycles"]
-        assert row.value == sum(cycles.values())
-        assert stated["training"] > cycles["training"] > 0.9 * stated["training"], (
-            "fill and drain are a cycle apart"
-        )
-    assert few.details["cycles"]["inference"] == many.details["cycles"]["inference"]
-
-
-def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppo_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
-    (row,) = counted("Pong", [SHORT], silent)
-    assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
 
 
 def rows(
-    benchmark: str, iteration: Iteration, host_s: float, infer_s: float, learner_s: float, device: str = "cpu"
+    benchmark: str,
+    iteration: PpoIteration,
+    host_s: float,
+    infer_s: float,
+    learner_s: float,
+    device: str = "cpu",
 ) -> list[Measurement]:
     """An iteration whose inferences and training take a second each on an accelerator at the placed clock."""
     second = int(1e6 * CLOCK_MHZ)
@@ -214,14 +141,6 @@ def test_what_of_the_cpu_was_used_is_said(tmp_path: Path) -> None:
         assert said in finding(key, tmp_path / key, before, now).explanation
 
 
-def test_times_of_mujoco(tmp_path: Path) -> None:
-    faster = [rows("Hopper", item, 1.0, 2.0, s) for item, s in ((SMALL, 4.0), (LARGE, 2.0))]
-    assert finding("PPO-F10", tmp_path / "a", *faster).outcome is Outcome.NO_VERDICT
-    slower = rows("Hopper", SMALL, 1.0, 0.5, 4.0)
-    assert finding("PPO-F10", tmp_path / "b", slower).outcome is Outcome.NOT_REPRODUCED
-    assert finding("PPO-F10", tmp_path / "c").outcome is Outcome.NOT_RUN
-
-
 def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
     here = rows("Hopper", SMALL, 1.0, 2.0, 4.0)
     found = finding("PPO-T2", tmp_path / "a", here)
@@ -247,22 +166,6 @@ def test_one_bound_that_reaches_a_published_gain_over_the_gpu_leaves_it_open(tmp
     assert finding("PPO-T2", tmp_path / "large", *made[2:]).outcome is Outcome.NO_VERDICT
 
 
-@pytest.mark.parametrize(
-    ("infer_s", "learner_s", "outcome"),
-    [
-        (3.0, 0.8, Outcome.NO_VERDICT),  # training takes 1.25 times as long as the GPU's, at least
-        (3.0, 0.5, Outcome.NOT_REPRODUCED),  # twice as long: not slightly
-        (3.0, 1.2, Outcome.NO_VERDICT),  # faster, by an upper bound
-        (0.5, 0.8, Outcome.NOT_REPRODUCED),
-    ],
-)
-def test_pong_beside_a_gpu(infer_s: float, learner_s: float, outcome: Outcome, tmp_path: Path) -> None:
-    iteration = Iteration(4, 128, 32, 3)
-    here, there = (rows("Pong", iteration, 1.0, infer_s, learner_s, device) for device in ("cpu", "cuda"))
-    assert finding("PPO-F11", tmp_path / "a", here).outcome is Outcome.NOT_RUN
-    assert finding("PPO-F11", tmp_path / "b", here, there[:1]).outcome is outcome
-
-
 def test_what_table_2_prints_twice(tmp_path: Path) -> None:
     found = finding("PPO-T2-twice", tmp_path)
     assert found.outcome is Outcome.NO_VERDICT
@@ -271,27 +174,3 @@ def test_what_table_2_prints_twice(tmp_path: Path) -> None:
     assert values["Hopper, Baselines, CPU-FPGA: N=16 over M=128"] == pytest.approx(4120 / 2720)
     assert values["Pong, Baselines, CPU: T=128 over N=8"] == pytest.approx(507 / 541)
     assert "Humanoid, Spinning Up, CPU: N=4 over M=512" not in values, "another number of agents"
-
-
-def test_a_step_is_checked_against_a_twin() -> None:
-    case = environment_steps.case("hopper-ppo", 0, "here")
-    made, zeros = case.setup(), np.zeros((1, 11))
-    case.check(made)
-    with pytest.raises(AssertionError):
-        case.check(made)  # which has gone on, as no twin has
-    with pytest.raises(AssertionError):
-        case.check(SimpleNamespace(step=lambda actions: (zeros,)))
-    case.close(made)
-
-
-@pytest.mark.slow
-def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(environment_steps, "WORKLOADS", ("hopper-ppo",))
-    made = environment_steps.measured(0.0, silent)
-    assert [(row.backend, row.details["null"]) for row in made] == [
-        ("this process", False),
-        ("this process", True),
-        ("1 processes", False),
-        ("4 processes", False),
-    ]
-    assert all(row.status in ("ok", "too_noisy") for row in made)

@@ -7,7 +7,7 @@ import pytest
 from harness.core.provenance import Provenance
 from harness.mapping import Loop
 from harness.profile.cases import training
-from harness.profile.cases.training import Run
+from harness.profile.cases.training import TimedTraining
 
 STEP_S = 1e-4
 PROBLEM = SimpleNamespace(round_gradient_steps=1)
@@ -31,7 +31,7 @@ class Stub:
 
 
 def sized(stub):
-    run = Run(stub)
+    run = TimedTraining(stub)
     training._size(run, PROBLEM, Loop.FUSED)
     return run
 

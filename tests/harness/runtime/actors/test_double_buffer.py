@@ -10,8 +10,8 @@ from harness.runtime.actors.double_buffer import DoubleBufferedPolicy
 def learner():
     """Its weights are a number that training raises; an action says which were used."""
     made = SimpleNamespace(weights=0)
-    made.parameters = lambda: {"weights": made.weights}
-    made.algorithm = SimpleNamespace(
+    made.policy_parameters = lambda: {"weights": made.weights}
+    made.policy = lambda: SimpleNamespace(
         explore=lambda parameters, observations, step, rng: (parameters["weights"], observations, step, rng)
     )
     return made

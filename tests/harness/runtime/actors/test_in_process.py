@@ -1,4 +1,4 @@
-"""Actors in this process, in turns with the learner or in a thread beside it, are named when they return rubbish."""
+"""Actors in this process, in turns with the learner or in a thread beside it, are named when they return invalid."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,8 +10,9 @@ import torch
 
 from harness.mapping import Mapping
 from harness.runtime.actors.actor import Actor
-from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_rubbish
-from harness.runtime.compose import Fusion, actors_of, learner_of
+from harness.runtime.actors.in_process import CHECKED_ROWS, Actors, InlineActors, ThreadActors, refuse_invalid
+from harness.runtime.compose import actors_of, learner_of
+from harness.runtime.options import Fusion, Options
 from harness.runtime.program import compose
 from harness.runtime.units.unit import UnitError
 from harness.workloads.task import columns_of
@@ -22,7 +23,7 @@ NATIVE = Mapping.parse("native-native-cpu")
 BOTH = pytest.mark.parametrize("kind", [InlineActors, ThreadActors])
 
 
-class Rubbish(gymnasium.Env):
+class Invalid(gymnasium.Env):
     """Returns a number where it says, from its third step on."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -31,8 +32,8 @@ class Rubbish(gymnasium.Env):
     def __init__(self, where, number):
         self.where, self.number, self.steps = where, number, 0
 
-    def _observation(self, rubbish):
-        return np.full(4, self.number if rubbish else self.steps, np.float32)
+    def _observation(self, invalid):
+        return np.full(4, self.number if invalid else self.steps, np.float32)
 
     def reset(self, **_):
         return self._observation(self.where == "reset" and self.steps), {}
@@ -57,8 +58,8 @@ def actors_with(kind, item, environment):
 @pytest.mark.parametrize("explore", [True, False])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("where", ["reward", "step", "reset"])
-def test_rubbish_is_told_by_the_actors_name(kind, where, number, steps, explore, short):
-    actors = actors_with(kind, short("cartpole-dqn"), Rubbish(where, number))
+def test_invalid_data_is_told_by_the_actors_name(kind, where, number, steps, explore, short):
+    actors = actors_with(kind, short("cartpole-dqn"), Invalid(where, number))
 
     def collect():
         for _ in range(8):
@@ -72,8 +73,8 @@ def test_rubbish_is_told_by_the_actors_name(kind, where, number, steps, explore,
 
 
 def test_which_column_it_is_in_is_told(short):
-    actors = actors_with(InlineActors, short("cartpole-dqn"), Rubbish("reward", np.nan))
-    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'reward'"):
+    actors = actors_with(InlineActors, short("cartpole-dqn"), Invalid("reward", np.nan))
+    with pytest.raises(UnitError, match="actor: returned invalid data: NaN or infinity in 'reward'"):
         actors.collect(CHECKED_ROWS)
 
 
@@ -86,32 +87,37 @@ def test_which_column_it_is_in_is_told(short):
     ],
 )
 @pytest.mark.parametrize("where", ["reward", "step", "reset"])
-def test_rubbish_of_a_few_steps_is_named_when_something_fails_on_it(where, options):
+def test_invalid_data_of_a_few_steps_is_named_when_something_fails_on_it(where, options):
     training = compose(
-        lambda: Rubbish(where, np.nan), FIRST, step, act, mapping="native-native-cpu", **options
+        lambda: Invalid(where, np.nan),
+        FIRST,
+        step,
+        act,
+        mapping="native-native-cpu",
+        options=Options(**options),
     )
     column = {"reward": "reward", "step": "next_observation", "reset": "observation"}[where]
-    with pytest.raises(UnitError, match=f"^actor: returned rubbish: NaN or infinity in '{column}'"):
+    with pytest.raises(UnitError, match=f"^actor: returned invalid data: NaN or infinity in '{column}'"):
         training.advance(100)
     training.close()
 
 
 @BOTH
 def test_numbers_whose_squares_have_no_room_are_none(kind, short):
-    actors = actors_with(kind, short("cartpole-dqn"), Rubbish("step", 1e30))
+    actors = actors_with(kind, short("cartpole-dqn"), Invalid("step", 1e30))
     assert actors.collect(8, explore=False)["next_observation"].max() == np.float32(1e30)
     actors.close()
 
 
 @pytest.mark.filterwarnings("error")
 def test_no_column_but_those_of_floats_is_looked_at_and_nothing_warns():
-    refuse_rubbish("actor", {"pixels": np.full((2, 3), 255, np.uint8), "big": np.full(3, 1e38, np.float32)})
-    with pytest.raises(UnitError, match="actor: returned rubbish: NaN or infinity in 'both'"):
-        refuse_rubbish("actor", {"both": np.array([np.inf, -np.inf], np.float32)})
+    refuse_invalid("actor", {"pixels": np.full((2, 3), 255, np.uint8), "big": np.full(3, 1e38, np.float32)})
+    with pytest.raises(UnitError, match="actor: returned invalid data: NaN or infinity in 'both'"):
+        refuse_invalid("actor", {"both": np.array([np.inf, -np.inf], np.float32)})
 
 
 def test_an_error_of_the_environments_own_comes_as_it_is(short):
-    class Broken(Rubbish):
+    class Broken(Invalid):
         def step(self, action):
             raise ValueError("no such pole")
 
@@ -120,8 +126,8 @@ def test_an_error_of_the_environments_own_comes_as_it_is(short):
 
 
 @pytest.mark.parametrize("rows", [CHECKED_ROWS, CHECKED_ROWS + 1])
-def test_rubbish_among_many_rows_is_looked_for_in_turns_too(rows):
-    one = Actor([Rubbish("reward", np.nan)], np.random.default_rng(0), FIELDS, rows)
+def test_invalid_data_among_many_rows_is_looked_for_in_turns_too(rows):
+    one = Actor([Invalid("reward", np.nan)], np.random.default_rng(0), FIELDS, rows)
     with pytest.raises(UnitError, match="in 'reward'"):
         InlineActors(one, None).collect(rows, explore=False)
 
@@ -130,12 +136,15 @@ FIELDS = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
 
 
 class Weighted:
-    """A learner, and its algorithm, whose actions are its weights."""
+    """A learner, and its policy, whose actions are its weights."""
 
     def __init__(self):
-        self.weights, self.acts, self.algorithm = 0, 0, SimpleNamespace(explore=self.explored)
+        self.weights, self.acts = 0, 0
 
-    def parameters(self):
+    def policy(self):
+        return SimpleNamespace(explore=self.explored)
+
+    def policy_parameters(self):
         return {"weights": self.weights}
 
     def explored(self, parameters, observations, environment_step, rng):
@@ -143,12 +152,12 @@ class Weighted:
         return np.full(len(observations), parameters["weights"])
 
     def explore(self, observations, environment_step, rng):
-        return self.explored(self.parameters(), observations, environment_step, rng)
+        return self.explored(self.policy_parameters(), observations, environment_step, rng)
 
 
 def weighted(kind):
     learner = Weighted()
-    return learner, kind(Actor([Rubbish("", 0)], np.random.default_rng(0), FIELDS, 16), learner)
+    return learner, kind(Actor([Invalid("", 0)], np.random.default_rng(0), FIELDS, 16), learner)
 
 
 @BOTH

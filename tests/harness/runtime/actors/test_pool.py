@@ -21,6 +21,7 @@ from harness.runtime.actors.actor import Episode
 from harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
 from harness.runtime.compose import actors_of, learner_of
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import UnitError
@@ -61,9 +62,9 @@ class Broken(Counter):
         return super().step(action)
 
 
-def pool_of(the_workload, environments, processes):
+def pool_of(the_workload, environments, processes, mapping=NATIVE):
     seeds = np.random.SeedSequence(0).spawn(3)
-    learner = learner_of(the_workload, NATIVE, 8, seeds[0])
+    learner = learner_of(the_workload, mapping, 8, seeds[0])
     plan = actors_of(the_workload, *seeds[1:], columns_of(the_workload), local_storage=20)
     return ActorPool(replace(plan, environments=tuple(environments)), learner, processes)
 
@@ -86,8 +87,10 @@ def test_rows_come_in_the_order_of_one_actor(short):
     pool.close()
 
 
-def test_actions_follow_the_weights_that_were_published(short):
-    pool = pool_of(short("cartpole-dqn"), [lambda: Counter(0)] * 2, 2)
+@pytest.mark.parametrize("learner", ["native", "native[dynamic]", "torch[fixed32]"])
+def test_actions_follow_the_weights_that_were_published(short, learner):
+    mapping = Mapping.parse(f"{learner}-native-cpu")
+    pool = pool_of(short("cartpole-dqn"), [lambda: Counter(0)] * 2, 2, mapping)
     learner = pool._learner
     state = learner.state_dict()
     state |= {name: np.zeros_like(value) for name, value in state.items() if name != "generator"}
@@ -107,7 +110,9 @@ def test_actions_follow_the_weights_that_were_published(short):
 def test_the_same_seed_and_processes_train_the_same(short, overlap):
     runs = []
     for seed in (1, 1, 2):
-        training = Training(short("cartpole-dqn", actors=3), NATIVE, seed=seed, processes=2, overlap=overlap)
+        training = Training(
+            short("cartpole-dqn", actors=3), NATIVE, seed=seed, options=Options(processes=2, overlap=overlap)
+        )
         training.advance(30)
         runs.append(training.learner.parameters())
         training.close()
@@ -119,8 +124,8 @@ def test_the_same_seed_and_processes_train_the_same(short, overlap):
 def test_turns_train_the_same_in_a_process_as_in_a_thread_of_the_same_random_numbers(short):
     """One process has the one actor's environments; its random numbers are those of the plan's first part."""
     the_workload = short("cartpole-dqn")
-    beside = Training(the_workload, NATIVE, seed=1, processes=1, overlap=8)
-    alone = Training(the_workload, NATIVE, seed=1, overlap=8)
+    beside = Training(the_workload, NATIVE, seed=1, options=Options(processes=1, overlap=8))
+    alone = Training(the_workload, NATIVE, seed=1, options=Options(overlap=8))
     alone._acting._actor._rng = np.random.default_rng(np.random.SeedSequence(1).spawn(4)[1].spawn(1)[0])
     for training in (beside, alone):
         training.advance(30)
@@ -134,7 +139,9 @@ def test_turns_train_the_same_in_a_process_as_in_a_thread_of_the_same_random_num
 def test_ppo_trains_the_same_in_processes(short):
     runs = []
     for _ in range(2):
-        training = OnPolicyTraining(short("hopper-ppo", actors=2), NATIVE, seed=1, processes=2)
+        training = OnPolicyTraining(
+            short("hopper-ppo", actors=2), NATIVE, seed=1, options=Options(processes=2)
+        )
         progress = training.advance(16)
         assert progress.environment_steps == 64
         runs.append(training.learner.parameters())
@@ -150,15 +157,15 @@ def test_an_environment_that_breaks_is_told_by_the_actors_name(short):
     pool.close()
 
 
-def test_an_environment_that_returns_rubbish_is_told_by_the_actors_name(short):
+def test_an_environment_that_returns_invalid_data_is_told_by_the_actors_name(short):
     pool = pool_of(short("cartpole-dqn"), [lambda: Counter(0), lambda: Counter(1, np.nan)], 2)
-    with pytest.raises(UnitError, match=r"actor 1: returned rubbish: NaN or infinity in 'reward'"):
+    with pytest.raises(UnitError, match=r"actor 1: returned invalid data: NaN or infinity in 'reward'"):
         pool.collect(4)
     pool.close()
 
 
 def test_an_actor_that_is_killed_is_named_and_the_others_end(short):
-    training = Training(short("cartpole-dqn", actors=2), NATIVE, processes=2, overlap=4)
+    training = Training(short("cartpole-dqn", actors=2), NATIVE, options=Options(processes=2, overlap=4))
     training.warm_up()
     pids = training._acting.pids
     os.kill(pids[1], signal.SIGKILL)
@@ -170,7 +177,7 @@ def test_an_actor_that_is_killed_is_named_and_the_others_end(short):
 
 def test_more_processes_than_environments_are_refused(short):
     with pytest.raises(UserError, match=r"actor processes: found 2; allowed: 0 to training\.actors, 1"):
-        Training(short("cartpole-dqn"), NATIVE, processes=2)
+        Training(short("cartpole-dqn"), NATIVE, options=Options(processes=2))
 
 
 class Policy:
@@ -306,8 +313,11 @@ def here(monkeypatch):
     monkeypatch.setattr(actor_pool, "close_all", ended.extend)
 
     def make(*environments, processes, weights=0.25):
+        followed = Policy()
         learner = SimpleNamespace(
-            algorithm=Policy(), parameters=lambda: {"weight": np.array([learner.weights])}, weights=weights
+            policy=lambda: followed,
+            policy_parameters=lambda: {"weight": np.array([learner.weights])},
+            weights=weights,
         )
         return ActorPool(plan_of(*environments), learner, processes)
 
@@ -360,13 +370,13 @@ def test_requests_explore_with_what_was_published_last_unless_they_are_random(he
         pool.collect(1, explore=False)
         pool.submit(1)
         pool.result()
-        assert [weight for weight, _ in learner.algorithm.seen[-4:]] == [before] * 2 + [weights] * 2
+        assert [weight for weight, _ in learner.policy().seen[-4:]] == [before] * 2 + [weights] * 2
 
 
 def test_an_answer_of_another_size_is_told_by_the_actors_name(here):
     pool = here(*map(Counter, range(5)), processes=2)
     Here.made[1].change = {"rows": 11}
-    with pytest.raises(UnitError, match=r"^actor 1: returned rubbish: 11 rows for 12$"):
+    with pytest.raises(UnitError, match=r"^actor 1: returned invalid data: 11 rows for 12$"):
         pool.collect(4)
 
 

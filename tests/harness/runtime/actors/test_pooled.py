@@ -12,9 +12,11 @@ from harness.core.errors import UserError
 from harness.environments import Seeded, env_pool
 from harness.environments.env_pool import EnvironmentPool
 from harness.mapping import Mapping
+from harness.runtime import compose
 from harness.runtime.actors.actor import Actor
 from harness.runtime.actors.pooled import PooledActor
 from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 from primitives.replay import FieldSpec
 from primitives.replay.storage import transition_fields
@@ -109,13 +111,13 @@ def test_actions_outside_the_bounds_are_clipped_where_that_is_asked_for(options,
 def test_without_envpool_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(env_pool, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"envpool: found not installed; allowed: .*extra `envpool`"):
-        Training(workloads.load("cartpole-dqn"), NATIVE, envpool=True)
+        Training(workloads.load("cartpole-dqn"), NATIVE, options=Options(envpool=True))
 
 
 @needs_envpool
 def test_an_environment_that_envpool_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"environment\.id: found 'ContinuousCartPole-v0'"):
-        Training(workloads.load("cartpole-ddpg"), NATIVE, envpool=True)
+        Training(workloads.load("cartpole-ddpg"), NATIVE, options=Options(envpool=True))
 
 
 @needs_envpool
@@ -148,7 +150,9 @@ def test_envpools_trajectories_are_gymnasiums(name):
 def test_the_same_seed_trains_the_same_in_envpool(short):
     runs = []
     for seed in (1, 1, 2):
-        training = OnPolicyTraining(short("hopper-ppo", actors=3), NATIVE, seed=seed, envpool=True)
+        training = OnPolicyTraining(
+            short("hopper-ppo", actors=3), NATIVE, seed=seed, options=Options(envpool=True)
+        )
         progress = training.advance(16)
         assert progress.environment_steps == 32 * 3
         runs.append(training.learner.parameters())
@@ -156,3 +160,24 @@ def test_the_same_seed_trains_the_same_in_envpool(short):
     for name, value in runs[0].items():
         np.testing.assert_array_equal(value, runs[1][name])
     assert any(np.any(value != runs[2][name]) for name, value in runs[0].items())
+
+
+@pytest.mark.parametrize("name", ["cartpole-ppo", "pendulum-sac"])
+def test_native_environments_train_as_gymnasiums_do(short, name):
+    """The same seed gives the same weights, bit for bit."""
+    runs = []
+    kind = OnPolicyTraining if name.endswith("ppo") else Training
+    for native in (False, True):
+        training = kind(short(name, actors=3), NATIVE, seed=1, options=Options(native_environments=native))
+        training.advance(8)
+        runs.append(training.learner.parameters())
+        training.close()
+    for name, value in runs[0].items():
+        np.testing.assert_array_equal(value, runs[1][name])
+
+
+def test_native_environments_that_are_not_there_are_refused():
+    with pytest.raises(UserError, match=r"environment\.id: found 'LunarLander-v3'"):
+        Training(workloads.load("lunarlander-dqn"), NATIVE, options=Options(native_environments=True))
+    with pytest.raises(UserError, match="native_environments: found envpool too; allowed: one of them"):
+        compose.check_native_environments(workloads.load("cartpole-dqn"), envpool=True)

@@ -16,6 +16,7 @@ from harness import workloads
 from harness.mapping import Mapping
 from harness.runtime.learners import processes as learner_processes
 from harness.runtime.learners.processes import AggregatedUpdates, LearnerProcesses, parts_of
+from harness.runtime.options import Options
 from harness.runtime.training import Training
 from harness.runtime.units.shared_arrays import SharedArrays
 from harness.runtime.units.unit import Unit, UnitError
@@ -67,7 +68,7 @@ def test_they_take_the_steps_of_one_learner_up_to_rounding(name):
 
 
 def test_a_learner_that_is_killed_is_named_and_the_others_end(short):
-    training = Training(short("cartpole-dqn"), TORCH, learners=2)
+    training = Training(short("cartpole-dqn"), TORCH, options=Options(learners=2))
     training.warm_up()
     (pid,) = training.learner.pids
     os.kill(pid, signal.SIGKILL)

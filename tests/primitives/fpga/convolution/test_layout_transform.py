@@ -19,7 +19,9 @@ side = st.integers(1, 5)
 LANES = 4
 
 
-def run_bands(bands: list[dict[str, int]], moves: int, lanes: int = LANES, **options: Any) -> simulation.Run:
+def run_bands(
+    bands: list[dict[str, int]], moves: int, lanes: int = LANES, **options: Any
+) -> simulation.SimulatedRun:
     commands = {name: np.array([band[name] for band in bands]) for name in bands[0]}
     module = simulation.interpreted(LayoutTransform(lanes=lanes))
     return module.run({"commands": commands}, {"moves": moves}, **options)

@@ -1,5 +1,6 @@
 """Results that are simulated once: kept on disk, under a hash of every source that the block needs."""
 
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ TIMER = "primitives.fpga.gemm.timer"
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(simulated_once, "version", lambda name: "0.5")
-    simulated_once._rtl_key.cache_clear()
+    simulated_once._code_key.cache_clear()
 
 
 def refuse(sizes: Sequence[object]) -> list[object]:
@@ -44,7 +45,7 @@ def test_another_block_or_another_source_is_simulated_again(monkeypatch: pytest.
     assert SimulatedOnce(TIMER, lambda sizes: [1])("size") == 1
     assert not SimulatedOnce("primitives.fpga.gemm.core", refuse).is_known("size")
     monkeypatch.setattr(simulated_once, "sources_of", lambda module: (Path(__file__),))
-    simulated_once._rtl_key.cache_clear()
+    simulated_once._code_key.cache_clear()
     assert not SimulatedOnce(TIMER, refuse).is_known("size")
 
 
@@ -60,3 +61,59 @@ def test_the_sources_are_all_that_a_block_imports_within_the_hardware() -> None:
     assert all("/primitives/fpga/" in str(path) for path in sources_of(TIMER))
     with pytest.raises(ValueError, match=r"module: found .*gemm\.tamer.; allowed: a module of"):
         sources_of("primitives.fpga.gemm.tamer")
+
+
+def test_another_way_to_read_the_result_is_simulated_again(tmp_path: Path) -> None:
+    path = tmp_path / "reads.py"
+
+    def known(text: str) -> SimulatedOnce:
+        path.write_text(text)
+        simulated_once._code_key.cache_clear()
+        return SimulatedOnce(TIMER, runpy.run_path(str(path))["simulate"])
+
+    last_cycle = "def simulate(sizes):\n    return [9 for _ in sizes]\n"
+    assert known(last_cycle)(3) == 9
+    assert known(last_cycle).is_known(3)
+    one_more = known(last_cycle.replace("9", "9 + 1"))
+    assert not one_more.is_known(3)
+    assert one_more(3) == 10
+    helped = known("from primitives.fpga.gemm import plan\n" + last_cycle)
+    assert not helped.is_known(3)
+
+
+def test_the_simulations_of_the_learners_units_depend_on_the_file_that_reads_them() -> None:
+    units = Path(simulated_once.__file__).with_name(
+        "simulated_units.py"
+    )  # not imported: this file would depend on it
+    sources = {"/".join(path.parts[-2:]) for path in simulated_once._interpreting(units)}
+    assert {"cycles/simulated_units.py", "gemm/plan.py", "simulation/ports.py"} <= sources
+    assert not {"learner_pipeline/timer.py", "gemm/core.py"} & sources, "blocks that other functions time"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from primitives.fpga.made.inner import other",
+        "from primitives.fpga.made import inner",
+        "import primitives.fpga.made.inner",
+        "import primitives.fpga.made.inner as short",
+        "from .inner import other",
+        "from . import inner",
+        "from ..made import inner",
+        "def late():\n    from .inner import other",
+    ],
+)
+def test_every_way_to_import_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(simulated_once, "_ROOT", tmp_path)
+    folder = tmp_path / "primitives" / "fpga" / "made"
+    folder.mkdir(parents=True)
+    (folder / "inner.py").write_text("other = 1\n")
+    (folder / "block.py").write_text(f"import ast\n{statement}\n")
+    sources_of.cache_clear()
+    try:
+        found = sources_of("primitives.fpga.made.block")
+    finally:
+        sources_of.cache_clear()
+    assert found == (folder / "block.py", folder / "inner.py")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives.fpga.cycles import balance, networks
+from primitives.fpga.cycles import load_balancing, networks
 from primitives.fpga.pair.simulation import SimulatedPair
 
 SIDE = 3
@@ -22,7 +22,7 @@ def pair() -> SimulatedPair:
 @given(sizes=SIZES, batch=st.integers(1, 9))
 def test_an_update_takes_as_long_as_its_products_and_its_rows(sizes: list[int], batch: int) -> None:
     layers = networks.mlp(*sizes)
-    wanted = balance.pair_update_cycles(layers, batch, side=SIDE)
+    wanted = load_balancing.pair_update_cycles(layers, batch, side=SIDE)
     alone, shared = pair().update(layers, batch), pair().update(layers, batch, shared=True)
     assert pair().cycles(alone, []) == wanted
     assert pair().cycles(shared, shared) == wanted
@@ -43,15 +43,15 @@ def test_training_in_time(sizes: list[int], policy_updates: int, value_updates: 
             "minibatch": batch,
             "balanced": balanced,
         }
-        wanted = balance.training_cycles(policy, value, side=SIDE, pair=True, **arguments)
+        wanted = load_balancing.training_cycles(policy, value, side=SIDE, pair=True, **arguments)
         assert pair().training_cycles(policy, value, **arguments) == wanted
 
 
 def test_the_schedule_shares_what_is_left() -> None:
-    assert balance.schedule((10, 10), (3, 10)) == balance.Schedule((3, 3), 1, 7)
-    assert balance.schedule((10, 7), (3, 10)) == balance.Schedule((3, 5), 1, 5)
-    assert balance.schedule((10, 7), (9, 1)) == balance.Schedule((1, 1), 0, 8)
-    assert balance.schedule((10, 10), (4, 4)).shared == 0
+    assert load_balancing.schedule((10, 10), (3, 10)) == load_balancing.Schedule((3, 3), 1, 7)
+    assert load_balancing.schedule((10, 7), (3, 10)) == load_balancing.Schedule((3, 5), 1, 5)
+    assert load_balancing.schedule((10, 7), (9, 1)) == load_balancing.Schedule((1, 1), 0, 8)
+    assert load_balancing.schedule((10, 10), (4, 4)).shared == 0
 
 
 def test_the_pair_refuses_an_unknown_engine() -> None:

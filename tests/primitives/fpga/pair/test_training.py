@@ -14,9 +14,9 @@ from primitives.fpga.compute_unit.unit import compute_unit
 from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers
 from primitives.fpga.pair.simulation import SimulatedPair
 from primitives.fpga.pair.training import TrainingPair
-from primitives.fpga.pair.training_simulation import PairProduct, SimulatedTrainingPair
 from primitives.fpga.pair.weight_update import update_golden
 from primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.pair.training_simulation import PairProduct, SimulatedTrainingPair
 
 SIDE, WIDTH, SHIFT = 2, 10, 1
 BLOCKS = {"operand_blocks": 16, "result_blocks": 16, "accumulator_depth": 16, "accumulator_width": 24}

@@ -5,7 +5,7 @@ import pytest
 from primitives.fpga.tools import counted, resources
 from primitives.fpga.tools.blocks import BLOCKS
 from primitives.fpga.tools.counted import Counted
-from primitives.fpga.tools.resources import Part, Synthesis
+from primitives.fpga.tools.resources import CountedPart, Synthesis
 
 COMBINATIONAL = ("lane-route", "bank-arbiter")
 
@@ -27,9 +27,9 @@ def test_parts_are_of_their_block_and_never_more_than_it() -> None:
 
 def test_parts_are_added_up_by_the_beginning_of_their_name() -> None:
     parts = {
-        "level_0": Part(1, {"FDRE": 2}),
-        "level_1": Part(3, {"FDRE": 5, "LUT2": 1}),
-        "other": Part(1, {}),
+        "level_0": CountedPart(1, {"FDRE": 2}),
+        "level_1": CountedPart(3, {"FDRE": 5, "LUT2": 1}),
+        "other": CountedPart(1, {}),
     }
     found = Counted(next(iter(counted.SUBJECTS.values())), "", "", Synthesis({"FDRE": 20}, None, parts))
     assert found.resources_of("level_").flip_flops == 17

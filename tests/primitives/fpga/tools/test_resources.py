@@ -107,15 +107,6 @@ def test_cells_are_added_up() -> None:
         resources.of_cells({"XYZ": 1})
 
 
-def test_the_table_is_aligned() -> None:
-    lines = resources.table(
-        {"a": Resources(1, 2, 0.5, 3, 4), "long name": Resources(10, 20, 0, 0, 0)}
-    ).splitlines()
-    assert lines[0].split() == ["block", "LUT", "FF", "BRAM36", "URAM", "DSP"]
-    assert lines[1].split() == ["a", "1", "2", "0.5", "3", "4"]
-    assert len({len(line) for line in lines}) == 1
-
-
 @pytest.mark.parametrize("name", BLOCKS)
 def test_every_parameter_says_what_it_may_be_and_is_held_to_it(name: str) -> None:
     block = BLOCKS[name]

@@ -158,7 +158,7 @@ def test_numbers_that_are_not_finite_add_up_over_nodes() -> None:
 
 
 def test_the_first_device_stands_for_the_host_and_options_reach_the_core() -> None:
-    made = learner.create(make("ddpg", torch.float32), backend="fpga", batch_size=8)
+    made = learner.create(make("ddpg", torch.float32), backend="fpga", batch_size=8, design="core")
     assert (made.device, made.executable.clock_hz) == ("u200", 285e6)
     other = learner.create(make("ddpg", torch.float32), backend="fpga", device="u50", batch_size=8, side=8)
     assert (other.device, other.executable.clock_hz) == ("u50", fpga_backend.DEVICES["u50"])
@@ -168,7 +168,7 @@ def test_the_first_device_stands_for_the_host_and_options_reach_the_core() -> No
 
 @pytest.mark.parametrize("name", ["dqn", "ddpg", "ppo"])
 def test_a_formula_gives_cycles_of_every_step(name: str) -> None:
-    made = learner.create(make(name, torch.float32), backend="fpga", batch_size=8)
+    made = learner.create(make(name, torch.float32), backend="fpga", batch_size=8, design="core")
     units = [
         {made.executable._jobs[id(node)].unit for node in graph.nodes}
         for graph in made.executable.graphs.values()
@@ -187,3 +187,40 @@ def test_it_says_that_it_is_simulated_and_how_wide_its_units_are() -> None:
     """PPO's core for MuJoCo on the same board (PPO VI), and a memory word as wide."""
     assert fpga_backend.SIMULATED
     assert fpga_backend.DEFAULT_SIDE == LANES == 16
+
+
+def test_a_learner_has_the_design_with_fewer_cycles_by_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
+    ddpg, sac = make("ddpg", torch.float32), make("sac", torch.float32)
+    design = fpga_backend.pipeline.best_design(ddpg, 8, fpga_backend.catalogue.device("u200"))
+    for core, expected in ((design.formula_cycles + 1, "pipeline"), (design.formula_cycles, "core")):
+        monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph, cycles=core: cycles)
+        assert fpga_backend.design_of(ddpg, 8, "u200") == expected
+        made = learner.create(ddpg, backend="fpga", batch_size=8)
+        assert isinstance(made.executable, FpgaExecutable) == (expected == "core")
+    monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph: 10**9)
+    assert fpga_backend.design_of(sac, 8, "u200") == "core", "the pipeline does not run it"
+
+    def too_small(*_: object) -> None:
+        raise ValueError("device: too small")
+
+    monkeypatch.setattr(fpga_backend.pipeline, "best_design", too_small)
+    assert fpga_backend.design_of(ddpg, 8, "u200") == "core"
+
+
+def test_options_of_the_core_choose_the_core_and_exclude_the_pipeline() -> None:
+    ddpg = make("ddpg", torch.float32)
+    made = learner.create(ddpg, backend="fpga", batch_size=8, side=8)
+    assert isinstance(made.executable, FpgaExecutable)
+    for options, allowed in (
+        ({"design": "pipeline", "side": 8}, "core"),
+        ({"design": "cores"}, "core, pipeline"),
+    ):
+        with pytest.raises(ValueError, match=f"design: found .*; allowed: {allowed}$"):
+            learner.create(ddpg, backend="fpga", batch_size=8, **options)
+
+
+def test_a_step_of_the_core_by_formulas_is_its_products_and_a_word_a_cycle() -> None:
+    graph = graph_of(lambda a, b: torch.relu(a @ b), torch.zeros(20, 3), torch.zeros(3, 40))
+    dataflow = fpga_backend.best_dataflow(shape := fpga_backend.GemmShape(20, 3, 40), side=16)
+    product = fpga_backend.core_cycles(shape, side=16, dataflow=dataflow)
+    assert fpga_backend.core_formula_cycles(graph) == product + 800 // LANES

@@ -1,5 +1,6 @@
 """MAP's learner pipeline for a gradient step: its design, its passes, and their cycles beside the formula."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from primitives.algorithms import Algorithm, create
 from primitives.fpga.cycles.learner import pipeline_cycles, stage_count, update_cycles
 from primitives.fpga.devices import catalogue
 from primitives.learner.fpga import pipeline
-from primitives.learner.fpga.pipeline import balanced, best_design, refusal
+from primitives.learner.fpga.pipeline import balanced, best_design, designs, refusal
+from primitives.learner.fpga.pipeline_resources import available, dsps_alone
 
 U200 = catalogue.device("u200")
 
@@ -36,20 +38,39 @@ def test_the_passes_of_ddpg_are_those_of_its_equations() -> None:
 @pytest.mark.parametrize("algorithm", [ddpg(), ddpg((8, 8)), dqn()], ids=["large", "small", "dqn"])
 def test_a_design_stays_within_what_the_replay_leaves(algorithm: Algorithm, batch_size: int) -> None:
     design = best_design(algorithm, batch_size, U200)
-    assert design.dsps <= U200.dsps * 2 // 3
+    limit = available(U200)
+    assert limit.dsps == U200.dsps * 2 // 3
+    assert design.resources.fits(limit)
     assert design.pipelines * design.samples == batch_size
-    larger = best_design(algorithm, batch_size, catalogue.device("agf014"))
-    assert larger.formula_cycles <= design.formula_cycles or larger.dsps <= catalogue.device("agf014").dsps
+    free = best_design(algorithm, batch_size, U200, dsps_alone(U200))
+    assert free.formula_cycles <= design.formula_cycles, "fewer limits are never slower"
 
 
-def test_more_dsps_are_never_slower() -> None:
-    cycles = [
-        pipeline._best((("q", (4, 64, 64, 2)),), False, 256, dsps).formula_cycles  # type: ignore[union-attr]
-        for dsps in (600, 1200, 2400, 4800)
+def test_wide_layers_are_bound_by_flip_flops_and_narrow_ones_by_dsps() -> None:
+    limit = available(U200)
+    assert best_design(ddpg(), 256, U200).resources.scarcest(limit) == "flip_flops"
+    assert best_design(ddpg((8, 8)), 256, U200).resources.scarcest(limit) == "dsps"
+    assert not best_design(ddpg(), 256, U200, dsps_alone(U200)).resources.fits(limit)
+
+
+def test_more_of_every_resource_is_never_slower() -> None:
+    shares = [
+        replace(available(U200), **{name: n // part for name, n in vars(available(U200)).items()})
+        for part in (4, 2, 1)
     ]
+    cycles = [designs({"q": (4, 64, 64, 2)}, 256, limit)[0].formula_cycles for limit in shares]
     assert cycles == sorted(cycles, reverse=True)
-    with pytest.raises(ValueError, match="allowed: one with more DSPs for ddpg"):
-        best_design(ddpg(), 256, catalogue.Device("small", 1, 1, 30, 1, 1, 0, 1, ""))
+    assert len(set(cycles)) == 3
+    with pytest.raises(ValueError, match="allowed: one with more resources for ddpg"):
+        best_design(ddpg(), 256, catalogue.FpgaDevice("small", 1, 1, 30, 1, 1, 0, 1, ""))
+
+
+def test_the_designs_are_the_fastest_of_each_dp() -> None:
+    found = designs({"q": (4, 64, 64, 2)}, 24, available(U200))
+    assert {design.pipelines for design in found} == {1, 2, 4, 8}, "powers of two that divide the batch"
+    cycles = [design.formula_cycles for design in found]
+    assert cycles == sorted(cycles)
+    assert designs({"q": (4, 64, 64, 2)}, 24, replace(available(U200), luts=1)) == []
 
 
 def test_balanced_layers_take_no_longer_than_asked() -> None:
@@ -64,7 +85,7 @@ def test_double_dqn_takes_units_but_no_cycles_more() -> None:
     plain, double = (
         pipeline.PipelineDesign({"q": balanced((4, 8, 2), 20)}, double, 1, 32) for double in (False, True)
     )
-    assert double.multipliers > plain.multipliers
+    assert double.resources.dsps > plain.resources.dsps
     assert double.formula_cycles == plain.formula_cycles
 
 
@@ -88,10 +109,3 @@ def test_a_step_is_simulated_and_explained_to_the_cycle() -> None:
         assert step.pass_cycles[name] == pipeline_cycles(work, samples=step.design.samples) + update
     assert sum(step.reasons.values()) == step.difference_cycles
     assert step.cycles == step.design.formula_cycles + step.difference_cycles
-
-
-def test_a_multipliers_dsps_are_those_that_yosys_counted() -> None:
-    from primitives.fpga.tools import counted
-
-    rows = counted.committed()
-    assert rows["processing-element width=32"].resources.dsps == pipeline.MULTIPLIER_DSPS

@@ -1,5 +1,6 @@
 """What the C++ executor adds to the step graph: instruction sets, n steps in a call, matrices of every shape."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,18 +9,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from primitives import _native
+from primitives import _native, learner
 from primitives.graph.graph import Buffer
 from primitives.graph.lowering import Builder, Value
 from primitives.graph.passes import finish
 from primitives.learner import UnsupportedOperationError, trace
 from primitives.learner.graph_learner import step_graph
-from primitives.learner.native.executable import NativeExecutable
+from primitives.learner.native.executable import PRODUCTS, NativeExecutable
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 LEVELS = ["portable", "avx2", "avx512"]
 USABLE = LEVELS[: LEVELS.index(_native.simd_level()) + 1]
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 128, 300, 331]))
+
+
+def normal(x: torch.Tensor) -> torch.Tensor:
+    """The numbers as a step reads them: those too small to be normal as zero of their sign."""
+    smallest = torch.finfo(torch.float32).tiny
+    return torch.where(x.abs() < smallest, 0 * x, x)
 
 
 def run_once(step: Any, inputs: dict[str, np.ndarray], simd: str) -> dict[str, np.ndarray]:
@@ -116,7 +123,7 @@ def test_functions_are_accurate_over_their_range_and_at_its_ends(simd: str) -> N
     executable.write_state("state", x)  # inputs must be finite, the state need not be
     outputs = executable.step("full", {})
     for name, found in zip(functions, outputs.values(), strict=True):
-        expected = getattr(torch, name)(example.double()).numpy()
+        expected = getattr(torch, name)(normal(example).double()).numpy()
         with np.errstate(over="ignore"):
             as_float32 = expected.astype(np.float32)
         tiny = np.abs(expected) < 1.2e-38
@@ -135,7 +142,7 @@ def test_division_by_one_number_is_accurate_over_its_range(simd: str, divisor: f
     for name, value in state.items():
         executable.write_state(f"state/{name}", value.numpy())
     (found,) = executable.step("full", {}).values()
-    expected = (state["x"].double() / state["divisor"].double()).numpy()
+    expected = (normal(state["x"]).double() / normal(state["divisor"]).double()).numpy()
     with np.errstate(over="ignore"):
         as_float32 = expected.astype(np.float32)
     tiny = np.abs(expected) < 1.2e-38
@@ -194,14 +201,127 @@ def test_what_the_executor_lacks_is_an_error_that_names_it_and_the_line() -> Non
         NativeExecutable({"full": step_graph(make("ddpg", torch.float32), 8, "full")}, simd="sse9")
 
 
-def test_denormals_survive() -> None:
-    """Flushing them to zero is a setting of the whole process, which a native extension must leave alone."""
-    tiny = np.float32(1e-40)
-    found = run_once(lambda batch: batch["x"] * 1.5, {"x": np.full(20, tiny)}, "")["output0"]
-    np.testing.assert_array_equal(found, np.full(20, tiny * np.float32(1.5)))
-    assert tiny * np.float32(0.5) > 0
-
-
 def test_the_peak_that_is_measured_is_that_of_a_processor() -> None:
     # Less than is more than any core has; a busy machine may give little of one.
     assert 0 < _native.learner.peak_gflops(0.01, "portable") < 10_000
+    for products in kinds_of_products():
+        assert 0 < _native.learner.peak_gflops(0.01, "", products) < 100_000
+
+
+@pytest.mark.parametrize("simd", USABLE)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_subnormal_numbers_are_zero_in_a_step_and_the_thread_keeps_its_mode(simd: str, threads: int) -> None:
+    """A result below the smallest normal number is zero, and so is an operand; the caller's arithmetic stays IEEE's."""
+    inputs = {
+        "small": np.full((64, 64), 1e-30, np.float32),
+        "subnormal": np.full((64, 64), 1e-40, np.float32),
+    }
+    example = {name: torch.from_numpy(value) for name, value in inputs.items()}
+
+    def step(batch: Any) -> Any:
+        product = batch["small"] @ batch["small"]
+        return {"sum": product, "square": batch["small"] * batch["small"], "read": batch["subnormal"] * 1e20}
+
+    graph = trace(lambda state, batch: (state, step(batch)), (torch.zeros(()), example))
+    made = NativeExecutable({"full": graph}, simd=simd, threads=threads, part_ns=0)
+    found = made.step("full", {f"batch/{name}": value for name, value in inputs.items()})
+    assert {name.split("/")[-1]: float(np.abs(value).max()) for name, value in found.items()} == {
+        "sum": 0.0,
+        "square": 0.0,
+        "read": 0.0,
+    }
+    assert np.float32(1e-30) * np.float32(1e-10) > 0
+
+
+def test_adam_s_moments_decay_to_zero_and_not_below_the_normal_numbers() -> None:
+    """After a gradient vanishes its moments shrink step by step; they reach zero where subnormals would begin."""
+    algorithm = make("dqn", torch.float32)
+    trained = learner.create(algorithm, batch_size=8, backend="native", seed=0)
+    state = trained.state_dict()
+    moments = [name for name in state if "/mean/" in name]
+    smallest = float(np.finfo(np.float32).tiny)
+    trained.load_state_dict(state | {name: np.full_like(state[name], 1.05 * smallest) for name in moments})
+    batch = {
+        name: np.zeros_like(column.numpy())
+        for name, column in random_batch(algorithm, 8, torch.Generator().manual_seed(0)).items()
+        if name != "weight"
+    }
+    trained.step(batch)
+    after = trained.state_dict()
+    unused = np.concatenate([after[name].ravel() for name in moments if name.endswith("0.weight")])
+    assert len(unused)
+    assert not unused.any()  # observations are zero, and so are the gradients of the first layer
+    for name in moments:
+        magnitudes = np.abs(after[name][after[name] != 0])
+        assert not len(magnitudes) or magnitudes.min() >= smallest
+
+
+def kinds_of_products() -> list[str]:
+    """Those in bfloat16 that this processor has, by the system's own account."""
+    cpu = Path("/proc/cpuinfo")
+    flags = cpu.read_text().split() if cpu.exists() and "avx512" in USABLE else []
+    return [
+        "emulated",
+        *(["avx512bf16"] if "avx512_bf16" in flags else []),
+        *(["amx"] if {"amx_bf16", "amx_tile", "avx512_bf16"} <= set(flags) else []),
+    ]
+
+
+@pytest.mark.parametrize("products", kinds_of_products())
+@settings(max_examples=60, deadline=None)
+@given(SIZES, SIZES, SIZES, st.booleans(), st.booleans(), st.integers(1, 3), st.integers(0, 99))
+def test_products_in_bfloat16_round_their_operands_and_add_up_in_float32(
+    products: str, rows: int, columns: int, depth: int, turn_a: bool, turn_b: bool, threads: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((depth, rows) if turn_a else (rows, depth), dtype=np.float32)
+    b = rng.standard_normal((columns, depth) if turn_b else (depth, columns), dtype=np.float32)
+
+    def step(batch: Any) -> Any:
+        left = batch["a"].T if turn_a else batch["a"]
+        right = batch["b"].T if turn_b else batch["b"]
+        return {"y": torch.relu(left @ right), "z": left @ right}
+
+    example = {"a": torch.from_numpy(a), "b": torch.from_numpy(b)}
+    graph = trace(lambda state, batch: (state, step(batch)), (torch.zeros(()), example))
+    made = NativeExecutable({"full": graph}, products=products, threads=threads, part_ns=0)
+    found = made.step("full", {"batch/a": a, "batch/b": b})
+    left, right = (
+        torch.from_numpy(x).bfloat16().double() for x in (a.T if turn_a else a, b.T if turn_b else b)
+    )
+    exact = (left @ right).numpy()
+    atol = 1e-6 * (4 + depth)
+    for name, value in found.items():
+        expected = np.maximum(exact, 0) if name.endswith("y") else exact
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=atol, err_msg=name)
+    alone = NativeExecutable({"full": graph}, products=products)
+    for name, value in alone.step("full", {"batch/a": a, "batch/b": b}).items():
+        np.testing.assert_array_equal(value, found[name], err_msg="with another number of threads")
+
+
+@pytest.mark.parametrize("name", ["dqn", "ddpg", "sac"])
+def test_a_step_in_bfloat16_is_near_that_of_float32_and_not_the_same(name: str) -> None:
+    """Weights and Adam stay in float32; only the operands of products lose their lower bits."""
+    algorithm = make(name, torch.float32)
+    batch = {
+        column: value.numpy()
+        for column, value in random_batch(algorithm, 64, torch.Generator().manual_seed(0)).items()
+        if column != "weight"
+    }
+    exact, rounded = (
+        learner.create(algorithm, batch_size=64, backend="native", precision=precision)
+        for precision in ("float32", "bfloat16")
+    )
+    assert (exact.products, rounded.products in PRODUCTS[2:]) == ("float32", True)
+    one, two = exact.step(batch).td_errors, rounded.step(batch).td_errors
+    assert not np.array_equal(one, two)
+    np.testing.assert_allclose(two, one, atol=0.02)
+    for leaf, value in rounded.state_dict().items():
+        assert value.dtype == exact.state_dict()[leaf].dtype, leaf
+
+
+@pytest.mark.parametrize("simd", [level for level in USABLE if level != "avx512"])
+def test_bfloat16_without_its_instructions_is_emulated(simd: str) -> None:
+    algorithm = make("dqn", torch.float32)
+    made = learner.create(algorithm, batch_size=8, backend="native", simd=simd, precision="bfloat16")
+    assert made.products == "emulated"

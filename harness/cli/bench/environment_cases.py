@@ -1,0 +1,321 @@
+"""Cases of `placerl bench environments`: who steps an environment, and how one of its calls is checked and timed.
+
+A call is `steps` steps of `count` environments; a PufferLib or EnvPool that is not installed gives a reason, no case.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from primitives._native import environments as native
+
+from harness.environments import continuous_cartpole
+from harness.measure.timed_case import Case
+from primitives.environments import make_native, mujoco_simulations
+
+RECORDED_STEPS = 128
+"""Vector steps of a MuJoCo environment that are recorded, then repeated by the native environments and by mj_step."""
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """What a call steps.
+
+    Attributes:
+        id: Gymnasium's id.
+        count: environments of a vector.
+        steps: steps of the vector in a call.
+    """
+
+    id: str
+    count: int
+    steps: int
+
+    @property
+    def environment_steps(self) -> int:
+        """Environment steps in a call."""
+        return self.count * self.steps
+
+
+@dataclass
+class NativeState:
+    """A native vector and the arrays that it writes."""
+
+    env: Any
+    observations: npt.NDArray
+    rewards: npt.NDArray[np.float64]
+    terminated: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    buffers: Any
+    at: int = 0
+
+    @classmethod
+    def of(cls, stepping: Stepping) -> "NativeState":
+        """Create the vector, reset with the seeds 0, 1, ..."""
+        env = make_native(stepping.id, stepping.count, autoreset="same_step")
+        observations = np.zeros(
+            (stepping.count, env.observation_width), np.float64 if env.float64 else np.float32
+        )
+        rewards = np.zeros(stepping.count)
+        terminated, truncated = np.zeros((2, stepping.count), np.bool_)
+        buffers = native.Buffers(env, observations, rewards, terminated, truncated)
+        made = cls(env, observations, rewards, terminated, truncated, buffers)
+        made.reset()
+        return made
+
+    def reset(self) -> None:
+        """Begin anew with the same seeds."""
+        self.env.reset(np.arange(self.env.count, dtype=np.uint64), None, self.observations)
+        self.at = 0
+
+    def draw(self, rng: np.random.Generator, steps: int) -> npt.NDArray:
+        """Return actions of all environments, (steps, N) int64 or (steps, N, width) float32."""
+        env = self.env
+        if env.action_count:
+            return rng.integers(0, env.action_count, (steps, env.count))
+        low, high = np.array(env.action_low), np.array(env.action_high)
+        return rng.uniform(low, high, (steps, env.count, env.action_width)).astype(np.float32)
+
+    def step(self, actions: npt.NDArray) -> None:
+        """Step with the actions of one or more steps."""
+        for one in actions:
+            self.env.step(one, self.buffers)
+
+
+def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
+    """Raise AssertionError unless two native environments equal Gymnasium's bit for bit for that many steps."""
+    assert continuous_cartpole.ID
+    state = NativeState.of(Stepping(stepping.id, 2, 1))
+    made = [gymnasium.make(stepping.id, disable_env_checker=True) for _ in range(2)]
+    for seed, env in enumerate(made):
+        assert np.array_equal(env.reset(seed=seed)[0], state.observations[seed])
+    for actions in state.draw(np.random.default_rng(0), steps // 2):
+        state.env.step(actions, state.buffers)
+        for i, env in enumerate(made):
+            observation, reward, terminated, truncated, _ = env.step(actions[i])
+            if terminated or truncated:
+                observation, _ = env.reset()
+            assert np.array_equal(observation, state.observations[i]), "observations differ from Gymnasium's"
+            found = (state.rewards[i], state.terminated[i], state.truncated[i])
+            assert found == (reward, terminated, truncated), "rewards or ends differ from Gymnasium's"
+
+
+def native_case(stepping: Stepping) -> Case[NativeState]:
+    """Return the native vector with random actions; checked against Gymnasium bit for bit."""
+    return Case(
+        name="native",
+        setup=lambda: NativeState.of(stepping),
+        check=lambda _: check_against_gymnasium(stepping),
+        inputs=lambda state, rng: state.draw(rng, stepping.steps),
+        call=lambda state, actions: state.step(actions),
+    )
+
+
+def gymnasium_case(stepping: Stepping) -> Case[Any]:
+    """Return Gymnasium's environment in the shortest loop that Python can write: one, reset when its episode ends."""
+
+    def call(env: Any, actions: list[Any]) -> None:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+
+    def setup() -> Any:
+        env = gymnasium.make(stepping.id, disable_env_checker=True)
+        env.reset(seed=0)
+        return env
+
+    # Few steps: one takes longer than a thousand native ones.
+    steps = gymnasium_steps(stepping)
+    return Case(
+        name="Gymnasium",
+        setup=setup,
+        check=lambda _: None,
+        inputs=lambda env, rng: _gymnasium_actions(env, rng, steps),
+        call=call,
+        close=lambda env: env.close(),
+    )
+
+
+def gymnasium_steps(stepping: Stepping) -> int:
+    """Return the steps in a call of `gymnasium_case`."""
+    return min(64, stepping.environment_steps)
+
+
+def _gymnasium_actions(env: Any, rng: np.random.Generator, steps: int) -> list[Any]:
+    space = env.action_space
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return list(rng.integers(0, space.n, steps))
+    return list(rng.uniform(space.low, space.high, (steps, *space.shape)).astype(np.float32))
+
+
+def envpool_reason(id: str) -> str:
+    """Return why EnvPool cannot step an environment here, empty if it can."""
+    if find_spec("envpool") is None:
+        return "EnvPool is not installed (extra `envpool`)"
+    import envpool
+
+    return "" if id in envpool.list_all_envs() else f"EnvPool has no {id}"
+
+
+def envpool_case(stepping: Stepping) -> Case[Any]:
+    """Return EnvPool with one thread; checked for its shapes alone, since its trajectories are its own."""
+
+    def setup() -> Any:
+        import envpool
+
+        made = envpool.make(stepping.id, env_type="gymnasium", num_envs=stepping.count, num_threads=1, seed=0)
+        made.reset()
+        return made
+
+    def check(pool: Any) -> None:
+        actions = inputs(pool, np.random.default_rng(0))[0]
+        observations, rewards, *_ = pool.step(actions)
+        expected = NativeState.of(Stepping(stepping.id, stepping.count, 1))
+        assert observations.shape == expected.observations.shape, "EnvPool's observations have another shape"
+        assert np.isfinite(rewards).all()
+
+    def inputs(pool: Any, rng: np.random.Generator) -> npt.NDArray:
+        space = pool.action_space
+        shape = (stepping.steps, stepping.count)
+        if isinstance(space, gymnasium.spaces.Discrete):
+            return rng.integers(0, space.n, shape).astype(np.int32)
+        return rng.uniform(space.low, space.high, (*shape, *space.shape)).astype(space.dtype)
+
+    def call(pool: Any, actions: npt.NDArray) -> None:
+        for one in actions:
+            pool.step(one)
+
+    return Case("EnvPool", setup, check, inputs, call, close=lambda pool: pool.close())
+
+
+@dataclass
+class Recording:
+    """A run of native MuJoCo environments from the seeds 0, 1, ..., for repetition.
+
+    Attributes:
+        actions: (T, N, controls) float32.
+        over: (T, N) bool, where an episode ended and the next began.
+        first: (N, positions + velocities) float64, the states in which the run begins.
+        starts: the same of every later episode, in the order of `over`.
+        last: the states in which it ends.
+    """
+
+    actions: npt.NDArray[np.float32]
+    over: npt.NDArray[np.bool_]
+    first: npt.NDArray[np.float64]
+    starts: npt.NDArray[np.float64]
+    last: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, stepping: Stepping, steps: int = RECORDED_STEPS) -> "Recording":
+        """Step native environments and keep what a repetition needs."""
+        state = NativeState.of(stepping)
+        _, simulations = state.env.simulated
+        actions = state.draw(np.random.default_rng(0), steps)
+        over = np.zeros((steps, stepping.count), np.bool_)
+        first, starts = states_of(simulations), []
+        for t, one in enumerate(actions):
+            state.env.step(one, state.buffers)
+            over[t] = state.terminated | state.truncated
+            starts += [states_of([simulations[i]])[0] for i in np.flatnonzero(over[t])]
+        width = first.shape[1]
+        return cls(actions, over, first, np.array(starts).reshape(-1, width), states_of(simulations))
+
+
+def states_of(simulations: Any) -> npt.NDArray[np.float64]:
+    """Return positions and velocities of simulations, (N, positions + velocities)."""
+    return np.array([np.concatenate([data.qpos, data.qvel]) for data in simulations])
+
+
+@dataclass
+class Repeated:
+    """A place in a recording that is repeated over and over."""
+
+    recording: Recording
+    step: Callable[[int, int], None]
+    begin: Callable[[], None]
+    states: Callable[[], npt.NDArray[np.float64]]
+    steps: int
+    at: int = field(default=-1)
+
+    def advance(self) -> None:
+        """Make the steps of one call."""
+        if self.at < 0 or self.at >= len(self.recording.actions):
+            self.begin()
+            self.at = 0
+        self.step(self.at, self.at + self.steps)
+        self.at += self.steps
+
+    def check(self) -> None:
+        """Raise AssertionError unless the repetition ends in the recorded states, bit for bit."""
+        self.at = -1
+        for _ in range(len(self.recording.actions) // self.steps):
+            self.advance()
+        assert np.array_equal(self.states(), self.recording.last), (
+            "it ends in other states than the recording"
+        )
+
+
+def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeated]]:
+    """Return the native environments and mj_step alone, both over the same recorded run."""
+
+    def native_setup() -> Repeated:
+        state = NativeState.of(stepping)
+        actions = recording.actions
+        return Repeated(
+            recording,
+            lambda start, end: state.step(actions[start:end]),
+            state.reset,
+            lambda: states_of(state.env.simulated[1]),
+            stepping.steps,
+        )
+
+    def native_check(repeated: Repeated) -> None:
+        check_against_gymnasium(stepping)
+        repeated.check()
+
+    def bare_setup() -> Repeated:
+        import mujoco
+
+        from harness._experiments import BareMujoco
+
+        model = mujoco_simulations.load(stepping.id)
+        simulations = [mujoco.MjData(model) for _ in range(stepping.count)]
+        addresses = [
+            [data._address, data.qpos.ctypes.data, data.qvel.ctypes.data, data.ctrl.ctypes.data]
+            for data in simulations
+        ]
+        frame_skip = native.mujoco_frame_skips()[stepping.id]
+        bare = BareMujoco(
+            list(mujoco_simulations.functions()[:3]),
+            model._address,
+            [model.nq, model.nv, model.nu, frame_skip],
+            addresses,
+        )
+        # Episodes that began before each step, and what has the addresses.
+        begun = np.concatenate([[0], np.cumsum(recording.over.sum(axis=1))])
+        kept = (model, simulations)
+
+        def step(start: int, end: int) -> None:
+            assert kept
+            bare.run(
+                recording.actions[start:end], recording.over[start:end], recording.starts[begun[start] :]
+            )
+
+        return Repeated(
+            recording,
+            step,
+            lambda: bare.begin(recording.first),
+            lambda: states_of(simulations),
+            stepping.steps,
+        )
+
+    def case(name: str, setup: Callable[[], Repeated], check: Callable[[Repeated], None]) -> Case[Repeated]:
+        return Case(name, setup, check, lambda _, rng: None, lambda repeated, _: repeated.advance())
+
+    return [case("native", native_setup, native_check), case("mj_step alone", bare_setup, Repeated.check)]

@@ -1,0 +1,202 @@
+"""Steps of environments on one core: native, Gymnasium's, EnvPool's, and for MuJoCo mj_step alone.
+
+    placerl bench environments [--environments CartPole-v1,Hopper-v5] [--count 1024]
+
+For each environment the cases take turns. The native ones are compared with Gymnasium's bit for bit before they are
+timed, and mj_step alone repeats the run that native environments have recorded, to the same last bit. PufferLib's
+environments in C have rules of their own and are installed with its trainer (`baselines/pufferlib`), not here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from primitives._native import environments as native
+
+from harness.cli.bench import environment_cases as cases_of
+from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from harness.cli.bench.environment_cases import Recording, Stepping
+from harness.cli.common import RESULTS, ResultsOption
+from harness.core import simulator_warnings
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.measure.protocol import Case, Protocol, Timing, measure
+from harness.measure.statistics import FEWEST_SAMPLES
+from primitives import environments
+
+MILLION = 1e6
+GOALS_PER_S = {
+    "CartPole-v1": 50 * MILLION,
+    "Pendulum-v1": 10 * MILLION,
+    "MountainCar-v0": 10 * MILLION,
+    "MountainCarContinuous-v0": 10 * MILLION,
+    "Acrobot-v1": 10 * MILLION,
+}
+"""Steps per second on one core that the native environments aim at."""
+GOAL_OF_BARE = 0.95
+"""Of the rate of mj_step alone, which native MuJoCo environments aim at."""
+COLUMNS = ("native", "Gymnasium", "EnvPool", "mj_step alone")
+
+Found = dict[str, dict[str, Timing]]
+
+
+def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
+    """Return what a call steps: a vector of `count`, or a few steps of a small one where a step takes long."""
+    return Stepping(id, mujoco_count, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
+
+
+def cases(stepping: Stepping) -> list[Case[Any]]:
+    """Return the cases of one environment that can run here."""
+    if stepping.id in native.mujoco_files():
+        made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
+    else:
+        made = [cases_of.native_case(stepping)]
+    made.append(cases_of.gymnasium_case(stepping))
+    # ContinuousCartPole-v0 is this project's; EnvPool says itself what it has.
+    if not cases_of.envpool_reason(stepping.id):
+        made.append(cases_of.envpool_case(stepping))
+    return made
+
+
+def environment_steps(name: str, stepping: Stepping) -> int:
+    """Return the environment steps in a call of a case."""
+    return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
+
+
+def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> list[Measurement]:
+    """Return the timings as rows, and what could not run with its reason."""
+    rows = [
+        timing.measurement(
+            suite=Suite.BENCH_ENVIRONMENTS,
+            workload=stepping.id,
+            primitive="environment.step",
+            backend=name,
+            device="cpu",
+            batch_size=environment_steps(name, stepping),
+            details={"environments": stepping.count, "sine": environments.sine_source()},
+        )
+        for name, timing in timings.items()
+    ]
+    if reason := cases_of.envpool_reason(stepping.id):
+        absent = Timing("EnvPool", "failed", reason)
+        row = absent.measurement(
+            suite=Suite.BENCH_ENVIRONMENTS,
+            workload=stepping.id,
+            primitive="environment.step",
+            backend="EnvPool",
+            device="cpu",
+            batch_size=stepping.environment_steps,
+        )
+        rows.append(replace(row, status="not_run"))
+    return rows
+
+
+def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
+    """Return environment steps per second with the bounds of their 95% interval; None without a time."""
+    if timing.median_s is None:
+        return None
+    low = steps / timing.high_s if timing.high_s else steps / timing.median_s
+    high = steps / timing.low_s if timing.low_s else steps / timing.median_s
+    return steps / timing.median_s, low, high
+
+
+def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> tuple[str, str]:
+    """Return the goal and whether the native rate reaches it."""
+    mine, bare = rates.get("native"), rates.get("mj_step alone")
+    if mine is None:
+        return "-", "not measured"
+    if id in GOALS_PER_S:
+        goal = GOALS_PER_S[id]
+        text, share = f"{goal / MILLION:.0f} million/s", mine[0] / goal
+    elif bare is not None:
+        text, share = f"{GOAL_OF_BARE:.0%} of mj_step alone", mine[0] / bare[0] / GOAL_OF_BARE
+    else:
+        return "-", "-"
+    return text, "met" if share >= 1 else f"missed: {share:.0%} of the goal"
+
+
+def _text(found: tuple[float, float, float] | None, timing: Timing | None) -> str:
+    if found is None or timing is None:
+        return "not run" if timing is None else timing.status
+    middle, low, high = (f"{number:,.0f}" for number in found)
+    return f"{'~' if timing.status == 'too_noisy' else ''}{middle} [{low}, {high}]"
+
+
+def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
+    """Return Markdown: one row per environment."""
+    lines = [
+        "# Environments on one core",
+        "",
+        "Environment steps per second, median and 95% interval over the rounds; provenance: measured; ~ too noisy. "
+        f"Native and EnvPool step vectors, Gymnasium one environment in a loop. Sine: {environments.sine_source()}.",
+        "",
+    ]
+    rows, failures = [], set()
+    for id, timings in found.items():
+        stepping = steppings[id]
+        rates = {name: rate(timing, environment_steps(name, stepping)) for name, timing in timings.items()}
+        cells = [_text(rates.get(name), timings.get(name)) for name in COLUMNS]
+        mine, bare = rates.get("native"), rates.get("mj_step alone")
+        share = f"{mine[0] / bare[0]:.3f}" if mine and bare else "-"
+        rows.append([id, str(stepping.count), *cells, share, *verdict(id, rates)])
+        failures |= {f"- {id}, {t.name}: {t.reason}" for t in timings.values() if t.status == "failed"}
+        if reason := cases_of.envpool_reason(id):
+            failures.add(f"- {id}, EnvPool: not run: {reason}")
+    columns = ("environment", "N", *COLUMNS, "native / mj_step alone", "goal", "verdict")
+    return "\n".join([*lines, *section("steps per second", columns, rows), *sorted(failures)])
+
+
+def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tuple[Found, list[Measurement]]:
+    """Time the cases of every environment.
+
+    Args:
+        steppings: what a call of each environment steps.
+        rounds: samples of each case.
+        report: called with the progress.
+
+    Returns:
+        Timings by environment and case; and the same as rows of the store.
+    """
+    found: Found = {}
+    rows: list[Measurement] = []
+    for done, stepping in enumerate(steppings):
+        report(done, len(steppings), stepping.id)
+        simulator_warnings.route(stepping.id)
+        # One core for everything, EnvPool's thread too.
+        timings = measure(cases(stepping), Protocol(rounds=rounds, largest_block=64))
+        found[stepping.id] = timings
+        rows += rows_of(stepping, timings)
+    return found, rows
+
+
+def main(
+    rounds: Annotated[int, typer.Option("--rounds", min=FEWEST_SAMPLES, help="Samples of each case.")] = 15,
+    ids: Annotated[
+        str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.")
+    ] = joined(environments.ids()),
+    count: Annotated[int, typer.Option("--count", min=1, help="Environments of a vector.")] = 1024,
+    mujoco_count: Annotated[
+        int, typer.Option("--mujoco-count", min=1, help="Environments of a vector of MuJoCo's.")
+    ] = 16,
+    out: OutOption = RESULTS / "bench-environments",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Time steps of native environments beside Gymnasium's, EnvPool's and mj_step alone, on one core."""
+    names = chosen("--environments", ids, environments.ids())
+    able = [id for id in names if not environments.unavailable_reason(id)]
+    steppings = [stepping_of(id, count, mujoco_count) for id in able]
+    session = Session.begin(out, results, tier)
+    timings: Found = {}
+
+    def measure_all(report: Report) -> list[Measurement]:
+        found, rows = measured(steppings, rounds, report)
+        timings.update(found)
+        return rows
+
+    session.measure("bench-environments", measure_all)
+    text = table(timings, {stepping.id: stepping for stepping in steppings})
+    absent = [f"- {id}: not run: {environments.unavailable_reason(id)}" for id in names if id not in able]
+    session.write("\n".join([text, *absent]))

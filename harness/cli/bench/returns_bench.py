@@ -1,0 +1,168 @@
+"""Trains workloads under several mappings, five seeds each, and compares what they have learnt.
+
+    placerl bench returns [--workloads hopper-ddpg,halfcheetah-sac] [--steps 100000] [--batch-size 256]
+
+By default a learner in float32 and one with products in bfloat16. Every training has a process of its own; the
+seeds of the mappings take turns, so that an interrupted run holds whole groups, and the same command continues it.
+The score of a training is the mean return of the episodes that end in its last fifth, exploration included; that of
+a mapping is the interquartile mean over the seeds with a bootstrap interval (`harness.compare.learning`). A mapping
+learns as much as the first one if its score is within the first one's interval, or above it. Nothing is timed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from harness import workloads
+from harness.cli.bench.command import OutOption, Session, TierOption, joined, section
+from harness.cli.common import RESULTS, ResultsOption
+from harness.compare import learning, registry
+from harness.compare.learning import LearnedTask
+from harness.core.progress import Report, bar
+from harness.core.row import Measurement
+from harness.core.suites import Suite
+from harness.mapping import Mapping
+from harness.plan import plan
+from harness.runtime import compose
+from harness.runtime.seed_order import interleaved
+from harness.store.cell import Cell
+from harness.store.store import Run
+
+SUITE = Suite.BENCH_RETURNS
+WORKLOADS = ("hopper-ddpg", "halfcheetah-sac")
+MAPPINGS = ("native-native-cpu", "native[bfloat16]-native-cpu")
+SEEDS = 5
+STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is trained.
+
+    Attributes:
+        task: the workload, the gradient steps and the batch size of each training.
+        mappings: the mappings; the others are compared with the first one.
+        seeds: seeds of each mapping.
+    """
+
+    task: LearnedTask
+    mappings: tuple[Mapping, ...]
+    seeds: tuple[int, ...]
+
+    def cells(self) -> list[Cell]:
+        """Return a cell for each training, the mappings of a seed one after another."""
+        estimate_s = self.task.gradient_steps * learning.ROUGH_STEP_S
+        return [
+            Cell(self._key(mapping, seed), estimate_s, partial(self._train, mapping, seed))
+            for seed, mapping in interleaved(self.seeds, self.mappings)
+        ]
+
+    def summaries(self, run: Run) -> list[Measurement]:
+        """Return a row for each mapping, over the seeds that the run holds; its details compare it with the first
+        mapping.
+        """
+        made: list[Measurement] = []
+        for mapping in self.mappings:
+            rows = [row for cell in self._cells_of(mapping) for row in cell.rows(run)]
+            row = _under(mapping, learning.summary(self.task.workload, learning.OWN_SETTINGS, rows))
+            within = at_least(row, made[0]) if made else None
+            details = {**row.details, "gradient_steps": self.task.gradient_steps, "at_least_first": within}
+            size = self.task.batch_size or workloads.load(self.task.workload).training.batch_size
+            made.append(replace(row, batch_size=size, details=details))
+        return made
+
+    def _cells_of(self, mapping: Mapping) -> list[Cell]:
+        wanted = {self._key(mapping, seed) for seed in self.seeds}
+        return [cell for cell in self.cells() if cell.key in wanted]
+
+    def _key(self, mapping: Mapping, seed: int) -> str:
+        task = self.task
+        size = task.batch_size or "own"
+        return f"{SUITE}/{task.workload}/{size}/{task.gradient_steps}/{mapping}/seed{seed}"
+
+    def _train(self, mapping: Mapping, seed: int, run: Run, report: Report) -> list[Measurement]:
+        start = partial(registry.own_worker, str(mapping))
+        return [_under(mapping, learning.train(self.task, learning.OWN_SETTINGS, start, seed, report))]
+
+
+def _under(mapping: Mapping, row: Measurement) -> Measurement:
+    """Return a row of suite `learn` as one of this benchmark's, which no summary of `placerl learn` counts."""
+    return replace(row, suite=SUITE, backend=str(mapping.learner), device=str(mapping))
+
+
+def at_least(row: Measurement, first: Measurement) -> bool | None:
+    """Return whether a score is within the first one's interval or above it; None if either is unknown."""
+    if row.value is None or first.low is None:
+        return None
+    return row.value >= first.low
+
+
+def table(found: Sequence[tuple[Study, list[Measurement]]]) -> str:
+    """Return Markdown: one line per workload and mapping."""
+    lines = [
+        "# Returns by mapping",
+        "",
+        "Interquartile mean over the seeds of the mean return in the last fifth of training, with its 95% bootstrap "
+        "interval; provenance: measured.",
+        "",
+    ]
+    cells = []
+    for study, rows in found:
+        for row in rows:
+            score = row.reason if row.value is None else f"{row.value:.4g}"
+            spread = "" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]"
+            each = ", ".join(f"{value:.4g}" for value in row.samples)
+            said = {None: "", True: "yes", False: "NO"}[row.details["at_least_first"]]
+            steps = f"{study.task.gradient_steps:,}"
+            cells.append(
+                [row.workload, row.device, str(row.batch_size), steps, f"{score}{spread}", each, said]
+            )
+    columns = (
+        "workload",
+        "mapping",
+        "batch",
+        "gradient steps",
+        "return",
+        "by seed",
+        "within the first's or above",
+    )
+    return "\n".join([*lines, *section("Returns", columns, cells)])
+
+
+def main(
+    names: Annotated[str, typer.Option("--workloads", help="Workloads, separated by commas.")] = joined(
+        WORKLOADS
+    ),
+    mappings: Annotated[
+        str,
+        typer.Option(
+            "--mappings", help="Mappings, separated by commas; the first is what others must reach."
+        ),
+    ] = joined(MAPPINGS),
+    steps: Annotated[int, typer.Option("--steps", min=100, help="Gradient steps of each training.")] = STEPS,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size", min=1, help="Transitions in a batch; each workload's own when left out."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds, from 0.")] = SEEDS,
+    out: OutOption = RESULTS / SUITE,
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Train under several mappings, float32 and bfloat16 by default, and compare the returns over seeds."""
+    chosen = tuple(map(Mapping.parse, mappings.split(",")))
+    studies = [
+        Study(LearnedTask(name, steps, batch_size), chosen, tuple(range(seeds))) for name in names.split(",")
+    ]
+    for study in studies:
+        for mapping in chosen:
+            compose.check(workloads.load(study.task.workload), mapping)
+    session = Session.begin(out, results, tier)
+    with bar(SUITE) as report:
+        plan.execute(session.run, [cell for study in studies for cell in study.cells()], report)
+    session.write(table([(study, study.summaries(session.run)) for study in studies]))

@@ -1,0 +1,337 @@
+"""Whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
+
+    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu]
+
+`harness.compare.rounds` describes the rounds, the check of this project against itself and the returns at equal steps.
+A side's start (imports, compilation, the steps before learning) is in a column of its own and in no rate. The table
+says the core's measured peak, and whether a goal that is a number is met.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from harness import workloads
+from harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from harness.cli.common import RESULTS, ResultsOption
+from harness.cli.compare_command import departures, returns
+from harness.compare import rounds
+from harness.compare.equal_steps import StepExtent
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.mapping import Mapping
+from harness.plan import tiers
+from harness.workloads import Workload
+from primitives import _native
+
+DEFAULT_MAPPING = "native-native-cpu"
+SB3_DEFAULTS = {
+    "training.actors": 1,
+    "algorithm.trajectory_length": 2048,
+    "algorithm.policy_learning_rate": 3e-4,
+    "algorithm.value_learning_rate": 3e-4,
+    "algorithm.target_kl": None,
+    "algorithm.maximum_gradient_norm": 0.5,
+    "network.activation": "tanh",
+    "replay.capacity": 2048,
+    "training.learning_starts": 2048,
+    "training.batch_size": 64,
+    "training.update_interval": 6,
+}
+"""What a training with Stable-Baselines3's own settings of PPO changes in workload hopper-ppo."""
+
+
+@dataclass(frozen=True)
+class TrainingCell:
+    """A workload that all sides train.
+
+    Attributes:
+        name: its name in the table and the rows.
+        workload: the shipped workload that it is made from.
+        baselines: the other libraries.
+        changes: fields of the workload that differ, as `workloads.override` names them.
+        goal: what is aimed at, in words.
+        rate: this project's rate that is judged by `at_least`: "trained" (samples in gradient steps a second) or
+            "gradient"; "" if the goal is relative to something that this table does not measure.
+        at_least: the least rate of one core that meets the goal, 1/s.
+        level_with: a baseline whose throughput this project's must reach.
+    """
+
+    name: str
+    workload: str
+    baselines: tuple[str, ...]
+    changes: dict[str, Any] = field(default_factory=dict)
+    goal: str = ""
+    rate: str = ""
+    at_least: float = 0.0
+    level_with: str = ""
+
+    def item(self) -> Workload:
+        """Return the workload with its changes, under the cell's name."""
+        item = workloads.load(self.workload)
+        tables = item.tables()
+        for place, value in {**self.changes, "name": self.name}.items():
+            *path, last = place.split(".")
+            table = tables
+            for part in path:
+                table = table[part]
+            if value is None:
+                table.pop(last, None)
+            else:
+                table[last] = value
+        sizes = [size for size in tables["training"]["batch_sizes"] if size <= tables["replay"]["capacity"]]
+        tables["training"]["batch_sizes"] = sizes
+        return workloads.from_tables(tables, f"cell {self.name}")
+
+
+PPO = ("sb3", "sbx", "cleanrl_style", "torchrl", "pufferlib")
+OFF_POLICY = ("sb3", "sbx", "cleanrl_style", "torchrl")
+SMALL: dict[str, Any] = {"network.hidden": [8, 8]}
+SIXTEEN: dict[str, Any] = {"training.actors": 16, "training.update_interval": 1}
+CELLS = (
+    TrainingCell(
+        "cartpole-ppo-1-epoch",
+        "cartpole-ppo",
+        PPO,
+        {"algorithm.epochs": 1, "training.update_interval": 256},
+        "800,000 trained steps/s on one core",
+        "trained",
+        8e5,
+    ),
+    TrainingCell(
+        "cartpole-dqn-8-8",
+        "cartpole-dqn",
+        OFF_POLICY,
+        SMALL,
+        "60,000 gradient steps/s with one environment",
+        "gradient",
+        6e4,
+    ),
+    TrainingCell(
+        "cartpole-dqn-8-8-16-actors",
+        "cartpole-dqn",
+        OFF_POLICY,
+        {**SMALL, **SIXTEEN},
+        "100,000 gradient steps/s with inference over 16 environments",
+        "gradient",
+        1e5,
+    ),
+    TrainingCell(
+        "cartpole-ddpg-8-8",
+        "cartpole-ddpg",
+        OFF_POLICY,
+        {},
+        "60,000 gradient steps/s with one environment",
+        "gradient",
+        6e4,
+    ),
+    TrainingCell(
+        "cartpole-ddpg-8-8-16-actors",
+        "cartpole-ddpg",
+        OFF_POLICY,
+        SIXTEEN,
+        "100,000 gradient steps/s with inference over 16 environments",
+        "gradient",
+        1e5,
+    ),
+    TrainingCell(
+        "hopper-ppo-sb3",
+        "hopper-ppo",
+        PPO,
+        SB3_DEFAULTS,
+        "80% of the rate of the environment alone",
+    ),
+    TrainingCell(
+        "hopper-ddpg-256",
+        "hopper-ddpg",
+        OFF_POLICY,
+        {},
+        "95% of the rate of the learner alone",
+    ),
+    TrainingCell(
+        "pendulum-sac-64",
+        "pendulum-sac",
+        ("sb3", "sbx", "cleanrl_style", "torchrl", "rltools"),
+        {},
+        "wall time level with RLtools over the same steps",
+        level_with="rltools",
+    ),
+)
+PEERS = tuple(dict.fromkeys(name for cell in CELLS for name in cell.baselines))
+_COLUMNS = (
+    "side",
+    "gradient steps/s",
+    "environment steps/s",
+    "samples trained/s",
+    "ours / its [95%]",
+    "return at equal steps",
+    "start, s",
+    "verdict",
+)
+OURS = "this project"
+
+
+def measure(
+    cell: TrainingCell,
+    mapping: Mapping,
+    baselines: Sequence[str],
+    budget_s: float,
+    extent: StepExtent | None,
+    report: Report,
+) -> list[Measurement]:
+    """Time a cell's sides in the same rounds, and compare what they learn.
+
+    Args:
+        cell: the workload.
+        mapping: this project's mapping.
+        baselines: the other libraries, of those that the cell names.
+        budget_s: seconds of the rounds.
+        extent: how long both sides of each comparison are trained for their returns; None: not at all.
+        report: called with the progress.
+    """
+    settings = rounds.ComparisonSettings(returns=extent)
+    return rounds.compare(
+        cell.item(), mapping, baselines, budget_s=budget_s, progress=report, settings=settings
+    )
+
+
+def judged(cell: TrainingCell, rows: Sequence[Measurement]) -> str:
+    """Return the goal and whether this project meets it, beyond its interval."""
+    if cell.level_with:
+        ratio = _find(rows, cell.level_with, "throughput_ratio")
+        return f"{cell.goal}: {_against(ratio, 1.0, ratio.value if ratio else None, 'x its throughput')}"
+    ours = next((row for row in rows if row.details["part"] == "ours" and row.value is not None), None)
+    if not cell.rate:
+        return f"{cell.goal}: not judged here, which takes both rates in one run"
+    scale = (ours.batch_size or 1) if ours and cell.rate == "trained" else 1
+    value = ours.value * scale if ours and ours.value is not None else None
+    return f"{cell.goal}: {_against(ours, cell.at_least / scale, value, '/s')}"
+
+
+def _against(row: Measurement | None, at_least: float, value: float | None, unit: str) -> str:
+    """Return a value beside the least that is asked for."""
+    if row is None or row.value is None or value is None:
+        return "not run: this project or the other side was not timed"
+    low, high = row.low or row.value, row.high or row.value
+    verdict = "met" if low >= at_least else "missed" if high < at_least else "no verdict"
+    return f"{value:,.4g}{unit}, {verdict}"
+
+
+def _find(
+    rows: Sequence[Measurement], baseline: str, quantity: str, part: str | None = None
+) -> Measurement | None:
+    """Return the row of a comparison, if it has a value."""
+    for row in rows:
+        here = (row.details["baseline"], row.quantity) == (baseline, quantity)
+        if here and row.value is not None and part in (None, row.details["part"]):
+            return row
+    return None
+
+
+def lines(rows: Sequence[Measurement], batch_size: int) -> list[list[str]]:
+    """Return the cells of one table: this project first, then a row per baseline, with the reason if it has none.
+
+    Args:
+        rows: the rows of one cell.
+        batch_size: samples of a gradient step.
+    """
+    baselines = list(dict.fromkeys(str(row.details["baseline"]) for row in rows))
+    made = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
+    table = [next((line for line in made if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
+    for name in baselines:
+        line = _side(name, rows, (name, "theirs"), batch_size)
+        ratio = _find(rows, name, "throughput_ratio")
+        if ratio and ratio.low is not None and ratio.high is not None:
+            line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
+            line[-1] = str(ratio.details["verdict"])
+        else:
+            reasons = [row.reason for row in rows if row.details["baseline"] == name and row.status != "ok"]
+            line[-1] = next(iter(reasons), "")
+        table.append(line)
+    return table
+
+
+def _side(name: str, rows: Sequence[Measurement], of: tuple[str, str], batch_size: int) -> list[str]:
+    """Return one side's cells, empty where there is no value."""
+    baseline, part = of
+    rate = _find(rows, baseline, "gradient_steps_per_s", part)
+    steps = _find(rows, baseline, "environment_steps_per_s", f"{part}, environment")
+    learnt = _find(rows, baseline, "return_at_equal_steps", f"{part}, return")
+    interval = f"{learnt.value:.4g} [{learnt.low:.4g}, {learnt.high:.4g}]" if learnt else ""
+    return [
+        name,
+        _shown(rate, lambda value: value),
+        _shown(steps, lambda value: value),
+        _shown(rate, lambda value: value * batch_size),
+        "",
+        interval,
+        f"{rate.details['start_s']:.1f}" if rate else "",
+        "",
+    ]
+
+
+def _shown(row: Measurement | None, scaled: Callable[[float], float]) -> str:
+    return "" if row is None or row.value is None else f"{scaled(row.value):,.4g}"
+
+
+def table(
+    found: Sequence[tuple[TrainingCell, Sequence[Measurement]]], mapping: str, peak_gflops: float
+) -> str:
+    """Return Markdown: a table per cell with its goal, then returns and departures.
+
+    Args:
+        found: cells and their rows.
+        mapping: this project's mapping.
+        peak_gflops: float32 peak of one core, measured.
+    """
+    text = [
+        "# Training without a GPU",
+        "",
+        f"One thread a side, in interleaved rounds; this project under {mapping}. Peak of one core: {peak_gflops:.4g} "
+        "GFLOP/s in float32. Medians; the ratio is of the faster halves' means, from pairs of the same rounds. Start: "
+        "imports, compilation and the steps before learning, in no rate. Provenance: measured.",
+        "",
+    ]
+    for cell, rows in found:
+        text += section(cell.name, _COLUMNS, lines(rows, cell.item().training.batch_size))
+        text += [f"Goal: {judged(cell, rows)}.", ""]
+        text += [f"- {line}" for line in (*returns(rows), *departures(rows))] + [""]
+    return "\n".join(text)
+
+
+def main(
+    cells: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
+    baselines: Annotated[
+        str, typer.Option("--baselines", help="Other libraries, separated by commas, or `none`.")
+    ] = joined(PEERS),
+    mapping: Annotated[str, typer.Option("--mapping", help="This project's mapping.")] = DEFAULT_MAPPING,
+    budget_s: Annotated[
+        float, typer.Option("--budget-s", min=0, help="Seconds of one cell's rounds; 15 are the fewest.")
+    ] = 90.0,
+    no_returns: Annotated[
+        bool, typer.Option("--no-returns", help="Leave out the trainings for the returns.")
+    ] = False,
+    out: OutOption = RESULTS / "bench-training",
+    results: ResultsOption = RESULTS,
+    tier: TierOption = "quick",
+) -> None:
+    """Train in this project and in other libraries, interleaved: speeds, returns and goals (no GPU)."""
+    some = [cell for cell in CELLS if cells in cell.name]
+    if not some:
+        raise UserError("command line", "--cells", repr(cells), "a part of a cell's name")
+    wanted, side = chosen("--baselines", baselines, PEERS), Mapping.parse(mapping)
+    extent = None if no_returns else tiers.tier(tier).returns
+    session = Session.begin(out, results, tier)
+    peak_gflops = _native.learner.peak_gflops()
+    found = []
+    for cell in some:
+        others = [name for name in cell.baselines if name in wanted]
+        if not others:
+            continue
+        timed = partial(measure, cell, side, others, budget_s, extent)
+        found.append((cell, session.measure(f"bench-training/{cell.name}", timed)))
+    session.write(table(found, mapping, peak_gflops))

@@ -1,0 +1,260 @@
+"""`placerl explore map` and `placerl explore ppo`: the papers' own models search for a design that fits a device."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.app import OneLineErrors, app
+from harness.cli.bench.command import numbers, section
+from harness.cli.common import JsonOption, print_json
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from primitives.fpga.cycles.networks import PPO_NETWORKS, GemmLayer, mlp
+from primitives.fpga.cycles.ppo import PpoIteration
+from primitives.fpga.devices import catalogue
+from primitives.fpga.explore import map_replay, ppo_array
+from primitives.fpga.learner_pipeline.layer_shape import WIDEST_LAYER
+from primitives.learner.fpga import pipeline, pipeline_resources
+
+MODELLED = str(Provenance.MODELLED)
+BITS = {32: ppo_array.FIXED_32, 16: ppo_array.FIXED_16}
+SHOWN = 8
+"""Designs shown in a table; `--json` shows all."""
+MOST_NEURONS, LARGEST_SIDE = 2**14, 512
+RESOURCES = {"dsps": "DSPs", "luts": "LUTs", "flip_flops": "flip-flops", "block_rams": "block RAMs"}
+
+NetworkArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NETWORK",
+        help=f"{', '.join(PPO_NETWORKS)} (PPO 5.1), or the neurons of an MLP's layers, inputs first: 11,256,256,3.",
+    ),
+]
+ExploredDeviceOption = Annotated[
+    str,
+    typer.Option("--device", help=f"One of {', '.join(catalogue.catalogue())} (primitives/fpga/devices)."),
+]
+
+explorer = typer.Typer(cls=OneLineErrors, no_args_is_help=True)
+
+
+@explorer.callback(epilog="Example: `placerl explore ppo Hopper --device u200`")
+def explore() -> None:
+    """Choose design parameters of an accelerator: which fit a device, and how fast a paper's model says they are."""
+
+
+@explorer.command("map", epilog="Example: `placerl explore map 11,256,256,3 --device u200`")
+def explore_map(
+    network: NetworkArgument,
+    device: ExploredDeviceOption = "u200",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            "--algorithm", help="dqn, or ddpg: NETWORK is its actor, the critic has its hidden layers."
+        ),
+    ] = "dqn",
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=1, max=2**14, help="Items of a batch.")
+    ] = 256,
+    capacity: Annotated[int, typer.Option("--capacity", min=1, max=2**31, help="Leaves of the sum tree.")] = 2
+    ** 20,
+    fanout: Annotated[int, typer.Option("--fanout", min=2, max=256, help="K, children of a node.")] = 16,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose number (DP) and lanes of learner pipelines, and the number of the replay's sub-trees (MAP VI-A2)."""
+    sizes, found = _networks(network, algorithm), explored_device(device)
+    limit = pipeline_resources.available(found)
+    wide = max(max(neurons) for neurons in sizes.values()) > WIDEST_LAYER
+    designs = [] if wide else pipeline.designs(sizes, batch_size, limit)
+    replay = map_replay.replay_design(batch_size, capacity, fanout, found)
+    if as_json:
+        learner = [_learner(design) for design in designs]
+        print_json(
+            {
+                **_stated(device, found),
+                "available": asdict(limit),
+                "learner": learner,
+                "replay": asdict(replay),
+            }
+        )
+    else:
+        columns = (
+            "DP",
+            "items of each",
+            "lanes",
+            "cycles a step",
+            "steps/s",
+            *RESOURCES.values(),
+            "bound by",
+        )
+        rows = [
+            (
+                f"{design.pipelines:,}",
+                f"{design.samples:,}",
+                " ".join(
+                    "/".join(str(layer.lanes) for layer in layers) for layers in design.networks.values()
+                ),
+                f"{design.formula_cycles:,}",
+                _per_second(design.formula_cycles, found),
+                *(f"{getattr(design.resources, name):,} of {getattr(limit, name):,}" for name in RESOURCES),
+                RESOURCES[design.resources.scarcest(limit)],
+            )
+            for design in designs[:SHOWN]
+        ]
+        title = f"Learner pipelines on {found.name}, batch size {batch_size}: {len(designs)} fit, {MODELLED}"
+        lines = section(title, columns, rows) if rows else []
+        values = (replay.banks, replay.sample_cycles, replay.update_cycles, replay.memory_bits, replay.luts)
+        lines += section(
+            f"Replay in one die: {capacity:,} leaves, K = {fanout}, {MODELLED}",
+            (
+                *(
+                    "sub-trees",
+                    "cycles of a batch of samples",
+                    "cycles of a batch of updates",
+                    "memory, bits",
+                ),
+                *("LUTs", "flip-flops", "bound by"),
+            ),
+            [(*(f"{value:,.10g}" for value in (*values, replay.flip_flops)), replay.bound_by)],
+        )
+        typer.echo("\n".join(lines))
+    _exit_unless(bool(designs), f"no learner pipeline of {network} fits {found.name}, not even DP = 1")
+
+
+def _learner(design: pipeline.PipelineDesign) -> dict[str, Any]:
+    return {**asdict(design), "cycles": design.formula_cycles, "resources": asdict(design.resources)}
+
+
+def _networks(network: str, algorithm: str) -> dict[str, tuple[int, ...]]:
+    """Return the neurons of an algorithm's networks, by name.
+
+    Raises:
+        UserError: there is no pipeline for the algorithm, or the text is not an MLP's neurons.
+    """
+    if algorithm not in pipeline.ALGORITHMS:
+        raise UserError(
+            "command line", "--algorithm", repr(algorithm), ", ".join(pipeline.ALGORITHMS), name=algorithm
+        )
+    layers = layers_of(network)
+    if any(layer.out_size != (1, 1) for layer in layers):
+        raise UserError(
+            "command line", "NETWORK", repr(network), "an MLP: its pipelines have no convolutions"
+        )
+    sizes = (layers[0].inputs, *(layer.outputs for layer in layers))
+    if algorithm == "dqn":
+        return {"q": sizes}
+    return {"actor": sizes, "critic": (sizes[0] + sizes[-1], *sizes[1:-1], 1)}
+
+
+@explorer.command("ppo", epilog="Example: `placerl explore ppo Hopper --device u200 --sides 8,16,32`")
+def explore_ppo(  # noqa: PLR0913 (a command: its options)
+    network: NetworkArgument,
+    device: ExploredDeviceOption = "u200",
+    agents: Annotated[int, typer.Option("--agents", min=1, max=2**14, help="N, number of agents.")] = 16,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=2**20, help="T, steps per agent.")] = 512,
+    minibatch: Annotated[int, typer.Option("--minibatch", min=1, max=2**20, help="M, samples.")] = 512,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, max=2**10, help="K, epochs.")] = 10,
+    units: Annotated[
+        int,
+        typer.Option("--units", min=1, max=16, help="Number of arrays: one per separately trained network."),
+    ] = 2,
+    bits: Annotated[int, typer.Option("--bits", help="Bits of a word: 32 or 16.")] = 32,
+    sides: Annotated[
+        str, typer.Option("--sides", help="P of the P x P arrays to try, separated by commas.")
+    ] = ",".join(map(str, ppo_array.POWERS_OF_TWO)),
+    external_activations: Annotated[
+        bool,
+        typer.Option("--external-activations", help="Only the weights are on chip (PPO 3.1, CNNs)."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose the side P of the systolic arrays and the dataflow of each process (PPO 4, Equation 9)."""
+    layers, found = layers_of(network), explored_device(device)
+    tried = numbers("--sides", sides)
+    if wrong := [side for side in tried if not 2 <= side <= LARGEST_SIDE]:
+        raise UserError("command line", "--sides", str(wrong[0]), f"2 to {LARGEST_SIDE}")
+    if bits not in BITS:
+        raise UserError("command line", "--bits", str(bits), ", ".join(map(str, BITS)))
+    if minibatch > agents * steps:
+        allowed = f"at most the {agents * steps} samples of --agents x --steps"
+        raise UserError("command line", "--minibatch", str(minibatch), allowed)
+    designs = ppo_array.ppo_designs(
+        layers,
+        PpoIteration(agents, steps, minibatch, epochs),
+        found,
+        units=units,
+        datapath=BITS[bits],
+        sides=dict.fromkeys(tried),
+        external_activations=external_activations,
+    )
+    fitting = sum(design.fits for design in designs)
+    if as_json:
+        print_json({**_stated(device, found), "designs": [asdict(design) for design in designs]})
+    else:
+        rows = [
+            (
+                str(design.side),
+                "yes" if design.fits else "no",
+                *design.dataflows.values(),
+                f"{design.cycles:,}",
+                _per_second(design.cycles, found),
+                f"{design.dsps:,} of {found.dsps:,}",
+                f"{design.block_rams:,} of {found.block_rams:,}",
+            )
+            for design in designs[:SHOWN]
+        ]
+        title = f"{units} arrays of P x P on {found.name}, {bits} bits: {fitting} of {len(designs)} fit, {MODELLED}"
+        columns = ("P", "fits", *designs[0].dataflows, "cycles an iteration", "iterations/s")
+        typer.echo("\n".join(section(title, (*columns, "DSPs", "block RAMs"), rows)))
+    _exit_unless(bool(fitting), f"none of the arrays that were tried fits {found.name}")
+
+
+def layers_of(network: str) -> tuple[GemmLayer, ...]:
+    """Return the layers of a network of PPO's, or of an MLP whose neurons are listed, inputs first.
+
+    Raises:
+        UserError: the text is neither.
+    """
+    if network in PPO_NETWORKS:
+        return PPO_NETWORKS[network]
+    sizes = network.split(",")
+    good = all(size.strip().isdecimal() and 1 <= int(size) <= MOST_NEURONS for size in sizes)
+    if not good or len(sizes) < 2:
+        allowed = (
+            f"{', '.join(PPO_NETWORKS)}, or two or more numbers from 1 to {MOST_NEURONS}, separated by commas"
+        )
+        raise UserError("command line", "NETWORK", repr(network), allowed, name=network)
+    return mlp(*map(int, sizes))
+
+
+def explored_device(key: str) -> catalogue.FpgaDevice:
+    """Return the device with this key in devices.toml; UserError if there is none."""
+    if key not in catalogue.catalogue():
+        raise UserError("command line", "--device", repr(key), ", ".join(catalogue.catalogue()), name=key)
+    return catalogue.device(key)
+
+
+def _stated(key: str, device: catalogue.FpgaDevice) -> dict[str, Any]:
+    return {
+        "device": key,
+        "clock_hz": device.clock_hz or None,
+        "clock_source": device.clock_source or None,
+        "provenance": MODELLED,
+    }
+
+
+def _per_second(cycles: int, device: catalogue.FpgaDevice) -> str:
+    """How often a second, at the clock that is assumed on the device."""
+    if not device.clock_hz:
+        return "no clock stated"
+    return f"{device.clock_hz / cycles:,.4g} at {device.clock_hz / 1e6:g} MHz"
+
+
+def _exit_unless(fits: bool, reason: str) -> None:
+    if not fits:
+        typer.echo(f"placerl: {reason}", err=True)
+        raise typer.Exit(1)
+
+
+app.add_typer(explorer, name="explore")

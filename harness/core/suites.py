@@ -1,0 +1,122 @@
+"""The suites of rows: the purpose of each, and the quantities that its rows hold. Each suite is declared once,
+here.
+
+A suite is also the text in a store: `Suite.RUN == "run"`. A row created with a member must hold one of its
+quantities (`Measurement` checks this); rows of earlier versions and of other programs may have any suite.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+from harness.core.quantities import QUANTITIES
+
+_PREDICTED = "predicted_"
+_TIME = "time_per_call"
+_RATES = "gradient_steps_per_s environment_steps_per_s"
+_PEAKS = "peak copy_bandwidth"
+_PREDICTIONS = "gradient_steps_per_s prediction"
+_RUN = f"{_RATES} episode_return throughput_per_watt"
+_VALIDATION = f"{_TIME} {_PEAKS} {_PREDICTIONS} portability regret runtime_overhead"
+_ANY = " ".join(QUANTITIES)
+
+
+class Suite(StrEnum):
+    """The purpose for which rows are measured.
+
+    Attributes:
+        about: subject of its rows.
+        quantities: quantities of its rows, also as `predicted_NAME`; every suite may also hold "failure".
+        predicts: whether its rows are predictions, which are not better because they promise more.
+    """
+
+    about: str
+    quantities: frozenset[str]
+    predicts: bool
+
+    PROFILE = "profile", "calls of primitives on the devices of this machine", _TIME
+    PRECISION_PROFILE = "precision_profile", "the same, with learners of more precisions", _TIME
+    SIMULATED_PROFILE = "simulated_profile", "calls of primitives on a simulated device", _TIME
+    PREDICTION = "prediction", "what each strategy predicts for a mapping", _PREDICTIONS, True
+    PRECISION_PREDICTION = "precision_prediction", "the same, of more precisions", _PREDICTIONS, True
+    SIMULATED_PREDICTION = "simulated_prediction", "the same, with a simulated device", _PREDICTIONS, True
+    RUN = "run", "a training under a mapping", _RUN
+    CLUSTER = "cluster", "a training on several machines", _RUN
+    VALIDATION = "validation", "predictions and runs of every mapping", _VALIDATION
+    PRECISION_VALIDATION = "precision_validation", "the same, of more precisions", _VALIDATION
+    COMPARE = (
+        "compare",
+        "this project and another library in interleaved rounds",
+        f"{_RATES} replay_cycles_per_s inserts_per_s samples_per_s updates_per_s throughput_ratio null_ratio "
+        "episode_return return_at_equal_steps return_difference",
+    )
+    LEARN = (
+        "learn",
+        "learning curves over seeds",
+        "final_return interquartile_mean_return best_interquartile_mean_return",
+    )
+    CLAIM = "claim", "an experiment that a paper's claim reads; `details['experiment']` names it", _ANY
+    MACHINE_PEAKS = "roofs", "the peak arithmetic and the bandwidths of a device", _PEAKS
+    MEMORY = "memory", "the peak memory of a run's process", "peak_memory"
+    ABSENT_PLATFORM = "what-if", "modelled times of a platform that is not here", _TIME
+    SCALE = "scale", "a simulated cluster over its nodes", _ANY
+    SOAK = "soak", "a training of hours: memory, threads and pace", _ANY
+    BENCH_ADAPTERS = "bench-adapters", "this replay in other libraries", _ANY
+    BENCH_CLUSTER = "bench-cluster", "cells on several machines", _ANY
+    BENCH_ENVIRONMENTS = "bench-environments", "steps of environments in every library", _ANY
+    BENCH_LAYOUTS = "bench-layouts", "layouts of the sum tree", _ANY
+    BENCH_LEARNER = "bench-learner", "gradient steps of every library", _ANY
+    BENCH_QUANTIZATION = "bench-quantization", "gradient steps in fixed point", _ANY
+    BENCH_RETURNS = (
+        "bench-returns",
+        "what learners of several mappings have learnt",
+        "final_return interquartile_mean_return",
+    )
+    BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
+
+    def __new__(cls, name: str, about: str = "", quantities: str = "", predicts: bool = False) -> Self:
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.about, made.quantities, made.predicts = about, frozenset(quantities.split()), predicts
+        return made
+
+    def holds(self, quantity: str) -> bool:
+        """Return whether its rows may hold a quantity."""
+        return quantity.removeprefix(_PREDICTED) in self.quantities | {"failure"}
+
+
+PREDICTING = frozenset(suite for suite in Suite if suite.predicts)
+
+
+class Experiment(str):
+    """An experiment of suite `claim`, declared once in the file of its figure or table.
+
+    It is the text that `details["experiment"]` of its rows holds. A row that is made with it holds one of its
+    quantities (`Measurement` checks it), and readers ask for no other (`harness.papers.evidence.rows_of`).
+
+    Args:
+        name: name as stored, such as "PAL-F10".
+        about: description of what is measured.
+        quantities: quantities of its rows, separated by blanks.
+
+    Raises:
+        ValueError: a quantity is not one of `harness.core.quantities`.
+    """
+
+    __slots__ = ("about", "quantities")
+
+    about: str
+    quantities: frozenset[str]
+
+    def __new__(cls, name: str, about: str, quantities: str) -> Self:
+        made = super().__new__(cls, name)
+        made.about, made.quantities = about, frozenset(quantities.split())
+        made.check(*made.quantities, known=frozenset(QUANTITIES))
+        return made
+
+    def check(self, *quantities: str, known: frozenset[str] | None = None) -> None:
+        """Raise ValueError for the first quantity that its rows do not hold."""
+        allowed = self.quantities if known is None else known
+        for quantity in quantities:
+            if quantity not in allowed:
+                names = ", ".join(sorted(allowed))
+                raise ValueError(f"experiment {self}: quantity: found {quantity!r}; allowed: {names}")

@@ -1,0 +1,110 @@
+"""The native environments for actors: one call to C++ steps all environments of an actor (`primitives.environments`).
+
+Their trajectories are Gymnasium's of the same seeds, bit for bit, so a training differs in speed alone.
+An environment whose episode is over is reset by an explicit call, so that no step of an actor is spent on it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from primitives._native import environments as native
+
+from harness.core.errors import UserError
+from harness.environments import Seeded
+from harness.environments.env_pool import Stepped
+from harness.environments.schema import Environment
+from primitives import environments
+
+
+class Pool(Protocol):
+    """Environments of one kind that are stepped together: EnvPool's or the native ones."""
+
+    action_space: gymnasium.Space[Any]
+
+    def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
+        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
+
+    def step(self, actions: npt.NDArray) -> Stepped:
+        """Step all environments; if an episode is over, the observation is its own last one."""
+
+    def close(self) -> None:
+        """Release what the environments hold."""
+
+
+def check(environment: Environment, source: object) -> None:
+    """Check that an environment is among the native ones.
+
+    Args:
+        environment: the workload's `[environment]` table.
+        source: name of the source in the error.
+
+    Raises:
+        UserError: there is no native environment with this id and these arguments, or it cannot run here.
+    """
+    allowed = "without native environments: Gymnasium's"
+    if environment.kwargs:
+        raise UserError(source, "environment.kwargs", environment.kwargs, f"none, or {allowed}")
+    if reason := environments.unavailable_reason(environment.id):
+        raise UserError(source, "environment.id", f"{environment.id!r} ({reason})", allowed)
+
+
+class NativePool:
+    """Native environments of one kind.
+
+    Args:
+        environment: the workload's `[environment]` table.
+        seeds: seed of each environment.
+
+    Attributes:
+        action_space: action space of each environment.
+    """
+
+    def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
+        from primitives.environments.vector import spaces
+
+        env = environments.make_native(environment.id, len(seeds), autoreset="disabled")
+        self.action_space: gymnasium.Space[Any] = spaces(env)[1]
+        self._env = env
+        self._seeds: npt.NDArray[np.uint64] | None = np.array(seeds, np.uint64)
+        self._actions = np.int64 if env.action_count else np.float32
+        self._observations = np.zeros(
+            (len(seeds), env.observation_width), np.float64 if env.float64 else np.float32
+        )
+        self._rewards = np.zeros(len(seeds))
+        self._terminated, self._truncated = np.zeros((2, len(seeds)), np.bool_)
+        self._buffers = native.Buffers(
+            env, self._observations, self._rewards, self._terminated, self._truncated
+        )
+
+    @classmethod
+    def of(cls, makers: Sequence[Seeded]) -> "NativePool":
+        """Return a pool of the environments that `makers` would create one by one."""
+        return cls(makers[0].environment, [maker.seed for maker in makers])
+
+    def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
+        """Return the first observations of new episodes, of all or of the given environments, (n, ...)."""
+        mask = None
+        if which is not None:
+            mask = np.zeros(len(self._rewards), np.bool_)
+            mask[which] = True
+        if self._seeds is not None:
+            # As `Seeded` does: reset with the seed, and once more without one where the first episode begins.
+            self._env.reset(self._seeds, None, self._observations)
+            self._seeds = None
+        self._env.reset(None, mask, self._observations)
+        return (self._observations if which is None else self._observations[which]).copy()
+
+    def step(self, actions: npt.NDArray) -> Stepped:
+        """Step all environments; if an episode is over, the observation is its own last one."""
+        converted = np.ascontiguousarray(actions, self._actions)
+        invalid = self._env.first_invalid(converted)
+        if invalid >= 0:
+            raise ValueError(f"actions: found {converted.flat[invalid]}; allowed: {self.action_space}")
+        self._env.step(converted, self._buffers)
+        return self._observations, self._rewards, self._terminated, self._truncated
+
+    def close(self) -> None:
+        """Do nothing: there is neither a thread nor a file."""

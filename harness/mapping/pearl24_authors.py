@@ -1,0 +1,58 @@
+"""The tables that PRL's authors published for their composer, as a performance table on platform `pearl24-authors`.
+
+The times (`results/papers/prl_authors_times.csv`) are those of CatherineMeng/HeteroRL, SysConfig/PT.csv, whose
+composer takes CartPole at batch size 512 by default, with 256 insertions. Columns that end in " sharing" hold times
+when replay and learner share the device.
+"""
+
+import csv
+
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.core.shipped import shipped
+from harness.mapping.base import Entry, PerformanceTable, Problem, Target
+from harness.workloads import Workload
+
+PLATFORM = "pearl24-authors"
+TIMES = shipped("results", "papers", "prl_authors_times.csv")
+WORKLOAD, BATCH_SIZE, INSERTED = "cartpole-dqn", 512, 256
+_DEVICES = {
+    "CPU": (Target("torch"), Target("native")),
+    "GPU1": (Target("torch", "cuda:0"), Target("cuda", "0")),
+    "GPU2": (Target("torch", "cuda:1"), Target("cuda", "1")),
+    "FPGA": (Target("fpga"), Target("fpga")),
+}
+"""Backends of learner and replay management that stand for the authors' devices."""
+
+
+def entries() -> list[Entry]:
+    """Return the authors' times, in seconds per call: `published`."""
+    found = []
+    with TIMES.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            learner, rmm = _DEVICES[row["row"]]
+            time_s = float(row["value"]) * 1e-3
+            target = learner if row["column"].startswith("learner.") else rmm
+            found.append(
+                Entry(row["column"], target, BATCH_SIZE, time_s, time_s, time_s, Provenance.PUBLISHED)
+            )
+    return found
+
+
+def table() -> PerformanceTable:
+    """Return the authors' times as a performance table."""
+    return PerformanceTable(entries())
+
+
+def problem() -> Problem:
+    """Return the composer's defaults: CartPole's transitions are two states of 4, 2 actions, reward and end."""
+    return Problem(batch_size=BATCH_SIZE, item_words=12, actors=INSERTED)
+
+
+def check(workload: Workload, batch_size: int) -> None:
+    """Raise UserError unless the times are those of this workload and batch size."""
+    if (workload.name, batch_size) != (WORKLOAD, BATCH_SIZE):
+        found = f"{workload.name} at batch size {batch_size}"
+        raise UserError(
+            PLATFORM, "workload", found, f"{WORKLOAD} at batch size {BATCH_SIZE}, which was timed"
+        )

@@ -1,0 +1,213 @@
+"""A paper's figures in its own axes: this project's points with their intervals, and what the paper prints.
+
+A figure's file defines the contents (`Panel`, `Line`), and `chart` draws them. The marks show the provenance:
+filled is measured, hollow is simulated, hollow with a broken line is modelled; a cross or a star without a line
+is published. A published line has the colour of this project's line of the same name.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.provenance import Provenance, weakest
+from harness.papers.number import Number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PANEL_WIDTH_IN, PANEL_HEIGHT_IN = 3.8, 2.9
+ALONE_WIDTH_IN = 6.0
+_COLUMNS = 2
+_BROKEN = (0, (4, 2))
+_PUBLISHED_MARKERS = ("x", "+", "*", "1")
+_PUBLISHED_LINES = ((0, (1, 2)), (0, (4, 2)), (0, (7, 2, 1, 2)))
+
+Place = float | str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series of numbers of one kind.
+
+    Attributes:
+        label: label in the legend. Lines with the same label have the same colour in all panels of a chart.
+        points: positions on the x axis, numbers or categories, each with its number.
+        joined: whether a line joins them; always False for published numbers.
+    """
+
+    label: str
+    points: Sequence[tuple[Place, Number]]
+    joined: bool = True
+
+    @property
+    def provenance(self) -> Provenance:
+        """Return the weakest provenance of its numbers."""
+        return weakest(*(number.provenance for _, number in self.points))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes and its lines.
+
+    Attributes:
+        x, y: labels of the axes, with units.
+        lines: the lines; lines without points are left out.
+        title: title, such as a workload; empty if the figure has one panel.
+        log_x, log_y: whether the axis is logarithmic.
+        published_x: up to three positions on the x axis that the paper names, drawn as broken vertical lines with
+            labels.
+        published_y: ranges of the y axis that the paper states, drawn as grey bands with labels.
+    """
+
+    x: str
+    y: str
+    lines: Sequence[Line]
+    title: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    published_x: Sequence[tuple[str, float]] = ()
+    published_y: Sequence[tuple[str, float, float]] = ()
+
+
+def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
+    """Return a line through the given points; its label names the provenance unless that is "measured"."""
+    points = tuple(found)
+    made = Line(label, points, joined)
+    if not points or made.provenance is Provenance.MEASURED:
+        return made
+    return Line(f"{label} ({made.provenance})", points, joined)
+
+
+def chart(*panels: Panel) -> "Figure | None":
+    """Return the figure of the panels; None if no panel has a number of this project.
+
+    Args:
+        panels: in reading order; panels with only published numbers are left out.
+    """
+    from matplotlib.figure import Figure
+
+    shown = [panel for panel in panels if any(_ours(one) for one in panel.lines)]
+    if not shown:
+        return None
+    columns = min(_COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    width_in = ALONE_WIDTH_IN if len(shown) == 1 else PANEL_WIDTH_IN * columns
+    figure = Figure(figsize=(width_in, PANEL_HEIGHT_IN * rows + 0.2), layout="constrained")
+    every = figure.subplots(rows, columns, squeeze=False).ravel()
+    labels = list(dict.fromkeys(one.label for panel in shown for one in panel.lines if one.points))
+    for axes, panel in zip(every, shown, strict=False):
+        _draw(axes, panel, labels)
+    for axes in every[len(shown) :]:
+        axes.remove()
+    _legend(figure, every[: len(shown)])
+    return figure
+
+
+def _ours(one: Line) -> bool:
+    return any(number.provenance is not Provenance.PUBLISHED for _, number in one.points)
+
+
+def _draw(axes: "Axes", panel: Panel, labels: list[str]) -> None:
+    from harness.papers import drawing
+
+    lines = [one for one in panel.lines if one.points]
+    places = [place for one in lines for place, _ in one.points]
+    categories = list(dict.fromkeys(map(str, places))) if any(isinstance(p, str) for p in places) else []
+    for number, one in enumerate(lines):
+        shift = 0.5 * ((number + 1) / (len(lines) + 1) - 0.5) if categories else 0.0
+        xs = [categories.index(str(place)) + shift if categories else place for place, _ in one.points]
+        numbers = [n for _, n in one.points]
+        axes.errorbar(
+            xs,
+            [n.value for n in numbers],
+            yerr=_errors(numbers, above_zero=panel.log_y),
+            label=one.label,
+            capsize=2,
+            elinewidth=0.8,
+            **_style(one, labels, joined=one.joined and not categories),
+        )
+    for label, low, high in panel.published_y:
+        axes.axhspan(low, high, color=drawing.INK, alpha=0.15, linewidth=0, label=label)
+    for (label, place), dashes in zip(panel.published_x, _PUBLISHED_LINES, strict=False):
+        axes.axvline(place, color=drawing.INK, linewidth=1.2, linestyle=dashes, label=label)
+    axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
+    _scales(axes, panel, lines, categories)
+
+
+def _style(one: Line, labels: list[str], *, joined: bool) -> dict[str, Any]:
+    from harness.papers import drawing
+
+    index = labels.index(one.label)
+    if one.provenance is Provenance.PUBLISHED:
+        names = [label for label in labels if label.endswith(f"({Provenance.PUBLISHED})")]
+        twin = one.label.removesuffix(f" ({Provenance.PUBLISHED})")
+        return {
+            "color": drawing.colour(labels.index(twin)) if twin in labels else drawing.INK,
+            "marker": _PUBLISHED_MARKERS[names.index(one.label) % len(_PUBLISHED_MARKERS)],
+            "markersize": 7,
+            "linestyle": "none",
+        }
+    filled = one.provenance is Provenance.MEASURED
+    line_style: Any = _BROKEN if one.provenance is Provenance.MODELLED else "-"
+    return {
+        "color": drawing.colour(index),
+        "marker": drawing.marker(index),
+        "markerfacecolor": drawing.colour(index) if filled else "none",
+        "linestyle": line_style if joined else "none",
+    }
+
+
+def _errors(numbers: Sequence[Number], *, above_zero: bool) -> NDArray[np.float64]:
+    """Return (2, n) distances of the bounds from the values, NaN if there are none.
+
+    On a logarithmic axis no bound reaches 0.
+    """
+    from harness.papers import drawing
+
+    found = drawing.errors(numbers)
+    found[:, [n.low is None for n in numbers]] = np.nan  # no bar; a distance of 0 would draw one
+    if above_zero:
+        found[0] = np.minimum(found[0], 0.99 * np.array([n.value for n in numbers]))
+    return found
+
+
+def _scales(axes: "Axes", panel: Panel, lines: Sequence[Line], categories: list[str]) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    from harness.papers import drawing
+
+    if categories:
+        axes.set_xticks(range(len(categories)), categories)
+        axes.set_xlim(-0.6, len(categories) - 0.4)
+    elif panel.log_x:
+        places = sorted({float(place) for one in lines for place, _ in one.points})
+        axes.set_xscale("log")
+        axes.set_xticks(places[:: -(-len(places) // 8)])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: drawing.thousands(value)))
+    else:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: drawing.thousands(value)))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    if panel.log_y:
+        ends = drawing.ends_of(n for one in lines for _, n in one.points)
+        ends += [end for _, *band in panel.published_y for end in band if end > 0]
+        label = drawing.seconds if panel.y.endswith("(s)") else drawing.thousands
+        drawing.logarithmic(axes.yaxis, ends, label)
+    else:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: drawing.thousands(value)))
+
+
+def _legend(figure: "Figure", every: Iterable["Axes"]) -> None:
+    from harness.papers import drawing
+
+    found: dict[str, Any] = {}
+    for axes in every:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    columns = 1 if max(map(len, found), default=0) > 46 else 2
+    figure.set_figheight(figure.get_figheight() + drawing.LEGEND_LINE_IN * -(-len(found) // columns))
+    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)

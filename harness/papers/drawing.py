@@ -1,0 +1,96 @@
+"""Colours, marks and axes of the report's plots and of the papers' figures.
+
+Colours are placeholders, which the page replaces by those of its style sheet (`harness.report.drawing`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from harness.papers.number import Number, format_value
+
+SERIES = 7
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", "-", "--", "-.")
+LEGEND_LINE_IN = 0.18
+INK, GRID = "#fe0100", "#fe0200"
+
+
+def colour(index: int) -> str:
+    """Return the placeholder for the colour of a series; colours repeat after the last."""
+    return f"#fe00{index % SERIES + 1:02x}"
+
+
+def marker(index: int) -> str:
+    """Return the marker of a series; when colours repeat, markers change, so that 49 series differ."""
+    return MARKERS[(index + index // SERIES) % SERIES]
+
+
+def legend_below(axes: Axes, columns: int = 2) -> None:
+    """Place the legend below the axes' label, where it covers no data; the figure grows by its height."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = sum(label.count("\n") + 1 for label in labels)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE_IN * -(-lines // columns))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, Axes]:
+    """Return a figure of the given size, and its axes."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def seconds(value: float) -> str:
+    """Return a time in a readable unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= scale * 0.999:
+            return f"{format_value(value / scale, 3)} {unit}"
+    return f"{format_value(value / 1e-9, 3)} ns"
+
+
+def plain(value: float) -> str:
+    """Return a number with three digits."""
+    return format_value(value, 3)
+
+
+def thousands(value: float) -> str:
+    """Return a count in a short form: 100,000 is "100k"."""
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale:
+            return f"{plain(value / scale)}{unit}"
+    return plain(value)
+
+
+def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[float], str]) -> None:
+    """Scale an axis logarithmically around the values, by a factor of at least 2, with readable ticks."""
+    low, high = min(values), max(values)
+    middle, half = np.sqrt(low * high), max(np.sqrt(high / low) * 1.15, np.sqrt(2))
+    low, high = middle / half, middle * half
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+    decades = np.log10(high / low)
+    finer = np.arange(1, 10, 0.5 if decades < 0.5 else 1)
+    digits = finer if decades < 0.8 else (1, 2, 5) if decades < 1.8 else (1,)
+    exponents = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    axis.set_ticks(ticks[:: max(1, round(len(ticks) / 6))])
+    axis.set_major_formatter(FuncFormatter(lambda value, _: label(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def ends_of(numbers: Iterable[Number]) -> list[float]:
+    """Return the values and bounds above 0, which a logarithmic axis must show."""
+    return [end for n in numbers for end in (n.low, n.value, n.high) if end is not None and end > 0]
+
+
+def errors(numbers: Sequence[Number]) -> np.ndarray:
+    """Return (2, n) distances of the bounds from the values; 0 if there is no interval."""
+    low = [n.value - n.low if n.low is not None else 0.0 for n in numbers]
+    high = [n.high - n.value if n.high is not None else 0.0 for n in numbers]
+    return np.maximum(0.0, np.array([low, high]))

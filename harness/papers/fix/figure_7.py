@@ -1,0 +1,277 @@
+"""The reward of fixed-point training (FIX VI-C, Fig. 7; IV, Algorithm 1), from the runs of `training`."""
+
+from collections import defaultdict
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.measure.statistics import FEWEST_SAMPLES
+from harness.papers import charts, published
+from harness.papers.base import Finding, Outcome
+from harness.papers.charts import Panel
+from harness.papers.evidence import detail, rows_of
+from harness.papers.fix import training
+from harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from harness.papers.number import Number, from_cell
+from harness.papers.relaxed_training import share_of_gain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NEEDS_CURVES = "training runs in floats and in fixed point (claim/FIX-F7)"
+NEEDS_SWEEP = "training runs with other delays and formats (claim/FIX-F7-sweep)"
+_FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
+_EVALUATIONS = 200  # evaluations per run in the paper
+CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
+TRAINS = 0.8
+"""A curve trains if the whole interval of its gain is at least this share of the gain in floats."""
+FAILS = 0.5
+"""A curve fails to train if the whole interval is below this share."""
+PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
+PAPERS_WORKLOADS = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
+"""FIX VI-B's environments; if 16 bits suffice for an easier one, that does not contradict the paper."""
+
+Runs = dict[str, dict[int, Any]]
+"""Rows of one workload by curve and seed."""
+
+
+def published_levels() -> tuple[Number, ...]:
+    """Return the final levels of the four curves of Fig. 7: the mean of their last fifty evaluations, as read
+    off.
+    """
+    return tuple(from_cell(_FIGURE, _LEVEL, "FIXAR" if curve == DYNAMIC else curve) for curve in CURVES)
+
+
+def published_shares() -> dict[str, Number]:
+    """Return each curve's share of the floats' gain over the common start in Fig. 7, with the reading errors."""
+    start = from_cell(_FIGURE, "evaluation 0", "all curves")
+    floats, *others = published_levels()
+    shares = {}
+    for curve, level in zip(CURVES[1:], others, strict=True):
+        corners = [
+            (reached - begun) / (full - begun)
+            for reached, begun, full in product(*map(_ends, (level, start, floats)))
+        ]
+        value = (level.value - start.value) / (floats.value - start.value)
+        words = f"Fig. 7, {curve}: share of the reward gained in floats"
+        shares[curve] = Number(
+            words, value, "ratio", Provenance.PUBLISHED, "FIX Fig. 7", min(corners), max(corners)
+        )
+    return shares
+
+
+def _ends(number: Number) -> tuple[float, float]:
+    return (
+        number.value if number.low is None else number.low,
+        number.value if number.high is None else number.high,
+    )
+
+
+def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
+    """Return the workloads for which all four curves were trained, with the seeds that all four have."""
+    found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
+    for row in rows_of(frame, training.EXPERIMENT, "evaluation_return"):
+        found[row.workload][row.backend][int(detail(row, "seed"))] = row
+    complete: dict[str, Runs] = {}
+    for name, curves in found.items():
+        seeds = set.intersection(*(set(curves.get(curve, {})) for curve in CURVES))
+        if seeds:
+            complete[name] = {
+                curve: {seed: rows[seed] for seed in sorted(seeds) if seed in rows}
+                for curve, rows in curves.items()
+            }
+    return complete
+
+
+def reward(frame: pd.DataFrame) -> Finding:
+    """Check FIX Fig. 7: the effect of fixed point, and of the change to 16 bits, on the reward."""
+    workloads = _runs(frame)
+    if not workloads:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    ours: list[Number] = []
+    words: list[str] = []
+    outcomes = [_judged(name, runs, ours, words) for name, runs in workloads.items()]
+    # One workload that contradicts the claim is enough; an undecided one leaves it open.
+    for outcome in (Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT, Outcome.IN_KIND):
+        if outcome in outcomes:
+            return Finding(outcome, tuple(ours), " ".join(words))
+    return Finding(Outcome.REPRODUCED, tuple(ours), " ".join(words))
+
+
+def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outcome:
+    start = float(np.mean([row.samples[0] for row in runs[FLOAT].values()]))
+    finals = {}
+    for curve, rows in runs.items():
+        finals[curve] = float(np.mean([row.value for row in rows.values()]))
+        ours.append(_mean(f"{name}, {curve}: final return", finals[curve], rows))
+    some = next(iter(runs[FLOAT].values()))
+    steps, seeds = int(detail(some, "steps")), len(runs[FLOAT])
+    words.append(f"{name}, {steps:,} steps, {seeds} seeds:")
+    share = _shares(name, runs)
+    if seeds < FEWEST_SAMPLES:
+        gain = finals[FLOAT] - start
+        gained = {curve: (final - start) / gain for curve, final in finals.items() if gain > 0}
+        words += [f"of what floats gain, {_listed(gained)};"] if gained else []
+        words.append(f"no interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds (tier full).")
+        words.append(_change(runs[DYNAMIC]))
+        return Outcome.NO_VERDICT
+    if not share:
+        words.append("floats themselves gain too little over the untrained network to tell.")
+        return Outcome.NO_VERDICT
+    ours += share.values()
+    words.append(f"of what floats gain, {_listed({curve: each.value for curve, each in share.items()})}.")
+    words.append(_change(runs[DYNAMIC]))
+    low = {curve: each.low or 0.0 for curve, each in share.items()}
+    high = {curve: each.high or 0.0 for curve, each in share.items()}
+    shares_read = published_shares()
+    words.append(f"In Fig. 7, {_listed({curve: each.value for curve, each in shares_read.items()})}.")
+    if high[FIXED_16] >= FAILS:
+        words.append("That 16 bits from the start fail is not seen.")
+    alike = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
+    for curve in (FIXED_32, DYNAMIC):
+        alike &= low[curve] > FAILS and not share[curve].above(shares_read[curve].high or 0.0)
+        alike &= not share[curve].below(shares_read[curve].low or 0.0)
+    if high[FIXED_16] < FAILS and (alike or min(low[FIXED_32], low[DYNAMIC]) >= TRAINS):
+        return Outcome.REPRODUCED if alike else Outcome.IN_KIND
+    contradicts = low[FIXED_16] >= TRAINS and name in PAPERS_WORKLOADS
+    fails = min(high[FIXED_32], high[DYNAMIC]) < FAILS
+    return Outcome.NOT_REPRODUCED if fails or contradicts else Outcome.NO_VERDICT
+
+
+def _listed(shares: dict[str, float]) -> str:
+    return ", ".join(f"{curve} {share:.0%}" for curve, share in shares.items() if curve != FLOAT)
+
+
+def _shares(name: str, runs: Runs, reference: str = FLOAT) -> dict[str, Number]:
+    """Return each curve's share of the reference's gain, bootstrapped over seeds; empty if that gain may be 0."""
+    if len(runs[reference]) < FEWEST_SAMPLES:
+        return {}
+    first = np.array([row.samples[0] for row in runs[reference].values()])
+    scores = {curve: np.array([row.value for row in rows.values()]) for curve, rows in runs.items()}
+    made = {}
+    for curve, rows in runs.items():
+        if curve == reference or len(rows) < FEWEST_SAMPLES:
+            continue
+        found = share_of_gain(scores[curve], scores[reference], first)
+        if found is None:
+            return {}
+        words = (
+            f"{name}, {curve}: share of the reward gained in {'floats' if reference == FLOAT else reference}"
+        )
+        source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"
+        labels = sorted(int(row.Index) for row in (*rows.values(), *runs[reference].values()))
+        made[curve] = Number(words, found[0], "ratio", Provenance.MEASURED, source, *found[1:], tuple(labels))
+    return made
+
+
+def _change(rows: dict[int, Any]) -> str:
+    """Describe how the reward changes when activations become 16 bits wide: the dip and the recovery."""
+    before, after, later = [], [], []
+    for row in rows.values():
+        at = int(detail(row, "delay")) // int(detail(row, "evaluation_interval"))
+        before.append(row.samples[at])
+        after.append(row.samples[min(at + 1, len(row.samples) - 1)])
+        later.append(row.value)
+    was, dipped, became = (float(np.mean(x)) for x in (before, after, later))
+    text = f"At the change the return goes from {was:.4g} to {dipped:.4g} and ends at {became:.4g}:"
+    # Evaluations differ from their neighbours by this much without any change.
+    wiggle = np.mean([np.std(np.diff(row.samples[len(row.samples) // 4 :])) for row in rows.values()])
+    if was - dipped <= wiggle:
+        return f"{text} a dip beyond the {wiggle:.3g} between any two evaluations is not seen."
+    return f"{text} a dip, {'made good' if became >= dipped + (was - dipped) / 2 else 'not made good'}."
+
+
+def sweep(frame: pd.DataFrame) -> Finding:
+    """Check FIX IV, Algorithm 1: the effect on the reward of the delay and of the formats that the paper leaves
+    open.
+
+    The delay compensates for 16 bits only if 16 bits from the start fail, and a share of a gain needs several
+    seeds; otherwise there is no verdict.
+    """
+    task = training.SWEPT
+    tried: dict[str, dict[int, Any]] = defaultdict(dict)
+    for row in rows_of(frame, training.SWEEP, "evaluation_return", workload=task.workload):
+        if detail(row, "steps") == task.steps:
+            tried[row.backend][int(detail(row, "seed"))] = row
+    delays = [name for name in tried if name.startswith(DYNAMIC)]
+    seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
+    if not delays or not seeds:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_SWEEP)
+    runs = {
+        name: {seed: rows[seed] for seed in sorted(seeds & set(rows))} for name, rows in sorted(tried.items())
+    }
+    finals = {
+        name: float(np.mean([row.value for row in rows.values()])) for name, rows in runs.items() if rows
+    }
+    ours = [_mean(f"{name}: final return", finals[name], runs[name]) for name in finals]
+    start = float(np.mean([row.samples[0] for row in runs[FIXED_32].values()]))
+    gain = finals[FIXED_32] - start
+    count = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    words = f"{task.workload}, {task.steps:,} steps, {count}."
+    if gain > 0:
+        gained = {name: (final - start) / gain for name, final in finals.items()}
+        others = {name.removeprefix(f"{FIXED_32}, "): gained[name] for name in gained if name != FIXED_32}
+        words += f" Of what {FIXED_32} gains, {_listed(others)}."
+        if gained.get(FIXED_16, 0) >= FAILS:
+            words += " 16 bits from the start do not fail here, so that the delay has nothing to make up for."
+    if FIXED_16 not in finals:
+        words += " 16 bits from the start were not trained."
+    if len(seeds) < FEWEST_SAMPLES:
+        said = f"{words} No interval, and no verdict, of fewer than {FEWEST_SAMPLES} seeds."
+        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+    share = _shares(task.workload, runs, FIXED_32)
+    if not share:
+        said = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
+        return Finding(Outcome.NO_VERDICT, tuple(ours), said)
+    ours += share.values()
+    if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), words)
+    if any(share[name].below(FAILS) for name in delays):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
+    trains = all(share[name].above(TRAINS) for name in delays)
+    return Finding(Outcome.IN_KIND if trains else Outcome.NO_VERDICT, tuple(ours), words)
+
+
+def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:
+    labels = tuple(sorted(int(row.Index) for row in rows.values()))
+    return Number(quantity, value, "1", Provenance.MEASURED, f"mean of {len(rows)} seeds", rows=labels)
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the mean return over the run, with the points that were read off Fig. 7."""
+    panels = []
+    for name, runs in _runs(frame).items():
+        lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]
+        if name == PUBLISHED_WORKLOAD:
+            lines += [charts.line(curve, _published_curve(curve)) for curve in CURVES]
+        steps = int(detail(next(iter(runs[FLOAT].values())), "steps"))
+        title = f"{name}, {steps:,} steps"
+        panels.append(Panel("share of the run (%)", "mean return of an evaluation", lines, title))
+    return charts.chart(*panels)
+
+
+def _learning_curve(rows: dict[int, Any]) -> list[tuple[float, Number]]:
+    """Return the mean over seeds of each evaluation, with their range."""
+    samples = np.array([row.samples for row in rows.values()])
+    places = np.linspace(0, 100, samples.shape[1])
+    labels = tuple(sorted(int(row.Index) for row in rows.values()))
+    points = []
+    for place, returns in zip(places, samples.T, strict=True):
+        low, high = float(returns.min()), float(returns.max())
+        mean = float(returns.mean())
+        n = Number("mean return", mean, "1", Provenance.MEASURED, f"{len(rows)} seeds", low, high, labels)
+        points.append((float(place), n))
+    return points
+
+
+def _published_curve(curve: str) -> list[tuple[float, Number]]:
+    column = "FIXAR" if curve == DYNAMIC else curve
+    cells = [cell for cell in published.table(_FIGURE).cells if cell.column == column]
+    return [
+        (float(cell.row.split()[1]) / _EVALUATIONS * 100, from_cell(_FIGURE, cell.row, column))
+        for cell in cells
+        if cell.row.startswith("evaluation ")
+    ]

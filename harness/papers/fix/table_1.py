@@ -1,0 +1,21 @@
+"""FIX Table I: the rows with which the cells of this project's blocks are compared."""
+
+from harness.papers.resources import Counterpart, Share
+
+ELEMENTS = Counterpart(
+    "fix_table_1",
+    "PEs",
+    {"luts": "LUT", "flip_flops": "FF", "dsps": "DSP"},
+    (Share("processing-element width=32 configurable=true", 512),),
+    "the elements of two cores of 16 x 16 alone, with the same datapath; their row has 247 DSPs more than four for "
+    "every element, and FIX does not say whether it holds the adders of the columns and the accumulators",
+)
+ADAM = Counterpart(
+    "fix_table_1",
+    "Adam optimizer",
+    {"luts": "LUT", "flip_flops": "FF", "dsps": "DSP"},
+    (Share("adam-unit"),),
+    "one weight a cycle in float32, seven products of two DSPs each",
+    unknown="FIX names neither the format of its optimiser's numbers nor how many weights a cycle it updates",
+)
+COUNTERPARTS = (ELEMENTS, ADAM)

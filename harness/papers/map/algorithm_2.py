@@ -1,0 +1,297 @@
+"""Algorithm 2 on a device, as printed: what it leaves in the tree, and its time next to the level-by-level update (MAP
+IV-D).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.measure.conditions import conditions
+from harness.measure.protocol import Case, Protocol, measure
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import Paired, detail, number, paired, rows_of
+from harness.papers.gains_rule import interval
+from harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
+from harness.papers.number import Number
+from harness.papers.tree_layouts import check, priorities
+from harness.store.cell import Cell
+from primitives.sum_tree import SumTree
+from primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+
+EXPERIMENT = Experiment(
+    "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error"
+)
+TIERS = ("standard", "full")
+NEEDS = (
+    "the experiment MAP-A2: MAP's priority update on a CUDA or OpenCL device (claim/MAP-A2, tier standard)"
+)
+NEEDS_GPU = "a CUDA device"
+UPDATE = "sum_tree.update"
+FORMS = {
+    "as printed": Fixes.NONE,
+    "with the sign reversed": Fixes.SIGN,
+    "with the root updated": Fixes.ROOT,
+    "with both": Fixes.SIGN | Fixes.ROOT,
+    "with both and one exchange": Fixes.ALL,
+}
+LEVELS, ATOMIC, ROOTLESS = "level by level", "with both and one exchange", "with the sign reversed"
+"""The timed sides: this project's update, the corrected Algorithm 2, and the same without the root's additions."""
+CAPACITY = 1_000_000
+FANOUTS = (2, 16)
+BATCH_SIZES = (256, 2048, 16384)
+SMALL, SMALL_BATCH = 16384, 2048
+"""Leaves and items where errors are measured: priorities 1 to 7 then have sums that a float32 holds exactly."""
+RIGHT = 1e-6
+"""Largest relative error of a right tree of whole priorities, whose sums are exact."""
+
+
+def errors(
+    tree: PrintedSumTree, indices: npt.NDArray[np.int64], rng: np.random.Generator
+) -> tuple[float, float]:
+    """Update a tree once and return its errors.
+
+    Args:
+        tree: the tree, of which all priorities are replaced.
+        indices: (B,) leaves to update, in [0, capacity).
+        rng: source of the priorities.
+
+    Returns:
+        The largest distance of an updated leaf from a priority that the batch gives it, over the largest priority; and
+        the distance of the root from the sum of the leaves that the tree then holds, over that sum's magnitude.
+    """
+    tree.fill(priorities(rng, tree.capacity))
+    new = priorities(rng, len(indices))
+    tree.update(indices, new)
+    root, *_, leaves = (level.astype(np.float64) for level in tree.levels())
+    distance = np.abs(leaves[indices] - new)
+    nearest = np.full(tree.capacity, np.inf)
+    np.minimum.at(nearest, indices, distance)
+    held = float(leaves.sum())
+    return float(nearest[indices].max() / new.max()), abs(float(root[0]) - held) / max(abs(held), 1.0)
+
+
+def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
+    """Yield the errors of every form after one update, with distinct indices and with repeated ones."""
+    rng = np.random.default_rng(0)
+    batches = {
+        False: rng.permutation(SMALL)[:SMALL_BATCH],
+        True: np.repeat(rng.permutation(SMALL)[: SMALL_BATCH // 8], 8),
+    }
+    for form, fixes in FORMS.items():
+        tree = PrintedSumTree(SMALL, FANOUTS[0], made, fixes)
+        for repeated, indices in batches.items():
+            for node, error in zip(("leaf", "root"), errors(tree, indices, rng), strict=True):
+                yield _row(
+                    name,
+                    "relative_error",
+                    SMALL_BATCH,
+                    value=error,
+                    details={"form": form, "node": node, "repeated": repeated, "capacity": SMALL},
+                )
+
+
+@dataclass(frozen=True)
+class Side:
+    """One timed side: an update of a batch on a device, in one form, and whether it is the A/A null."""
+
+    device: str
+    form: str
+    fanout: int
+    batch_size: int
+    null: bool = False
+
+    @property
+    def name(self) -> str:
+        """A name for the protocol."""
+        null = " (null)" if self.null else ""
+        return f"{self.device}, {self.form}, K = {self.fanout}, {self.batch_size} items{null}"
+
+
+def sides(devices: tuple[str, ...]) -> list[Side]:
+    """Return the timed sides: three forms, and the level-by-level update twice."""
+    return [
+        Side(name, form, fanout, size, null)
+        for name in devices
+        for fanout in FANOUTS
+        for size in BATCH_SIZES
+        for form, null in ((LEVELS, False), (LEVELS, True), (ATOMIC, False), (ROOTLESS, False))
+    ]
+
+
+def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
+    """Return the case of each side: an update that waits for the device, from arrays on the host."""
+
+    @cache
+    def made(name: str) -> TreeDevice:
+        return device(name)
+
+    @cache
+    def tree(name: str, fanout: int, form: str) -> SumTree:
+        filled = priorities(np.random.default_rng(0), capacity)
+        if form == LEVELS:
+            whole: SumTree = DeviceSumTree(capacity, fanout, np.float32, made(name))
+            whole.update(np.arange(capacity), filled)
+            return whole
+        patched = PrintedSumTree(capacity, fanout, made(name), FORMS[form])
+        patched.fill(filled)
+        return patched
+
+    def case(side: Side) -> Case[SumTree]:
+        own = partial(tree, side.device, side.fanout, side.form)
+        return Case(
+            side.name,
+            own,
+            # Without the root's additions the total is wrong, as `relative_error` states.
+            _nothing if side.form == ROOTLESS else check,
+            lambda tree, rng: (rng.integers(0, capacity, side.batch_size), priorities(rng, side.batch_size)),
+            lambda tree, x: tree.update(*x),
+            synchronise=lambda: own().synchronise(),
+        )
+
+    return {side: case(side) for side in sides(devices)}
+
+
+def _nothing(_: SumTree) -> None:
+    """Check nothing."""
+
+
+def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[Measurement]:
+    """Return rows of suite "claim" from every device here: errors of one update, and seconds per call, all sides in the
+    same interleaved rounds; not run without a device.
+
+    Args:
+        budget_s: no further round begins after this time, seconds.
+        report: called with the progress.
+        capacity: leaves of the timed trees.
+    """
+    devices = device_names()
+    if not devices:
+        row = _row("", "time_per_call", None, details={}, status="not_run", reason="no CUDA or OpenCL device")
+        return [row]
+    rows = [row for name in devices for row in error_rows(name, device(name))]
+    timed = cases(devices, capacity)
+    timings = measure(
+        list(timed.values()),
+        Protocol(budget_s=budget_s),
+        progress=lambda done, total: report(done, total, EXPERIMENT),
+    )
+    for side, case in timed.items():
+        details = {"form": side.form, "fanout": side.fanout, "null": side.null, "capacity": capacity}
+        rows.append(
+            timings[case.name].measurement(
+                suite=Suite.CLAIM,
+                primitive=UPDATE,
+                backend=PrintedSumTree.backend,
+                device=side.device,
+                batch_size=side.batch_size,
+                details=details | {"experiment": EXPERIMENT, "conditions": conditions()},
+            )
+        )
+    return rows
+
+
+def _row(
+    name: str, quantity: str, batch_size: int | None, *, details: dict[str, object], **more: object
+) -> Measurement:
+    common: dict[str, object] = {"suite": Suite.CLAIM, "primitive": UPDATE, "backend": PrintedSumTree.backend}
+    common |= {
+        "device": name,
+        "batch_size": batch_size,
+        "quantity": quantity,
+        "provenance": Provenance.MEASURED,
+    }
+    return Measurement(**(common | more | {"details": details | {"experiment": EXPERIMENT}}))  # type: ignore[arg-type]
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of the experiment; none in the quick tier, which has no time left."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
+
+
+def as_printed(frame: pd.DataFrame) -> Finding:
+    """Check MAP Algorithm 2: after an update leaves hold their new priorities, and the root holds their sum."""
+    found: dict[tuple[str, bool], list[Number]] = {}
+    for row in rows_of(frame, EXPERIMENT, "relative_error"):
+        form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))
+        name = (
+            f"{row.device}, {form}: error of the {detail(row, 'node')}{'s' * (detail(row, 'node') == 'leaf')}"
+        )
+        name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
+        found.setdefault((form, repeated), []).append(number(row, name))
+    printed, right = found.get(("as printed", False), []), found.get((ATOMIC, True), [])
+    if not printed or not right:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    ours = tuple(each for numbers in found.values() for each in numbers)
+
+    def kept(form: str, repeated: bool) -> bool:
+        return all(each.value <= RIGHT for each in found.get((form, repeated), []))
+
+    if not (kept(ATOMIC, False) and kept(ATOMIC, True)):
+        explanation = (
+            "With every correction the tree is wrong too, so that the device or this code is at fault."
+        )
+        return Finding(Outcome.NO_VERDICT, ours, explanation)
+    if kept("as printed", False):
+        return Finding(Outcome.REPRODUCED, ours, "As printed, one update leaves a right tree.")
+    repeats = "right" if kept("with both", True) else "wrong"
+    explanation = (
+        "As printed, an update leaves a wrong tree: the change is the old priority minus the new one (line 5) and is "
+        "added (line 8), and the loop ends before the root (line 6). Neither correction suffices alone; with both, "
+        f"distinct indices give {'a right tree' if kept('with both', False) else 'a wrong tree'} and repeated "
+        f"ones, which read the same old priority, a {repeats} one; a leaf that is exchanged in one step is right in "
+        "both."
+    )
+    return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
+
+
+def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
+    """Return, by ascending batch size, the gain of the level-by-level update over Algorithm 2, and the cost of the
+    root's additions.
+    """
+    found: dict[tuple[int, int], dict[tuple[str, bool], object]] = {}
+    for row in rows_of(frame, EXPERIMENT, "time_per_call", device=name):
+        side = int(row.batch_size), int(detail(row, "fanout"))
+        found.setdefault(side, {})[str(detail(row, "form")), bool(detail(row, "null"))] = row
+    gains, costs = [], []
+    for (size, fanout), rows in sorted(found.items()):
+        if not {(LEVELS, False), (LEVELS, True), (ATOMIC, False), (ROOTLESS, False)} <= rows.keys():
+            continue
+        where = f"{name}, K = {fanout}, batch size {size}"
+        ours, null, theirs = rows[LEVELS, False], rows[LEVELS, True], rows[ATOMIC, False]
+        gains.append(paired(f"{where}: level by level over Algorithm 2", ours, null, theirs))
+        costs.append(paired(f"{where}: time with over without the root", rows[ROOTLESS, False], None, theirs))
+    return gains, costs
+
+
+def unavoidable(frame: pd.DataFrame) -> Finding:
+    """Check MAP IV-D3: on a GPU atomic additions at the root limit the update, and cannot be avoided."""
+    gains, costs = _gains(frame, "cuda")
+    if not gains:
+        others = [each.gain for some in _gains(frame, "opencl") for each in some]
+        said = "On the OpenCL device, which is no GPU here, the numbers stand in." if others else ""
+        return Finding(Outcome.NOT_RUN, tuple(others), said, needs=NEEDS_GPU)
+    ours = tuple(each.gain for some in (gains, costs) for each in some)
+    largest = gains[-len(FANOUTS) :], costs[-len(FANOUTS) :]
+    verdicts = [each.outcome.verdict for each in largest[0]]
+    lows, highs = zip(*(interval(each.gain) for each in largest[1]), strict=True)
+    explanation = (
+        f"At the largest batch the update without atomic additions is {' and '.join(verdicts)} than Algorithm 2 "
+        f"(K = {' and '.join(map(str, FANOUTS))}), and the root's additions take at least "
+        f"{100 * (1 - 1 / min(lows)):.0f}% of its time."
+    )
+    if "faster" in verdicts or max(highs) < 1:
+        return Finding(Outcome.NOT_REPRODUCED, ours, explanation)
+    if min(lows) > 1 and set(verdicts) == {"slower"}:
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NO_VERDICT, ours, explanation)

@@ -1,0 +1,39 @@
+"""Gradient steps on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 11)."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.papers import charts, devices
+from harness.papers.base import Check, Draw
+from harness.papers.clocks import at_both_clocks
+from harness.papers.number import from_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def crossover(workload: str, name: str) -> Check:
+    """Return the check that a workload's step is fastest on the FPGA at small batches, on the GPU at large ones.
+
+    Args:
+        workload: the workload whose gradient steps are compared.
+        name: suffix of the keys of the text's batch sizes, such as "hopper".
+    """
+    return at_both_clocks(lambda frame: devices.crossover(frame, workload, *_keys(name)))
+
+
+def draw(workload: str, name: str = "") -> Draw:
+    """Return the function that draws the times of a workload's gradient step; arguments as `crossover`."""
+
+    def drawn(frame: pd.DataFrame) -> "Figure | None":
+        below, above = (n.value for n in from_text(*_keys(name))) if name else (0.0, 0.0)
+        published = [("the FPGA is fastest below (published)", below), ("the GPU above (published)", above)]
+        rows = devices.learner_times(frame, workload)
+        return charts.chart(devices.panel(rows, f"{workload}: gradient step", published if name else ()))
+
+    return drawn
+
+
+def _keys(name: str) -> tuple[str, str]:
+    return f"MAP.fpga_training_best_below_{name}", f"MAP.gpu_training_best_above_{name}"

@@ -1,0 +1,110 @@
+"""Replay management together with the learner (MAP VII-D, Fig. 13): when it is hidden, and the cost of sharing a
+GPU.
+"""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from harness.core.suites import Suite
+from harness.papers.base import Finding, Outcome
+from harness.papers.devices import REFERENCE
+from harness.papers.evidence import mapping_of, near, noisy, number, records, select
+from harness.papers.number import Number, from_text, merge_rows, ratio, shortfall
+
+HIDDEN_AT, EXPOSED_AT = (256, 2048), 16384  # MAP VII-A: the batch sizes of Hopper; VII-D: which are hidden
+NEEDS_HIDDEN = (
+    "Hopper's learner on a CUDA device and its sum tree on the CPU, both profiled at batch sizes "
+    f"{', '.join(map(str, HIDDEN_AT))} and {EXPOSED_AT}"
+)
+
+
+def replay_hidden(frame: pd.DataFrame) -> Finding:
+    """Check MAP VII-D: replay management on the CPU is hidden behind Hopper's learner on the GPU, up to a batch
+    of 16384.
+    """
+    rows = select(frame, suite=Suite.PROFILE, quantity="time_per_call", workload="hopper-ddpg")
+    shares: dict[int, Number] = {}
+    elsewhere: list[Number] = []
+    for size in (*HIDDEN_AT, EXPOSED_AT):
+        at_size = rows[rows["batch_size"] == size]
+        on_gpu = at_size["device"].str.startswith("cuda")
+        replay = [
+            _fastest(at_size[(at_size["device"] == "cpu") & (at_size["primitive"] == operation)])
+            for operation in ("sum_tree.sample", "sum_tree.update")
+        ]
+        for name, learner in (
+            ("CUDA", _fastest(at_size[on_gpu & _learns(at_size)])),
+            ("CPU", _fastest(at_size[(at_size["device"] == "cpu") & _learns(at_size)])),
+        ):
+            if learner is None or None in replay:
+                continue
+            title = f"batch size {size}: sampling and updating over the learner's step on the {name}"
+            share = ratio(title, _together(*(n for n in replay if n)), learner)
+            if name == "CUDA":
+                shares[size] = share
+            else:
+                elsewhere.append(share)
+    ours = (*shares.values(), *elsewhere)
+    if len(shares) < 1 + len(HIDDEN_AT):
+        said = "A learner on the CPU takes longer than MAP's GPU, and so hides more: it shows no crossover."
+        return Finding(Outcome.NOT_RUN, ours, said if elsewhere else "", needs=NEEDS_HIDDEN)
+    said = (
+        f"Hidden where the share is below 1: published at {' and '.join(map(str, HIDDEN_AT))}, and no longer at "
+        f"{EXPOSED_AT}."
+    )
+    if noisy(frame.loc[list(merge_rows(shares.values()))]):
+        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
+    holds = [shares[size].below(1) for size in HIDDEN_AT] + [shares[EXPOSED_AT].above(1)]
+    refuted = any(shares[size].above(1) for size in HIDDEN_AT) or shares[EXPOSED_AT].below(1)
+    outcome = Outcome.IN_KIND if all(holds) else Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT
+    return Finding(outcome, ours, said)
+
+
+def _together(one: Number, other: Number) -> Number:
+    """Return the seconds of both, one after the other."""
+    low = high = None
+    if one.low is not None and one.high is not None and other.low is not None and other.high is not None:
+        low, high = one.low + other.low, one.high + other.high
+    return replace(one, value=one.value + other.value, low=low, high=high, rows=merge_rows((one, other)))
+
+
+def _learns(rows: pd.DataFrame) -> "pd.Series[bool]":
+    return rows["primitive"] == "learner.step"
+
+
+def _fastest(rows: pd.DataFrame) -> Number | None:
+    """Return the time of the fastest row that is not the reference backend's; None if there is none."""
+    rows = rows[rows["backend"] != REFERENCE]
+    return number(records(rows.nsmallest(1, "value"))[0], "time") if len(rows) else None
+
+
+def shared_gpu(frame: pd.DataFrame) -> Finding:
+    """Check MAP VII-D: the cost of replay management on the learner's GPU, compared with the CPU."""
+    rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
+    found: dict[tuple[str, int], dict[bool, Number]] = {}
+    for row in records(rows):
+        learner, rmm, _ = mapping_of(row).split("-")
+        if learner == "torch:cuda":
+            mine = found.setdefault((row.workload, int(row.batch_size)), {})
+            reached, shared = number(row, mapping_of(row)), "cuda" in rmm
+            if shared not in mine or reached.value > mine[shared].value:
+                mine[shared] = reached
+    losses = []
+    for (workload, size), mine in sorted(found.items()):
+        if len(mine) == 2:
+            name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
+            losses.append(shortfall(name, mine[True], mine[False]))
+    if not losses:
+        return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
+    if noisy(frame.loc[list(merge_rows(losses))]):
+        return Finding(Outcome.NO_VERDICT, tuple(losses), "Some rows are too noisy.")
+    costs, free = (sum(holds) for holds in zip(*((n.above(0), n.below(0)) for n in losses), strict=True))
+    said = (
+        f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."
+    )
+    if costs == len(losses):
+        published = from_text("MAP.shared_gpu_loss")[0].value
+        as_published = all(near(n.value, published) for n in losses)
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(losses), said)
+    return Finding(Outcome.NOT_REPRODUCED if free else Outcome.NO_VERDICT, tuple(losses), said)

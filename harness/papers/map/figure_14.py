@@ -1,0 +1,100 @@
+"""Gains over RLlib (MAP VII-E, Fig. 14), from stored comparisons."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.compare.registry import RLLIB
+from harness.compare.rounds import ComparedPart, label
+from harness.papers import charts
+from harness.papers.base import Finding, Outcome
+from harness.papers.charts import Panel
+from harness.papers.comparisons import Gain, gains, gains_on_gpu
+from harness.papers.evidence import near
+from harness.papers.number import from_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CARTPOLE, OTHERS = ("cartpole-dqn", "cartpole-ddpg"), ("hopper-ddpg", "pong-dqn")
+ALONE = tuple(
+    f"compare/{name}/{label(line, ComparedPart.LEARNER_AND_REPLAY)}"
+    for name in (*CARTPOLE, *OTHERS)
+    for line in RLLIB
+)
+NEEDS_RLLIB_ON_GPU = (
+    "the baseline RLlib compared with a mapping with a learner on a CUDA device (`placerl compare`)"
+)
+NEEDS_ALONE = (
+    "gains over RLlib of learner and replay alone (`placerl compare WORKLOAD --alone`) of every workload"
+)
+
+
+def rllib(frame: pd.DataFrame) -> Finding:
+    """Check MAP Fig. 14: the gain over RLlib if both have a GPU; the simulated FPGA is not compared."""
+    found = gains_on_gpu(frame, *RLLIB)
+    if not found:
+        ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
+        return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_RLLIB_ON_GPU)
+    ours, words = tuple(gain.ratio for gain in found), [gain.verdict for gain in found]
+    said = (
+        f"On a CUDA device faster in {words.count('faster')} of {len(found)} comparisons, slower in "
+        f"{words.count('slower')}; MAP's gains are those of its mappings to GPU and FPGA."
+    )
+    if "slower" in words:
+        return Finding(Outcome.NOT_REPRODUCED, ours, said)
+    return Finding(Outcome.IN_KIND if set(words) == {"faster"} else Outcome.NO_VERDICT, ours, said)
+
+
+def rllib_cartpole(frame: pd.DataFrame) -> Finding:
+    """Check MAP VII-E: CartPole has the largest gain over RLlib; learner and replay only, on this machine's CPU."""
+    found: dict[str, list[Gain]] = {}
+    for gain in gains(frame, *(label(line, ComparedPart.LEARNER_AND_REPLAY) for line in RLLIB)):
+        found.setdefault(str(frame.at[gain.ratio.rows[0], "workload"]), []).append(gain)
+    mine = [gain for name in CARTPOLE for gain in found.get(name, [])]
+    others = [gain for name in OTHERS for gain in found.get(name, [])]
+    ours = tuple(gain.ratio for gain in (*mine, *others))
+    lacking = [name for name in OTHERS if name not in found]
+    if not mine or lacking:
+        missing = [] if mine else ["CartPole's"]
+        missing += [f"that of {name}" for name in lacking]
+        return Finding(Outcome.NOT_RUN, ours, needs=f"{NEEDS_ALONE}; missing: {', '.join(missing)}")
+    published = from_text("MAP.rllib_speedup_high")[0].value
+    best = max((gain.ratio for gain in mine), key=lambda ratio: ratio.value)
+    rival = max((gain.ratio for gain in others), key=lambda ratio: ratio.value)
+    said = (
+        f"The largest gain of CartPole's is {best}, of the others' {rival}. Gradient steps with prioritised replay, "
+        "without environment steps on either side; both on one core, where MAP's best mapping has an FPGA."
+    )
+    if any(gain.verdict != "faster" for gain in mine):
+        said += " Not faster, beyond the noise, in every comparison of CartPole's."
+    if best.high is None or best.low is None or rival.high is None or rival.low is None:
+        return Finding(Outcome.NO_VERDICT, ours, said)
+    if best.high < rival.low or any(gain.verdict == "slower" for gain in mine):
+        return Finding(Outcome.NOT_REPRODUCED, ours, said)
+    if best.low <= rival.high or any(gain.verdict != "faster" for gain in mine):
+        return Finding(Outcome.NO_VERDICT, ours, said)
+    return Finding(Outcome.REPRODUCED if near(best.value, published) else Outcome.IN_KIND, ours, said)
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the gains over RLlib, with a GPU on both sides and without, and the published range."""
+    low, high = (n.value for n in from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"))
+    found = {name: gains(frame, name) for name in RLLIB}
+    return charts.chart(
+        Panel(
+            "workload, batch size",
+            "throughput over RLlib's",
+            [
+                charts.line(f"over {name}", [(_place(frame, gain), gain.ratio) for gain in some])
+                for name, some in found.items()
+            ],
+            log_y=True,
+            published_y=[("MAP's range, with a GPU or an FPGA (published)", low, high)],
+        )
+    )
+
+
+def _place(frame: pd.DataFrame, gain: Gain) -> str:
+    row = frame.loc[gain.ratio.rows[0]]
+    return f"{row['workload']},\n{row['batch_size']}"

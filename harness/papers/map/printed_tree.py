@@ -1,0 +1,128 @@
+"""MAP's Algorithms 1 and 2 on a device, as printed and with each correction. Only MAP's own claims use them.
+
+Algorithm 2 as printed has three faults, each of which `Fixes` corrects: the change has the wrong sign (old minus
+new priority, line 5, is added in line 8), the root is never updated (line 6 ends before it), and items of one batch
+with the same index may all read the same old priority. Algorithm 1 may find a leaf of priority 0 if the total was
+rounded up. Sums that are patched also drift, so this is not a backend.
+"""
+
+from enum import IntFlag
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from primitives import opencl_runtime
+from primitives.sum_tree import cuda_backend
+from primitives.sum_tree.base import checked_vector
+from primitives.sum_tree.cuda_backend import CudaDevice
+from primitives.sum_tree.gpu.device_tree import DeviceSumTree, TreeDevice
+from primitives.sum_tree.opencl_backend import OpenclDevice
+
+REAL = np.dtype(np.float32)
+_CUDA_ATOMICS = """
+#define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
+#define ATOMIC_EXCHANGE(pointer, value) atomicExch(pointer, value)
+"""
+# OpenCL 1.2 has no atomic addition of floats.
+_OPENCL_ATOMICS = """
+#define ATOMIC_ADD(pointer, value) add_atomically(pointer, value)
+#define ATOMIC_EXCHANGE(pointer, value) atomic_xchg(pointer, value)
+void add_atomically(volatile __global float *pointer, float value) {
+    volatile __global int *bits = (volatile __global int *)pointer;
+    int seen = *bits;
+    for (;;) {
+        const int found = atomic_cmpxchg(bits, seen, as_int(as_float(seen) + value));
+        if (found == seen)
+            return;
+        seen = found;
+    }
+}
+"""
+
+
+class Fixes(IntFlag):
+    """Corrections of Algorithm 2."""
+
+    NONE = 0
+    SIGN = 1
+    ROOT = 2
+    EXCHANGE = 4
+    ALL = SIGN | ROOT | EXCHANGE
+
+
+def kernel_source() -> str:
+    """Return both algorithms in the subset shared by OpenCL, CUDA and C++, without the atomic operations."""
+    return files(__package__).joinpath("printed_kernels.h").read_text()
+
+
+def cuda_source() -> str:
+    """Return what is compiled after the sum tree's kernels for CUDA."""
+    return _CUDA_ATOMICS + kernel_source()
+
+
+def opencl_source() -> str:
+    """Return what is compiled after the sum tree's kernels for OpenCL."""
+    return _OPENCL_ATOMICS + kernel_source()
+
+
+def device_names() -> tuple[str, ...]:
+    """Return the devices that this machine has: `cuda`, `opencl` (its first device)."""
+    reasons = {"cuda": cuda_backend.unavailable_reason(), "opencl": opencl_runtime.unavailable_reason()}
+    return tuple(name for name, reason in reasons.items() if not reason)
+
+
+def device(name: str) -> TreeDevice:
+    """Return one of `device_names`, with the printed kernels and those of the sum tree."""
+    if name == "cuda":
+        return CudaDevice(0, REAL, cuda_source())
+    return OpenclDevice(opencl_runtime.choose(""), REAL, opencl_source())
+
+
+class PrintedSumTree(DeviceSumTree):
+    """A float32 tree whose finds are Algorithm 1's and whose updates are Algorithm 2's, with corrections.
+
+    Args:
+        capacity: leaves.
+        fanout: K.
+        device: one that has the printed kernels.
+        fixes: corrections of Algorithm 2; by default none, as printed.
+    """
+
+    backend = "printed"
+
+    def __init__(self, capacity: int, fanout: int, device: TreeDevice, fixes: Fixes = Fixes.NONE) -> None:
+        super().__init__(capacity, fanout, REAL, device)
+        self.fixes = fixes
+        counts = [self.capacity]
+        while len(counts) < len(self._nodes):
+            counts.insert(0, -(-counts[0] // self.fanout))
+        self._counts = device.upload(np.array(counts, np.int64))
+
+    def fill(self, priorities: ArrayLike) -> None:
+        """Set all priorities level by level: as printed, an empty tree could not be filled.
+
+        Args:
+            priorities: (capacity,) real, each in [0, priority_max].
+        """
+        values = self._device.upload(checked_vector("priorities", priorities).astype(self.dtype))
+        every = self._device.upload(np.arange(self.capacity))
+        super()._launch_update(every, values, self.capacity, checked=True)
+
+    def levels(self) -> list[NDArray[np.floating]]:
+        """Return the values of every level: the root's, those of its children, and so on to the leaves."""
+        values = self._device.download(self._values)
+        counts = self._device.download(self._counts)
+        begin = zip(self._offsets, counts, strict=True)
+        return [values[:1], *(values[first : first + count] for first, count in begin)]
+
+    def _launch_find(self, prefix: Any, rounded_off: Any, indices: Any, count: int) -> None:
+        tree = (self._values, self._device_offsets, self._counts)
+        sizes = np.int32(len(self._nodes)), np.int32(self.fanout)
+        self._device.launch("printed_find", count, *tree, *sizes, prefix, indices, np.int64(count))
+
+    def _launch_update(self, indices: Any, priorities: Any, count: int, *, checked: bool) -> None:
+        tree = (self._values, self._device_offsets, np.int32(len(self._nodes)), np.int32(self.fanout))
+        last = np.int32(self.fixes), np.int64(count)
+        self._device.launch("printed_update", count, *tree, indices, priorities, *last)

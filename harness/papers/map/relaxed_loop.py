@@ -1,0 +1,77 @@
+"""What sampling ahead brings in throughput, next to what it costs in reward (MAP V-A, VII-B)."""
+
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.core.suites import Suite
+from harness.mapping import Loop
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
+from harness.papers.map import figure_10
+from harness.papers.number import Number, merge_rows, ratio
+from harness.papers.relaxed_training import runs_of, shares
+
+NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
+COMMANDS = ("placerl validate --tier quick", "placerl reproduce --only MAP-F10", "placerl report")
+CHOSEN = "D=50"
+"""The curve of Fig. 10 with MAP's own number of batches."""
+
+
+def throughput(frame: pd.DataFrame) -> Finding:
+    """Check MAP V-A: without waiting for priority updates, training throughput rises.
+
+    Both runs have their actors in parallel with the rest, and differ in D and in the replay manager alone. Of each
+    workload and batch size, the mapping counts that is fastest with batches sampled ahead.
+    """
+    gains = _gains(frame)
+    if not gains:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    costs = _costs(frame)
+    ours = (*gains, *costs)
+    gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in gains), strict=True))
+    said = (
+        f"Sampling ahead brings throughput in {gained} of {len(gains)} cells and costs some in {lost}, beyond the "
+        "noise. It can bring at most what sampling, gathering and updating take. "
+    )
+    said += (
+        "The cost in reward is the share that D = 50 keeps of what D = 0 gains (Fig. 10)."
+        if costs
+        else "What it costs in reward was not trained (MAP-F10)."
+    )
+    if noisy(frame.loc[list(merge_rows(gains))]):
+        return Finding(Outcome.NO_VERDICT, ours, f"{said} Some rows are too noisy.")
+    if gained == len(gains):
+        return Finding(Outcome.REPRODUCED, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)
+
+
+def _gains(frame: pd.DataFrame) -> list[Number]:
+    """Return the throughput of the relaxed loop over that of the overlapped loop, which waits for each update."""
+    rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
+    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    for row in records(rows):
+        if row.provenance == Provenance.MEASURED and detail(row, "loop") in (Loop.OVERLAPPED, Loop.RELAXED):
+            place = row.workload, int(row.batch_size), mapping_of(row)
+            found.setdefault(place, {})[detail(row, "loop")] = row
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for (workload, size, _), both in sorted(found.items()):
+        if len(both) == 2:
+            known = best.setdefault((workload, size), both)
+            if both[Loop.RELAXED].value > known[Loop.RELAXED].value:
+                best[workload, size] = both
+    return [
+        ratio(
+            f"{workload}, batch size {size}, {mapping_of(both[Loop.RELAXED])}: gain of sampling ahead",
+            number(both[Loop.RELAXED], "sampled ahead"),
+            number(both[Loop.OVERLAPPED], "one after another"),
+        )
+        for (workload, size), both in sorted(best.items())
+    ]
+
+
+def _costs(frame: pd.DataFrame) -> list[Number]:
+    """Return the share of the reward that MAP's D keeps, for each workload that was trained and gains any."""
+    kept = [shares(name, runs, "D=0")[CHOSEN] for name, runs in runs_of(frame, figure_10.PRESAMPLED).items()]
+    return [share for share in kept if share]

@@ -1,0 +1,81 @@
+"""MAP Table VI: its shares of the device compared with each other, and with the cells of this project's blocks."""
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import resources
+from harness.papers.base import Finding, Outcome, among_themselves
+from harness.papers.number import Number, from_cell
+from harness.papers.resources import Counterpart, Share
+
+_CRITIC = "learner-pipeline inputs=5 hidden=8 outputs=1 lanes=8 pipelines=2"
+COUNTERPARTS = (
+    Counterpart(
+        "map_table_6",
+        "RMM (S=32)",
+        {"luts": "LUT", "flip_flops": "REG", "dsps": "DSP", "sram_mb": "SRAM"},
+        (
+            Share("replay-pipeline fanout=2 levels=15", 32),
+            Share("lane-route banks=32 fanout=2 levels=15", 32),
+            Share("bank-arbiter banks=32 fanout=2 levels=15", 32),
+        ),
+        "32 sub-trees of K = 2 (MAP VII-A) with 2^20 leaves in all (MAP IV-C4: a typical replay has a million; the "
+        "table names no size) and the crossbar that brings requests to them, by its halves, without the registers "
+        "between the two; priorities are fixed point, as MAP's, but their adders are look-up tables, and nothing "
+        "takes a DSP; the SRAM is of whole blocks: 8.7 MB of sums at 32 bits a leaf and 4.2 MB of a second copy of "
+        "the leaves, from which an update knows its change before it walks down; 2^20 leaves in MAP's 4.5 MB would be "
+        "18 bits a node",
+    ),
+    Counterpart(
+        "map_table_6",
+        "DDPG learner",
+        {"luts": "LUT", "flip_flops": "REG", "dsps": "DSP", "sram_mb": "SRAM"},
+        (Share(_CRITIC, 2), Share(_CRITIC, 2, parts="forward_")),
+        "actor and critic of CartPole (hidden size 8, MAP Table III; the table here names no network) with a "
+        "multiplier for every neuron, DP = 2, and the forward units of both target networks, the actor's counted as "
+        "the critic's, which has one input more; products are fixed point "
+        "of 32 bits, Adam is float32; without the stage that brings the critic's errors to the actor, and without "
+        "MAP's data storage, batches in flight and host interface; the DQN learner's network has convolutions, for "
+        "which there are no tensor units here",
+    ),
+)
+
+
+def table_6(_: pd.DataFrame) -> Finding:
+    """Check MAP Table VI: the total of the device that each share implies."""
+    ours = []
+    for row in ("RMM (S=32)", "DQN learner", "DDPG learner"):
+        used, share = from_cell("map_table_6", row, "LUT"), from_cell("map_table_6", row, "LUT share")
+        ours.append(
+            Number(
+                f"{row}: LUTs of the whole device",
+                100 * used.value / share.value,
+                "count",
+                Provenance.PUBLISHED,
+                "used / share",
+                100 * used.value / (share.value + 1),
+                100 * used.value / (share.value - 1),
+            )
+        )
+    agree = max(n.low or 0 for n in ours) <= min(n.high or math.inf for n in ours)
+    explanation = (
+        "The LUT shares of the three modules imply different totals for one device, even if each is off by a "
+        "percentage point. The other columns agree with the device. Count and share stand in one cell, so that no lost "
+        "figure or table could explain it."
+    )
+    return among_themselves(agree, tuple(ours), needs="FPGA resources from synthesis", apart=explanation)
+
+
+def table_6_cells(frame: pd.DataFrame) -> Finding:
+    """Compare MAP Table VI with the cells of this project's blocks; the table leaves the designs' sizes open."""
+    found = resources.check(*COUNTERPARTS)(frame)
+    if found.outcome is not Outcome.NOT_REPRODUCED:
+        return found
+    said = (
+        "The table names neither the size of the replay manager's tree nor the learner's network, and another choice "
+        "of them could explain the difference."
+    )
+    return replace(found, outcome=Outcome.NO_VERDICT, explanation=f"{found.explanation} {said}")

@@ -1,0 +1,149 @@
+"""The order in which PAL's Algorithm 3 holds the global tree lock, against PAL's Fig. 9.
+
+Algorithm 3 holds the global tree lock throughout sampling and throughout a priority update. Fig. 9 has 4 threads do
+nothing but these two, and reports linear scaling. Both cannot be: one thread at a time holds the lock. Measured are
+the order as printed and one in which sampling holds no lock, on the same tree (`native/lock_orders.hpp`).
+"""
+
+import os
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.core.progress import Report
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import Paired, detail, paired, rows_of
+from harness.papers.number import from_text
+from harness.store.cell import Cell
+
+EXPERIMENT = Experiment("lock order", "threads on one sum tree, by the order of its locks", "time_per_call")
+PRIMITIVE = "sum_tree.sample_and_update"
+PRINTED, UNLOCKED = ORDERS = ("printed", "unlocked sampling")
+TIERS = ("standard", "full")
+THREADS = (1, 2, 4)
+BATCH_SIZE = 64
+CAPACITY = 100_000
+FANOUT = 64  # PAL VI-D, for that buffer
+LINEAR = 0.8
+"""Threads scale linearly if they bring at least this share of one thread's rate for each core."""
+NEEDS = "the experiment PAL-A3: threads on one sum tree with sampling under the global lock and without"
+
+
+@dataclass(frozen=True)
+class OrderedSide:
+    """One line of the experiment: an order of locks, its threads, and whether it is the A/A null."""
+
+    order: str
+    threads: int
+    null: bool = False
+
+
+def sides() -> list[OrderedSide]:
+    """Return each order with each number of threads, twice."""
+    return [OrderedSide(order, n, null) for order in ORDERS for n in THREADS for null in (False, True)]
+
+
+def measure(
+    report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed: int = 0
+) -> list[Measurement]:
+    """Time every order with every number of threads in interleaved turns.
+
+    Args:
+        report: called with the progress.
+        rounds: turns per side.
+        calls: rounds of sampling and updating that a thread makes in a turn; 0 for PAL's own number.
+        seed: seed of the orders and the draws.
+
+    Returns:
+        Rows of suite "claim": seconds per round of sampling and updating, all threads together.
+    """
+    from harness._experiments import LockOrders
+
+    (published,) = from_text("PAL.operations")
+    calls = calls or int(published.value)
+    trees: dict[tuple[str, bool], Any] = {
+        (order, null): LockOrders(order, CAPACITY, FANOUT) for order in ORDERS for null in (False, True)
+    }
+    draws = np.random.default_rng(seed)
+
+    def turn(side: OrderedSide) -> float:
+        tree = trees[side.order, side.null]
+        return float(
+            tree.run(side.threads, BATCH_SIZE, calls, int(draws.integers(2**32))) / (calls * side.threads)
+        )
+
+    timed = in_rounds(
+        {side: partial(turn, side) for side in sides()}, Rounds(rounds, warm_up=1, seed=seed), report=report
+    )
+    return [
+        summary_row(
+            samples_s,
+            suite=Suite.CLAIM,
+            primitive=PRIMITIVE,
+            backend="scalar",
+            device="cpu",
+            batch_size=BATCH_SIZE,
+            quantity="time_per_call",
+            details={
+                "experiment": EXPERIMENT,
+                "cores": len(os.sched_getaffinity(0)),
+                "capacity": CAPACITY,
+                "fanout": FANOUT,
+                "calls": calls,
+                "seed": seed,
+                "conditions": conditions(),
+            }
+            | asdict(side),
+        )
+        for side, samples_s in timed.items()
+    ]
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of both orders; none in the quick tier, which has no time left."""
+    return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
+
+
+def scaling_as_printed(frame: pd.DataFrame) -> Finding:
+    """Check PAL's Algorithm 3 against its Fig. 9: threads that only sample and update, with the order as printed."""
+    (published,) = from_text("PAL.threads")
+    most = int(published.value)
+    rows = {
+        (detail(row, "order"), int(detail(row, "threads")), bool(detail(row, "null"))): row
+        for row in rows_of(frame, EXPERIMENT, "time_per_call")
+    }
+    if any(
+        (order, count, null) not in rows for order in ORDERS for count in (1, most) for null in (False, True)
+    ):
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    cores = int(detail(rows[PRINTED, most, False], "cores"))
+
+    def over_one(order: str) -> Paired:
+        many, null, one = rows[order, most, False], rows[order, most, True], rows[order, 1, False]
+        return paired(f"{most} threads over 1, {order}", many, null, one, at_most=min(most, cores))
+
+    printed, unlocked = over_one(PRINTED), over_one(UNLOCKED)
+    linear = LINEAR * min(most, cores)
+    explanation = (
+        f"Linear would be at least {linear:.3g} times one thread's rate for {most} threads on {cores} cores. As "
+        "printed, sampling and updating both hold the global tree lock from start to end, so that one thread at a time "
+        "works and only the drawing of random numbers overlaps: linear scaling (Fig. 9) cannot come from Algorithm 3. "
+        "The second number is without a lock around sampling."
+    )
+    ours = (printed.gain, unlocked.gain)
+    if cores < 2 or printed.beyond_noise is None:
+        return Finding(Outcome.NO_VERDICT, ours, explanation)
+    low, high = printed.beyond_noise
+    if low > linear:
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NOT_REPRODUCED if high < linear else Outcome.NO_VERDICT, ours, explanation)

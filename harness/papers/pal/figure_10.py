@@ -1,0 +1,381 @@
+"""Actors and learners over cores (PAL VI-E, Fig. 10; V-D and VI-G, Fig. 12).
+
+First the two curves of PAL's Equation 5 are measured: the environment steps per second that x cores collect, each
+with one actor process, and the gradient steps per second that x cores take, each with one learner process. Then
+whole trainings are run: in turns on one core, on each number of cores with the split that Equation 5 gives for
+the curves, and on all cores with every split. Every configuration has one core per process, to which the process
+is pinned. All configurations of a phase take turns, one stretch each, in interleaved rounds.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from harness import workloads
+from harness.core.progress import Report, part
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.mapping.strategies.actors_learners import CoreAllocation, allocate
+from harness.measure.conditions import conditions, pinned, set_blas_threads
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers import charts, evidence
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.charts import Panel
+from harness.papers.evidence import detail, noisy, number, select
+from harness.papers.number import Number, checked_baseline, from_text, ratio
+from harness.profile.cases.shared_parts import fill
+from harness.profile.cases.storage import fitted
+from harness.runtime.actors.pool import ActorPool
+from harness.runtime.compose import compose
+from harness.runtime.learners.processes import LearnerProcesses
+from harness.runtime.options import Options
+from harness.runtime.training import Training
+from harness.store.cell import Cell
+from harness.workloads import Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EXPERIMENT = Experiment(
+    "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s"
+)
+WORKLOADS = ("lunarlander-dqn", "ant-ddpg")  # PAL VI-A
+TIERS = ("standard", "full")
+MAPPING = Mapping.parse("torch-native-cpu")
+CORES = (1, 2, 4, 6, 8)  # PAL's machine has 8
+ACTORS = 8  # environments, divided among the actor processes
+OVERLAP = 16
+STRETCHES = 9
+STRETCH_S = 0.5
+COLLECTION, CONSUMPTION, TRAINING = "collection", "consumption", "training"
+NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
+LINEAR = 0.8
+"""Cores scale linearly if they bring at least this share of one core's throughput each."""
+SATURATED = 1.15
+"""More cores are useless if they bring less than this factor."""
+
+
+class Count(NamedTuple):
+    """The result of a stretch: number of steps, and seconds."""
+
+    steps: int
+    wall_s: float
+
+
+class Subject(NamedTuple):
+    """A running configuration.
+
+    Attributes:
+        kind: `COLLECTION`, `CONSUMPTION` or `TRAINING`.
+        actor_cores, learner_cores: its cores; a training in turns has one core, the learner's.
+        advance: works for the given number of seconds, approximately.
+    """
+
+    kind: str
+    actor_cores: int
+    learner_cores: int
+    advance: Callable[[float], Count]
+
+
+def measure(
+    name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
+) -> list[Measurement]:
+    """Measure the curves and the training runs of one workload.
+
+    Args:
+        name: name of the workload.
+        report: called with the progress.
+        stretches: stretches per configuration.
+        stretch_s: seconds per stretch.
+
+    Returns:
+        Rows of suite `claim`: `environment_steps_per_s` of collection, `gradient_steps_per_s` of consumption and
+            of training, with their cores in the details.
+    """
+    item = workloads.override(fitted(workloads.load(name)), "training.actors", ACTORS, EXPERIMENT)
+    usable = len(os.sched_getaffinity(0))
+    cores = [count for count in CORES if count <= usable]
+    rows: list[Measurement] = []
+    # Cores are processes here: a further thread of a library would use the core of another process.
+    torch.set_num_threads(1)
+    set_blas_threads(1)
+    with ExitStack() as stack:
+        curves = [_collection(item, count, stack) for count in cores]
+        curves += [_consumption(item, count, stack) for count in cores]
+        rows += _timed(item, curves, stretches, stretch_s, part(report, 0, 1, 2, f"{name}: the curves"))
+    with ExitStack() as stack:
+        runs = [_training(item, 0, 1, stack)]
+        runs += [_training(item, *split, stack) for split in splits(rows, item, cores)]
+        rows += _timed(item, runs, stretches, stretch_s, part(report, 1, 1, 2, f"{name}: training"))
+    return rows
+
+
+def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
+    """Return cores of actors and learners: Equation 5's split for each number of cores, and every split of all
+    cores.
+    """
+    collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
+    interval = item.training.update_interval
+    found = {(count, total - count) for total in cores[-1:] for count in range(1, total)}
+    for total in cores:
+        if total >= 2:
+            chosen = allocate(collected, consumed, total, interval)
+            found.add((chosen.actor_cores, chosen.learner_cores))
+    return sorted(found)
+
+
+def curve(rows: Sequence[Measurement], kind: str) -> Callable[[int], float]:
+    """Return the throughput over cores, by linear interpolation of the measurements."""
+    points = sorted(
+        (row.details["actor_cores"] + row.details["learner_cores"], row.value or 0.0)
+        for row in rows
+        if row.backend == kind
+    )
+    xs, ys = zip(*points, strict=True)
+    assert all(a < b for a, b in pairwise(xs))
+    return lambda cores: float(np.interp(cores, xs, ys))
+
+
+def _collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    parts = compose(item, MAPPING, batch_size=item.training.batch_size, seed=0, local_storage=256)
+    with pinned(_first(cores)):
+        pool = ActorPool(parts.actors, parts.learner, cores)
+    stack.callback(pool.close)
+
+    def advance(seconds: float) -> Count:
+        before, begin_s = pool.environment_steps, perf_counter()
+        while perf_counter() - begin_s < seconds:
+            pool.collect(64)
+        return Count(pool.environment_steps - before, perf_counter() - begin_s)
+
+    return Subject(COLLECTION, cores, 0, advance)
+
+
+def _consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    size = item.training.batch_size
+    parts = compose(item, MAPPING, batch_size=size, seed=0, local_storage=1)
+    fill(parts.replay, np.random.default_rng(0))
+    learner = parts.learner
+    if cores > 1:
+        with pinned(_first(cores)):
+            made = LearnerProcesses(learner.algorithm, processes=cores, batch_size=size)
+        stack.callback(made.close)
+        learner = made
+
+    def advance(seconds: float) -> Count:
+        steps, begin_s = 0, perf_counter()
+        while perf_counter() - begin_s < seconds:
+            sample = parts.replay.sample(size, parts.rng)
+            outcome = learner.step(sample.batch, sample.weights)
+            parts.replay.update_priorities(sample.indices, outcome.td_errors)
+            steps += 1
+        return Count(steps, perf_counter() - begin_s)
+
+    return Subject(CONSUMPTION, 0, cores, advance)
+
+
+def _training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
+    with pinned(_first(actor_cores + learner_cores)):
+        training = Training(
+            item,
+            MAPPING,
+            options=Options(
+                processes=actor_cores, overlap=OVERLAP if actor_cores else 0, learners=learner_cores
+            ),
+        )
+        stack.callback(training.close)
+        training.warm_up()
+    rate = 10.0
+
+    def advance(seconds: float) -> Count:
+        nonlocal rate
+        progress = training.advance(max(1, round(rate * seconds)))
+        rate = progress.gradient_steps / progress.wall_s
+        return Count(progress.gradient_steps, progress.wall_s)
+
+    return Subject(TRAINING, actor_cores, learner_cores, advance)
+
+
+def _first(cores: int) -> list[int]:
+    return sorted(os.sched_getaffinity(0))[:cores]
+
+
+def _timed(
+    item: Workload, subjects: Sequence[Subject], stretches: int, stretch_s: float, report: Report
+) -> list[Measurement]:
+    rates = in_rounds(
+        {number: partial(_rate, subject, stretch_s) for number, subject in enumerate(subjects)},
+        Rounds(stretches, warm_up=1),
+        report=report,
+    )
+    return [_row(item, subject, rates[number]) for number, subject in enumerate(subjects)]
+
+
+def _rate(subject: Subject, stretch_s: float) -> float:
+    """Return the steps per second of one stretch."""
+    with pinned(_first(subject.actor_cores + subject.learner_cores)):
+        done = subject.advance(stretch_s)
+    return done.steps / done.wall_s
+
+
+def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> Measurement:
+    steps = "environment" if subject.kind == COLLECTION else "gradient"
+    return summary_row(
+        rates,
+        suite=Suite.CLAIM,
+        workload=item.name,
+        primitive="training",
+        backend=subject.kind,
+        device=str(MAPPING),
+        batch_size=item.training.batch_size,
+        quantity=f"{steps}_steps_per_s",
+        details={
+            "experiment": EXPERIMENT,
+            "actor_cores": subject.actor_cores,
+            "learner_cores": subject.learner_cores,
+            "update_interval": item.training.update_interval,
+            "conditions": conditions(),
+        },
+    )
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell per workload; none in the quick tier, where they would take too long."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(f"{EXPERIMENT}/{name}", 90.0, partial(measure, name)) for name in WORKLOADS]
+
+
+def rows_of(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
+    """Return the rows of one workload: of training, of collection or of consumption."""
+    return evidence.rows_of(frame, EXPERIMENT, workload=workload, backend=kind)
+
+
+def workloads_of(frame: pd.DataFrame) -> list[str]:
+    return [name for name in WORKLOADS if rows_of(frame, name, TRAINING)]
+
+
+def cores_of(row: Any) -> tuple[int, int]:
+    return int(detail(row, "actor_cores")), int(detail(row, "learner_cores"))
+
+
+def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
+    """Return the allocation that Equation 5 gives for the measured curves."""
+    curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
+    interval = int(detail(rows_of(frame, workload, TRAINING)[0], "update_interval"))
+    return allocate(curves[0], curves[1], cores, interval)
+
+
+def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
+    """Return the training in turns on one core, suspect if collection and consumption imply a much higher rate.
+
+    A gradient step in turns takes the time of its environment steps plus its own.
+    """
+    rows = [row for kind in (COLLECTION, CONSUMPTION) for row in rows_of(frame, workload, kind)]
+    on_one = {row.backend: row.value for row in rows if sum(cores_of(row)) == 1}
+    if set(on_one) != {COLLECTION, CONSUMPTION}:
+        return alone
+    interval = int(detail(rows[0], "update_interval"))
+    return checked_baseline(alone, interval / on_one[COLLECTION] + 1 / on_one[CONSUMPTION])
+
+
+def scaling(frame: pd.DataFrame) -> Finding:
+    """Check PAL Fig. 10: throughput over cores, compared with one core that does everything in turns."""
+    linear_below, saturated_above = (
+        int(n.value) for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above")
+    )
+    ours: list[Number] = []
+    linear: list[Number] = []  # each compared with the share that counts as linear
+    last: list[Number] = []  # of the most cores over the number at which PAL's saturate
+    most = 0
+    for name in workloads_of(frame):
+        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+        alone = _checked_alone(frame, name, number(rows[0, 1], f"{name}, 1 core"))
+        rates = {1: alone}
+        for cores in sorted({sum(split) for split in rows} - {1}):
+            split = found_split(frame, name, cores)
+            row = rows.get((split.actor_cores, split.learner_cores))
+            if row is None:
+                continue
+            words = f"{name}, {cores} cores ({split.actor_cores} for actors): throughput over 1 core"
+            rates[cores] = number(row, words)
+            gain = ratio(words, rates[cores], alone, at_most=cores)
+            ours.append(gain)
+            if cores < linear_below:
+                linear.append(ratio(f"{words}, over proportion", gain, _exactly(LINEAR * cores)))
+        most = max(most, *rates)
+        if max(rates) > saturated_above:
+            before = max(cores for cores in rates if cores <= saturated_above)
+            words = f"{name}: throughput on {max(rates)} cores over {before}"
+            last.append(ratio(words, rates[max(rates)], rates[before], at_most=max(rates) / before))
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    if most <= saturated_above:
+        needs = f"more than {saturated_above} cores, where this machine has {most}"
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
+    ours += last
+    explanation = (
+        f"Linear: below {linear_below} cores at least {LINEAR:.0%} of proportion; saturated: above {saturated_above} "
+        f"cores less than {SATURATED:g} times as fast. The learners are this machine's cores, where PAL's gradients "
+        "came from one GPU."
+    )
+    if noisy(select(frame, suite=Suite.CLAIM).loc[[label for n in ours for label in n.rows]]):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
+    if any(n.below(1) for n in linear) or any(n.above(SATURATED) for n in last):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    holds = all(n.above(1) for n in linear) and all(n.below(SATURATED) for n in last)
+    return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def _exactly(value: float) -> Number:
+    return Number("limit", value, "ratio", Provenance.MEASURED, low=value, high=value)
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw throughput over cores: training with the split of Equation 5, and the two curves that it uses."""
+    linear, saturated = (n.value for n in from_text("PAL.linear_scaling_below", "PAL.saturation_above"))
+    panels = []
+    for name in workloads_of(frame):
+        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+        trained = [(1, rows[0, 1])] if (0, 1) in rows else []
+        for cores in sorted({sum(split) for split in rows} - {1}):
+            split = found_split(frame, name, cores)
+            if (row := rows.get((split.actor_cores, split.learner_cores))) is not None:
+                trained.append((cores, row))
+        curves = {
+            kind: sorted((sum(cores_of(row)), row) for row in rows_of(frame, name, kind))
+            for kind in (COLLECTION, CONSUMPTION)
+        }
+        panels.append(
+            Panel(
+                "cores",
+                "gradient or environment steps (1/s)",
+                [
+                    charts.line(label, [(cores, number(row, label)) for cores, row in some])
+                    for label, some in (
+                        ("training, gradient steps", trained),
+                        ("collection alone, environment steps", curves[COLLECTION]),
+                        ("consumption alone, gradient steps", curves[CONSUMPTION]),
+                    )
+                ],
+                name,
+                log_y=True,
+                published_x=[
+                    ("linear below (published)", linear),
+                    ("saturated above (published)", saturated),
+                ],
+            )
+        )
+    return charts.chart(*panels)

@@ -1,0 +1,68 @@
+"""This project's replay plugged into other libraries (PAL VI-F, Fig. 11); measured by `placerl bench adapters`."""
+
+from typing import Any
+
+import pandas as pd
+
+from harness.compare import adapters
+from harness.papers.base import Finding, Outcome
+from harness.papers.evidence import detail, number, records, select
+from harness.papers.number import from_text
+
+NEEDS_ADAPTERS = "`placerl bench adapters`: training in other libraries with this replay and with their own"
+LEAST_GAIN = "tianshou"  # its replay is compiled (PAL VI-F)
+
+
+def plugged_in(frame: pd.DataFrame) -> Finding:
+    """Check PAL Fig. 11: training in other libraries with this project's replay instead of their own."""
+    at_least, at_most = from_text("PAL.plugin_speedup_low", "PAL.plugin_speedup_high")
+    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+    last = {row.workload: row for row in rows}
+    ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
+    counted = {name: row for name, row in last.items() if detail(row, "own_is_prioritised")}
+    missing = [pair.name for pair in adapters.PAIRS if pair.name not in last and not pair.missing]
+    if not counted:
+        lacking = f" ({', '.join(missing)})" if last else ""
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
+    verdicts = [detail(row, "verdict") for row in counted.values()]
+    faster, slower = verdicts.count("faster"), verdicts.count("slower")
+    explanation = (
+        f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with this "
+        f"project's and {slower} slower, all of acting and learning included: {', '.join(counted)}."
+    )
+    if len(last) > len(counted):
+        explanation += (
+            " Stable-Baselines3 has a uniform replay alone, which does less: its gain does not count."
+        )
+    if missing:
+        explanation += f" Not measured: {', '.join(missing)}."
+    if faster == len(counted):
+        as_published = all(
+            at_least.value <= row.low and row.high <= at_most.value for row in counted.values()
+        )
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def order_of_gains(frame: pd.DataFrame) -> Finding:
+    """Check PAL VI-F: the gain is smaller if the algorithm computes more, and smallest in tianshou."""
+    rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
+    last = {row.workload: row for row in rows if detail(row, "own_is_prioritised")}
+    by_library: dict[str, list[Any]] = {}
+    for pair in adapters.PAIRS:
+        if pair.name in last:
+            by_library.setdefault(pair.library, []).append(last[pair.name])
+    # (larger gain, smaller gain): continuous actions need a second network.
+    wanted = [(some[0], some[1]) for some in by_library.values() if len(some) == 2]
+    others = {library: some[0] for library, some in by_library.items() if library != LEAST_GAIN}
+    if LEAST_GAIN in by_library:
+        wanted += [(row, by_library[LEAST_GAIN][0]) for row in others.values()]
+    if not wanted:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_ADAPTERS} (two algorithms, or two libraries)")
+    shown = sum(more.low > less.high for more, less in wanted)
+    refuted = sum(more.high < less.low for more, less in wanted)
+    ours = tuple(number(row, f"{name}: gain over its own replay") for name, row in last.items())
+    said = f"Of {len(wanted)} pairs of gains {shown} are in the stated order, {refuted} in the other."
+    if shown == len(wanted):
+        return Finding(Outcome.IN_KIND, ours, said)
+    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)

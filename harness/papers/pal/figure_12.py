@@ -1,0 +1,85 @@
+"""PAL VI-G, Fig. 12: the split of cores that equation 5 finds, against all that were run (rows of Fig. 10)."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import charts
+from harness.papers.base import Finding, Outcome
+from harness.papers.charts import Panel
+from harness.papers.evidence import noisy, number
+from harness.papers.number import Number, merge_rows, shortfall
+from harness.papers.pal.figure_10 import NEEDS_CURVES, TRAINING, cores_of, found_split, rows_of, workloads_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REGRET_PERCENT = 5.0
+"""Largest regret, in percent, of the split from Equation 5 that counts as finding the fastest split."""
+
+
+def split_of_cores(frame: pd.DataFrame) -> Finding:
+    """Check PAL Fig. 12: the split that Equation 5 gives, compared with the fastest of all splits that were run."""
+    ours: list[Number] = []
+    losses: list[Number] = []
+    for name in workloads_of(frame):
+        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+        cores = max(sum(split) for split in rows)
+        tried = {split: row for split, row in rows.items() if sum(split) == cores and split[0]}
+        found = found_split(frame, name, cores) if cores >= 2 else None
+        if found is None:
+            continue
+        split = found.actor_cores, found.learner_cores
+        words = f"{name}, {split[0]} cores for actors, {split[1]} for learners"
+        source = "equation 5 on the measured curves"
+        ours.append(
+            Number(f"{words}: predicted", found.gradient_steps_per_s, "1/s", Provenance.MODELLED, source)
+        )
+        if split in rows:
+            achieved = number(rows[split], f"{words}: achieved")
+            ours.append(achieved)
+            rivals = [number(row, f"{words}: another") for place, row in tried.items() if place != split]
+            losses += [shortfall(f"{name}: slower than another split", achieved, rival) for rival in rivals]
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
+    if not losses:
+        return Finding(Outcome.NOT_RUN, tuple(ours), needs="more than 2 cores: there is one split of two")
+    worst = max(losses, key=lambda loss: loss.value)
+    ours.append(worst)
+    explanation = f"At most {max(0.0, worst.value):.1f}% slower than the fastest split that was run."
+    if noisy(frame.loc[list(merge_rows(losses))]):
+        return Finding(Outcome.NO_VERDICT, tuple(ours), f"{explanation} Some rows are too noisy.")
+    if all(loss.below(REGRET_PERCENT) for loss in losses):
+        return Finding(Outcome.IN_KIND, tuple(ours), explanation)
+    if any(loss.above(REGRET_PERCENT) for loss in losses):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    explanation += f" Its interval, or another's, holds {REGRET_PERCENT:g}%, or there is none."
+    return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the throughput of every split of all cores, with the prediction of Equation 5 for the split that it
+    gives.
+    """
+    panels = []
+    for name in workloads_of(frame):
+        rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
+        cores = max(map(sum, rows))
+        if cores < 2:
+            continue
+        tried = sorted((split, row) for split, row in rows.items() if sum(split) == cores and split[0])
+        found = found_split(frame, name, cores)
+        predicted = Number("predicted", found.gradient_steps_per_s, "1/s", Provenance.MODELLED, "equation 5")
+        panels.append(
+            Panel(
+                "cores of actors + cores of learners",
+                "gradient steps (1/s)",
+                [
+                    charts.line("run", [(f"{a} + {b}", number(row, "run")) for (a, b), row in tried]),
+                    charts.line("equation 5", [(f"{found.actor_cores} + {found.learner_cores}", predicted)]),
+                ],
+                name,
+            )
+        )
+    return charts.chart(*panels)

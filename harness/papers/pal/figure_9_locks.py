@@ -1,0 +1,297 @@
+"""Threads on one replay: two locks compared with one lock and with an owner thread (PAL VI-D, Fig. 9).
+
+Each thread repeats: insert 8 items, sample a batch, update its priorities. The threads are C++ threads, so that
+locks are measured and not Python (`native/contention.hpp`). The ways of sharing a replay:
+
+    two locks              `ConcurrentReplay`: lazy writing and two locks (PAL IV-D)
+    one lock               the same sum tree and storage, one lock around every call, data included
+    one lock, binary tree  PAL's baseline: the plain binary tree, one lock around every call, data included
+    owner thread           one thread makes all calls on the same sum tree and storage; the others request and wait
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.core.progress import Report, part
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.measure import statistics
+from harness.measure.conditions import conditions
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers import charts
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.charts import Panel
+from harness.papers.evidence import Paired, detail, paired, rate, rows_of
+from harness.papers.number import from_text
+from harness.platforms import available_memory
+from harness.store.cell import Cell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EXPERIMENT = Experiment("locks", "threads on one replay, by how they share it", "time_per_call")
+PRIMITIVE = "replay.insert_sample_update"
+TWO_LOCKS, ONE_LOCK, BINARY, OWNER = SHARINGS = (
+    "two locks",
+    "one lock",
+    "one lock, binary tree",
+    "owner thread",
+)
+THREADS = (1, 2, 4)
+BATCH_SIZES = (64, 1024)
+CAPACITY = 2**20
+INSERTED = 8
+FANOUT = 16
+ROW_BYTES = (44, 12, 4, 44, 1)
+"""Bytes of a row of Hopper: observation, action, reward, next observation, terminated."""
+TREE_BYTES = 16
+"""Bytes per item in the largest tree, the binary one: two nodes of 4 bytes, rounded up."""
+CHECK_CAPACITY = 256
+CHECK_S = 0.2
+SHORTEST_TURN_S = 2e-3
+LONGEST_TURN_S = 0.1
+NEEDS_LOCKS = (
+    "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
+)
+
+
+@dataclass(frozen=True)
+class LockedSide:
+    """One line of the experiment.
+
+    Attributes:
+        sharing: one of `SHARINGS`.
+        threads: number of concurrent threads.
+        null: whether it is the second measurement of an identical side.
+    """
+
+    sharing: str
+    threads: int
+    null: bool = False
+
+
+def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
+    """Return every way of sharing at every number of threads, and the A/A null of two locks."""
+    nulls = [LockedSide(TWO_LOCKS, count, null=True) for count in threads]
+    return [LockedSide(sharing, count) for sharing in SHARINGS for count in threads] + nulls
+
+
+def make(sharing: str, capacity: int) -> Any:
+    """Return a full replay that is shared in the given way."""
+    from harness._experiments import Contention
+
+    return Contention(sharing, capacity, list(ROW_BYTES), FANOUT)
+
+
+def check(sharing: str, threads: int = max(THREADS)) -> None:
+    """Check every byte that threads sample from a replay so small that they collide all the time.
+
+    Raises:
+        ValueError: a sampled item was incomplete, or had no valid weight.
+    """
+    replay = make(sharing, CHECK_CAPACITY)
+    _, rounds, torn = replay.run(threads, 32, INSERTED, CHECK_S, 0, True)
+    if torn or not rounds or replay.size != CHECK_CAPACITY:
+        raise ValueError(
+            f"{sharing}: of {32 * rounds} sampled items {torn} were not whole; {replay.size} held in the end"
+        )
+
+
+def measure(
+    batch_sizes: Sequence[int],
+    rounds: int,
+    budget_s: float,
+    report: Report,
+    *,
+    capacity: int = CAPACITY,
+    threads: Sequence[int] = THREADS,
+    seed: int = 0,
+) -> list[Measurement]:
+    """Check every way of sharing, then time all of them in interleaved turns.
+
+    Args:
+        batch_sizes: items per sample and per update.
+        rounds: turns per side.
+        budget_s: seconds for all turns together; a turn takes between 0.002 and 0.1 s.
+        report: called with the progress.
+        capacity: items in the replay, which is full.
+        threads: numbers of threads.
+        seed: seed of orders and draws.
+
+    Returns:
+        Rows of suite "claim", `details["experiment"]` "locks": seconds per round of insert, sample and update,
+        all threads together.
+
+    Raises:
+        ValueError: the check failed.
+        NotEnoughMemory: the replays do not fit the memory that a measurement may take.
+    """
+    for sharing in SHARINGS:
+        report(0, 1, f"checking {sharing}")
+        check(sharing)
+    every = sides(threads)
+    shared = {(side.sharing, side.null) for side in every}
+    available_memory.require(len(shared) * capacity * (sum(ROW_BYTES) + TREE_BYTES))
+    turn_s = budget_s / (rounds * len(batch_sizes) * len(every))
+    turn_s = min(max(turn_s, SHORTEST_TURN_S), LONGEST_TURN_S)
+    replays = {(sharing, null): make(sharing, capacity) for sharing, null in shared}
+    rows: list[Measurement] = []
+    for number, batch_size in enumerate(batch_sizes):
+        draws = np.random.default_rng((seed, number, 1))
+        samples_s = in_rounds(
+            {
+                side: partial(
+                    _turn, replays[side.sharing, side.null], side.threads, batch_size, turn_s, draws
+                )
+                for side in every
+            },
+            Rounds(rounds, warm_up=1, seed=(seed, number, 0)),
+            report=part(report, number, 1, len(batch_sizes), f"batch size {batch_size}"),
+        )
+        rows += [_row(side, samples_s[side], batch_size, capacity, turn_s, seed) for side in every]
+    return rows
+
+
+def _turn(replay: Any, threads: int, batch_size: int, turn_s: float, draws: np.random.Generator) -> float:
+    """Return the seconds per round of insert, sample and update, over a turn of length `turn_s`."""
+    wall_s, done, _ = replay.run(threads, batch_size, INSERTED, turn_s, int(draws.integers(2**32)), False)
+    return float(wall_s / done)
+
+
+def _row(
+    side: LockedSide, samples_s: Sequence[float], batch_size: int, capacity: int, turn_s: float, seed: int
+) -> Measurement:
+    details = {
+        "experiment": EXPERIMENT,
+        "sharing": side.sharing,
+        "threads": side.threads,
+        "null": side.null,
+        "cores": len(os.sched_getaffinity(0)),
+        "capacity": capacity,
+        "inserted": INSERTED,
+        "row_bytes": sum(ROW_BYTES),
+        "turn_s": turn_s,
+        "seed": seed,
+        "conditions": conditions(),
+    }
+    return summary_row(
+        samples_s,
+        suite=Suite.CLAIM,
+        primitive=PRIMITIVE,
+        backend="binary" if side.sharing == BINARY else "native",
+        device="cpu",
+        batch_size=batch_size,
+        quantity="time_per_call",
+        details=details,
+    )
+
+
+def experiment(budget_s: float, report: Report) -> list[Measurement]:
+    """Return the rows of the claim, measured in about `budget_s` seconds."""
+    # Threads take time to start together, so a turn is never shortened in favour of more rounds.
+    rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS
+    return measure(BATCH_SIZES, rounds, budget_s, report)
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of every way of sharing at every number of threads."""
+    return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
+
+
+Turns = dict[tuple[str, int, bool], Any]
+"""Rows of one batch size by sharing, threads, and whether it is the A/A null."""
+
+
+def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
+    found: dict[int, Turns] = {}
+    for row in rows_of(frame, EXPERIMENT, "time_per_call"):
+        side = str(detail(row, "sharing")), int(detail(row, "threads")), bool(detail(row, "null"))
+        found.setdefault(int(row.batch_size), {})[side] = row
+    return found
+
+
+def two_locks(frame: pd.DataFrame) -> Finding:
+    """Check PAL Fig. 9: the gain of two locks and lazy writing for threads that share one replay."""
+    threads, at_least = from_text("PAL.threads", "PAL.tree_speedup_low")
+    most = int(threads.value)
+    wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
+    wanted.append((TWO_LOCKS, most, True))
+    turns = {size: rows for size, rows in _turns(frame).items() if all(side in rows for side in wanted)}
+    if not turns:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_LOCKS)
+    over_one, over_binary, over_owner = (
+        [_over(size, rows, other, most) for size, rows in turns.items()]
+        for other in (ONE_LOCK, BINARY, OWNER)
+    )
+    two_scale, one_scales = (
+        [_scaling(size, rows, sharing, most) for size, rows in turns.items()]
+        for sharing in (TWO_LOCKS, ONE_LOCK)
+    )
+    ours = [c.gain for c in (*over_one, *over_binary, *over_owner, *two_scale, *one_scales)]
+    cores = sorted({int(detail(row, "cores")) for rows in turns.values() for row in rows.values()})
+    explanation = (
+        f"At {most} threads two locks are faster than one at {_count(over_one, 'faster')} of {len(turns)} batch sizes, "
+        f"slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
+        f"{_count(two_scale, 'faster')}, with one lock at {_count(one_scales, 'faster')}. "
+        f"Measured on {' and '.join(map(str, cores))} cores, which bound what {most} threads can gain."
+    )
+    faster = _count(over_one, "faster") == len(turns)
+    scales = _count(two_scale, "faster") == len(turns)
+    as_published = all(c.beyond_noise and c.beyond_noise[0] > at_least.value for c in over_binary)
+    if faster and scales and not _count(one_scales, "faster"):
+        return Finding(Outcome.REPRODUCED if as_published else Outcome.IN_KIND, tuple(ours), explanation)
+    if _count(over_one, "slower") or _count(one_scales, "faster") == len(turns):
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    if _count(two_scale, "slower") and min(cores) >= most:
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
+
+
+def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
+    name = f"batch size {size}, {threads} threads: two locks over {other}"
+    two, null = rows[TWO_LOCKS, threads, False], rows[TWO_LOCKS, threads, True]
+    return paired(name, two, null, rows[other, threads, False])
+
+
+def _scaling(size: int, rows: Turns, sharing: str, threads: int) -> Paired:
+    name = f"batch size {size}: {threads} threads over 1, {sharing}"
+    many, one = rows[sharing, threads, False], rows[sharing, 1, False]
+    return paired(name, many, None, one, at_most=min(threads, int(detail(many, "cores"))))
+
+
+def _count(comparisons: list[Paired], verdict: str) -> int:
+    return sum(c.outcome.verdict == verdict for c in comparisons)
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the rounds per second over the threads, one line per way of sharing a replay."""
+    return charts.chart(
+        *(
+            Panel(
+                "threads",
+                "insert, sample and update (1/s)",
+                [
+                    charts.line(
+                        sharing,
+                        sorted(
+                            (threads, rate(row, f"{sharing}, {threads} threads"))
+                            for (shared, threads, null), row in rows.items()
+                            if shared == sharing and not null
+                        ),
+                    )
+                    for sharing in SHARINGS
+                ],
+                f"batch size {size}",
+                log_y=True,
+            )
+            for size, rows in sorted(_turns(frame).items())
+        )
+    )

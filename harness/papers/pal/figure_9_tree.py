@@ -1,0 +1,251 @@
+"""PAL's own sum tree over fanouts and buffer sizes (PAL VI-D, Fig. 9): one scalar code for every K
+(`harness.papers.pal.scalar_tree`).
+
+Every configuration is measured together with a second, identical one, its A/A null. A claim uses only differences
+larger than the difference between these two.
+"""
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.measure.protocol import Case, Protocol, measure
+from harness.measure.statistics import FEWEST_PAIRS, lower_quartile
+from harness.papers import charts
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.charts import Panel
+from harness.papers.evidence import Paired, detail, number, paired, rows_of
+from harness.papers.number import Number, from_text
+from harness.papers.pal.scalar_tree import ScalarSumTree
+from harness.papers.tree_layouts import TreeLayout, check, priorities
+from harness.store.cell import Cell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FANOUTS_COMPARED = Experiment("fanout", "PAL's sum tree over fanouts and buffer sizes", "time_per_call")
+PRIMITIVE = "sum_tree.sample_and_update"
+BATCH_SIZE = 64
+CAPACITIES = (1_000, 10_000, 100_000)  # PAL VI-D
+FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
+THREADS = 1
+FANOUT = 16  # of float32, which fill a cache line
+NEEDS_FANOUTS = "the experiment PAL-F9: PAL's sum tree over fanouts and buffer sizes"
+
+
+def _name(tree: TreeLayout) -> str:
+    return f"{tree.capacity} leaves, K={tree.fanout}{'' if tree.aligned else ', not aligned'}"
+
+
+def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
+    """Return the case of sampling a batch and updating as many priorities, as PAL's threads do in turn."""
+
+    def make() -> ScalarSumTree:
+        tree = ScalarSumTree(layout.capacity, layout.fanout, layout.aligned)
+        tree.update(np.arange(layout.capacity), priorities(np.random.default_rng(0), layout.capacity))
+        return tree
+
+    def inputs(tree: ScalarSumTree, rng: np.random.Generator) -> tuple[npt.NDArray, ...]:
+        updated = priorities(rng, BATCH_SIZE).astype(np.float64)
+        return rng.random(BATCH_SIZE), rng.integers(0, tree.capacity, BATCH_SIZE), updated
+
+    return Case(name, make, check, inputs, lambda tree, arguments: tree.sample_and_update(*arguments))
+
+
+def measure_trees(
+    trees: list[TreeLayout], experiment: Experiment, budget_s: float, report: Report
+) -> list[Measurement]:
+    """Time sampling and updating of each tree and of its A/A null, all in the same interleaved rounds.
+
+    Args:
+        trees: the configurations.
+        experiment: name of the experiment, for the rows' details.
+        budget_s: no further round begins after this time, seconds.
+        report: called with the progress.
+    """
+    measured = [
+        (tree, is_null, case(tree, f"{_name(tree)}{' (null)' if is_null else ''}"))
+        for tree in trees
+        for is_null in (False, True)
+    ]
+    timings = measure(
+        [timed for _, _, timed in measured],
+        Protocol(budget_s=budget_s, warm_up_s=5e-3, threads=THREADS),
+        progress=lambda done, total: report(done, total, experiment),
+    )
+    return [
+        timings[timed.name].measurement(
+            suite=Suite.CLAIM,
+            primitive=PRIMITIVE,
+            backend=ScalarSumTree.backend,
+            device="cpu",
+            batch_size=BATCH_SIZE,
+            details={"experiment": experiment, "null": is_null, "threads": THREADS} | asdict(tree),
+        )
+        for tree, is_null, timed in measured
+    ]
+
+
+def fanout(budget_s: float, report: Report) -> list[Measurement]:
+    """Measure PAL's sum tree over fanouts and buffer sizes, sampling and updates in the same interleaved
+    rounds.
+
+    Args:
+        budget_s: no further round begins after this time, seconds.
+        report: called with the progress.
+    """
+    trees = [TreeLayout(capacity, k) for capacity in CAPACITIES for k in FANOUTS]
+    return measure_trees(trees, FANOUTS_COMPARED, budget_s, report)
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of every fanout at every buffer size."""
+    return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
+
+
+class MeasuredTree(NamedTuple):
+    """A configuration's row and that of a second, identical one, its A/A null."""
+
+    row: Any
+    null: Any
+
+
+Trees = dict[tuple[int, int, bool], MeasuredTree]
+
+
+def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
+    """Return the rows of a sum tree experiment, by capacity, fanout and alignment of node groups."""
+    found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
+    for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
+        place = int(detail(row, "capacity")), int(detail(row, "fanout")), bool(detail(row, "aligned"))
+        found.setdefault(place, {})[bool(detail(row, "null"))] = row
+    return {place: MeasuredTree(rows[False], rows[True]) for place, rows in found.items() if len(rows) == 2}
+
+
+def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
+    """Return the speedup of a tree over another."""
+    return paired(quantity, ours.row, ours.null, theirs.row)
+
+
+def k_ary_speed(frame: pd.DataFrame) -> Finding:
+    """Check PAL Fig. 9: the K-ary tree against a binary one, sampling and updating in turn."""
+    trees = trees_of(frame, FANOUTS_COMPARED)
+    found = [
+        speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
+        for (capacity, fanout, _), tree in trees.items()
+        if fanout == FANOUT and (capacity, 2, True) in trees
+    ]
+    if not found:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+    gains = tuple(comparison.gain for comparison in found)
+    faster, slower = (sum(c.outcome.verdict == word for c in found) for word in ("faster", "slower"))
+    explanation = (
+        f"Faster at {faster} of {len(gains)} buffer sizes, slower at {slower}. One thread, against the same tree "
+        "with K=2: the paper's factor also holds what its locks bring to 4 threads."
+    )
+    if faster == len(gains):
+        return Finding(Outcome.IN_KIND, gains, explanation)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, gains, explanation)
+
+
+def best_fanout(frame: pd.DataFrame) -> Finding:
+    """Check PAL VI-D: the best fanout falls as the buffer grows."""
+    trees = trees_of(frame, FANOUTS_COMPARED)
+    published = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
+    best: list[int] = []
+    ours: list[Number] = []
+    pairs = FEWEST_PAIRS
+    for capacity in CAPACITIES:
+        rows = {k: tree.row for (n, k, _), tree in trees.items() if n == capacity}
+        if len(rows) < 5:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+        pairs = min(pairs, *(len(row.samples) for row in rows.values()))
+        best.append(min(rows, key=lambda k: lower_quartile(rows[k].samples)))
+        name = f"best fanout, buffer of {capacity:,}"
+        source = "smallest lower quartile of the time"
+        labels = tuple(sorted(int(row.Index) for row in rows.values()))
+        ours.append(Number(name, best[-1], "count", Provenance.MEASURED, source, rows=labels))
+    if pairs < FEWEST_PAIRS:
+        return Finding(
+            Outcome.NO_VERDICT, tuple(ours), f"Only {pairs} rounds, where {FEWEST_PAIRS} are the fewest."
+        )
+    perhaps = [_possibly_best(trees, capacity, k) for capacity, k in zip(CAPACITIES, best, strict=True)]
+    said = "; ".join(
+        f"buffer of {capacity:,}: {', '.join(map(str, sorted(some)))}"
+        for capacity, some in zip(CAPACITIES, perhaps, strict=True)
+    )
+    small, middle, large = perhaps
+    if perhaps == [{n.value} for n in published]:
+        outcome = Outcome.REPRODUCED
+    elif max(small) <= min(large) or max(small) < min(middle) or max(middle) < min(large):
+        outcome = Outcome.NOT_REPRODUCED
+    elif min(small) > max(large) and max(small) >= max(middle) and min(middle) >= min(large):
+        outcome = Outcome.IN_KIND
+    else:
+        outcome = Outcome.NO_VERDICT
+    return Finding(outcome, tuple(ours), f"The best, and what is not told apart from it: {said}.")
+
+
+def minimum_over_fanouts(frame: pd.DataFrame) -> Finding:
+    """Check PAL IV-C5 and VI-D: the cost over K has a minimum between the smallest and the largest K."""
+    trees = trees_of(frame, FANOUTS_COMPARED)
+    inside, at_an_end, ours = 0, 0, []
+    for capacity in CAPACITIES:
+        mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
+        if len(mine) < 5:
+            return Finding(Outcome.NOT_RUN, needs=NEEDS_FANOUTS)
+        best = min(mine, key=lambda k: lower_quartile(mine[k].row.samples))
+        ends = [k for k in (min(mine), max(mine)) if k != best]
+        over = [speedup(f"buffer of {capacity:,}: K={best} over K={k}", mine[best], mine[k]) for k in ends]
+        ours += [comparison.gain for comparison in over]
+        known = all(comparison.outcome.verdict == "faster" for comparison in over)
+        inside += known and len(ends) == 2
+        at_an_end += len(ends) == 1 and _possibly_best(trees, capacity, best) == {best}
+    explanation = (
+        f"The least time is between the smallest and the largest K, and both are slower, at {inside} of "
+        f"{len(CAPACITIES)} buffer sizes; it is at one of them, and every other K is slower, at {at_an_end}."
+    )
+    if at_an_end:
+        return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
+    return Finding(
+        Outcome.IN_KIND if inside == len(CAPACITIES) else Outcome.NO_VERDICT, tuple(ours), explanation
+    )
+
+
+def _possibly_best(trees: Trees, capacity: int, best: int) -> set[int]:
+    """Return the fanouts whose times do not differ, beyond the noise, from the smallest time."""
+    mine = {k: tree for (n, k, _), tree in trees.items() if n == capacity}
+    over = {k: speedup(f"K={best} over K={k}", mine[best], tree) for k, tree in mine.items() if k != best}
+    return {best} | {k for k, faster in over.items() if faster.outcome.verdict != "faster"}
+
+
+def draw(frame: pd.DataFrame) -> "Figure | None":
+    """Draw the time of sampling and updating over the fanout, a line for each buffer size."""
+    trees = trees_of(frame, FANOUTS_COMPARED)
+    best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
+    lines = []
+    for capacity in CAPACITIES:
+        rows = sorted((k, tree.row) for (n, k, aligned), tree in trees.items() if n == capacity and aligned)
+        points = [(k, number(row, f"buffer of {capacity:,}, K={k}")) for k, row in rows]
+        lines.append(charts.line(f"buffer of {capacity:,}", points))
+    return charts.chart(
+        Panel(
+            "fanout K",
+            "sample and update (s)",
+            lines,
+            log_x=True,
+            log_y=True,
+            published_x=[
+                (f"best for {n:,} (published)", k.value) for n, k in zip(CAPACITIES, best, strict=True)
+            ],
+        )
+    )

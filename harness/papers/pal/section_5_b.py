@@ -1,0 +1,146 @@
+"""Parallel learners in threads (PAL V-B): gradient steps over the numbers of actor and learner threads.
+
+Each learner thread samples B / L transitions on its own and their gradients are averaged in memory
+(`primitives.training.parallel`); environment steps are held to the workload's update interval. Every split is a whole
+training, and all take turns, one stretch each, in interleaved rounds, pinned to as many cores as it has threads.
+"""
+
+import os
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.measure import statistics
+from harness.measure.conditions import conditions, pinned
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.evidence import Paired, detail, paired, rows_of
+from harness.runtime.native_threads import MAPPING, ThreadedTraining
+from harness.runtime.options import Options
+from harness.store.cell import Cell
+
+EXPERIMENT = Experiment("learner threads", "gradient steps over actor and learner threads", "time_per_call")
+PRIMITIVE = "training.gradient_step"
+WORKLOADS = ("hopper-ddpg", "pendulum-sac", "cartpole-dqn")
+TIERS = ("standard", "full")
+CAPACITY, LEARNING_STARTS = 20_000, 1_000
+"""Of every training here, so that filling the replays takes no time of the experiment."""
+STRETCH_STEPS = 100
+NEEDS = "the experiment PAL-V-B: 1 and 2 learner threads on 2 cores or more (claim/PAL-V-B, tier standard)"
+
+
+@dataclass(frozen=True)
+class Split:
+    """One line of the experiment: its threads, and whether it is the A/A null."""
+
+    actors: int
+    learners: int
+    null: bool = False
+
+
+SPLITS = tuple(Split(a, n, null) for a in (1, 2) for n in (1, 2) for null in (False, True))
+
+
+def measure(
+    name: str, report: Report, rounds: int = statistics.PAIRS, steps: int = STRETCH_STEPS
+) -> list[Measurement]:
+    """Time gradient steps of one workload with every split of threads.
+
+    Args:
+        name: name of the workload.
+        report: called with the progress.
+        rounds: stretches per split.
+        steps: gradient steps per stretch.
+
+    Returns:
+        Rows of suite `claim`: seconds per gradient step of all learners together; one row that was not run, where the
+            environment is not native here.
+    """
+    item = workloads.load(name)
+    for field, value in (("replay.capacity", CAPACITY), ("training.learning_starts", LEARNING_STARTS)):
+        item = workloads.override(item, field, value, EXPERIMENT)
+    mapping, cores = Mapping.parse(MAPPING), sorted(os.sched_getaffinity(0))
+    fields: dict[str, Any] = {
+        "suite": Suite.CLAIM,
+        "workload": name,
+        "primitive": PRIMITIVE,
+        "backend": "native",
+        "device": MAPPING,
+        "batch_size": item.training.batch_size,
+        "quantity": "time_per_call",
+    }
+    with ExitStack() as stack:
+        trainings = {}
+        for split in SPLITS:
+            options = Options(actors=split.actors, learners=split.learners, threads_native=True)
+            try:
+                trainings[split] = ThreadedTraining(options.applied(item), mapping, options=options)
+            except UserError as error:
+                reason = f"not run: needs a native environment: {error}"
+                why: dict[str, Any] = {
+                    "status": "not_run",
+                    "reason": reason,
+                    "details": {"experiment": EXPERIMENT},
+                }
+                return [Measurement(**fields, **why, provenance=Provenance.MEASURED)]
+            stack.callback(trainings[split].close)
+            trainings[split].warm_up()
+
+        def turn(split: Split) -> float:
+            with pinned(cores[: split.actors + split.learners]):
+                progress = trainings[split].advance(steps)
+            return progress.wall_s / progress.gradient_steps
+
+        timed = in_rounds(
+            {split: partial(turn, split) for split in SPLITS}, Rounds(rounds, warm_up=1), report=report
+        )
+    shared = {"experiment": EXPERIMENT, "cores": len(cores), "steps": steps, "conditions": conditions()}
+    return [summary_row(timed[split], **fields, details=shared | asdict(split)) for split in SPLITS]
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell per workload; none in the quick tier, which has no time left."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
+
+
+def two_learners(frame: pd.DataFrame) -> Finding:
+    """Check PAL V-B: two learner threads take more gradient steps per second than one."""
+    compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
+    if not compared:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    ours = tuple(one.gain for one in compared)
+    faster, slower = (sum(one.outcome.verdict == word for one in compared) for word in ("faster", "slower"))
+    explanation = (
+        f"Two learner threads are faster than one in {faster} of {len(compared)} workloads, slower in {slower}. Each "
+        "differentiates half of a batch; averaging gradients and waiting for each other cost a small network more "
+        "of its step than a large one."
+    )
+    if faster == len(compared):
+        return Finding(Outcome.IN_KIND, ours, explanation)
+    return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
+
+
+def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
+    """Return the gain of a second learner beside one actor; None without the rows, or with a single core."""
+    rows = {
+        (int(detail(row, "learners")), bool(detail(row, "null"))): row
+        for row in rows_of(frame, EXPERIMENT, "time_per_call", workload=name)
+        if int(detail(row, "actors")) == 1 and int(detail(row, "cores")) >= 2
+    }
+    if any((learners, null) not in rows for learners in (1, 2) for null in (False, True)):
+        return None
+    return paired(f"{name}: 2 learners over 1", rows[2, False], rows[2, True], rows[1, False], at_most=2)

@@ -1,0 +1,86 @@
+"""The cache-aligned layout of the sum tree's nodes, and the tree's size (PAL VI-H)."""
+
+from functools import partial
+
+import pandas as pd
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment
+from harness.papers.base import Finding, Outcome
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.number import Number, from_text
+from harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
+from harness.papers.tree_layouts import TreeLayout
+from harness.store.cell import Cell
+
+LAYOUTS_COMPARED = Experiment("layout", "PAL's sum tree with and without alignment", "time_per_call")
+LAYOUT_CAPACITY = 1_000_000  # PAL VI-H
+LAYOUT_FANOUT = 16
+SMALL_GAIN_PERCENT = 5.0
+NEEDS_LAYOUTS = "the experiment PAL-VI-H-layout: the tree with and without alignment"
+
+
+def layout(budget_s: float, report: Report) -> list[Measurement]:
+    """Measure PAL's sum tree of a million leaves with and without aligned node groups.
+
+    Arguments as `figure_9_tree.fanout`.
+    """
+    trees = [TreeLayout(LAYOUT_CAPACITY, LAYOUT_FANOUT, aligned) for aligned in (True, False)]
+    return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell of the tree of a million leaves with each layout."""
+    return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
+
+
+def layout_gain(frame: pd.DataFrame) -> Finding:
+    """Check PAL VI-H: the small gain of node groups on cache lines, for a tree of a million leaves."""
+    trees = trees_of(frame, LAYOUTS_COMPARED)
+    pairs = [
+        (tree, trees[n, k, False])
+        for (n, k, aligned), tree in trees.items()
+        if aligned and (n, k, False) in trees
+    ]
+    if not pairs:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS_LAYOUTS)
+    (aligned, without), *_ = pairs
+    over = speedup("time without alignment over time with it", aligned, without)
+    percent = 100 * (over.gain.value - 1)
+    name, source = "gain of alignment", over.gain.source
+    if over.beyond_noise is None:
+        gain = Number(name, percent, "%", over.gain.provenance, source, rows=over.gain.rows)
+        return Finding(Outcome.NO_VERDICT, (gain,), "Too few pairs of samples.")
+    low, high = (100 * (bound - 1) for bound in over.beyond_noise)
+    gain = Number(name, percent, "%", over.gain.provenance, source, low, high, over.gain.rows)
+    small = f"{SMALL_GAIN_PERCENT:g}%"
+    if high < SMALL_GAIN_PERCENT:
+        return Finding(
+            Outcome.IN_KIND, (gain,), f"The whole interval is below {small}: a small gain, or none."
+        )
+    if low > SMALL_GAIN_PERCENT:
+        return Finding(
+            Outcome.NOT_REPRODUCED, (gain,), f"The whole interval is above {small}: no small gain."
+        )
+    return Finding(
+        Outcome.NO_VERDICT, (gain,), f"The interval holds {small}, the largest gain called small here."
+    )
+
+
+def tree_memory(_: pd.DataFrame) -> Finding:
+    """Check PAL VI-H against PAL IV-C5: the size of the tree over a million priorities."""
+    leaves, limit = from_text("PAL.replay_capacity", "PAL.tree_size")
+    fanout = 64
+    nodes = leaves.value + (leaves.value - 1) / (fanout - 1)
+    source = f"N + (N - 1) / (K - 1) nodes of 4 bytes (IV-C5), K = {fanout}"
+    size = Number("smallest size of the tree", 4 * nodes / 1000, "KB", Provenance.MODELLED, source)
+    if size.value < limit.value:
+        return Finding(Outcome.CONSISTENT, (size,), "Counted from the paper's own capacity and node count.")
+    explanation = (
+        "By the paper's own node count the whole tree of that buffer, which VI-H says is so small, is hundreds of "
+        "times larger. No figure or table is about it; a larger fanout saves at most the inner nodes, and leaves of "
+        "one byte are 1,000 KB."
+    )
+    return Finding(Outcome.INCONSISTENT, (size,), explanation)

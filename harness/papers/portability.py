@@ -1,0 +1,79 @@
+"""PRL's performance portability over machines (6.4), as claims, validations and reports share it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance, weakest
+from harness.core.suites import Suite
+from harness.mapping.metrics import experiences_per_s, portability
+from harness.papers.evidence import detail, number, records, select
+from harness.papers.number import Number, merge_rows
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """Portability of this project and of a baseline over the machines that ran both, in experiences per second."""
+
+    workload: str
+    batch_size: int
+    baseline: str
+    machines: int
+    ours: Number
+    theirs: Number
+
+
+def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
+    """Yield the configurations that two or more machines have compared, with each machine's best of both.
+
+    Args:
+        everywhere: the last rows of every machine.
+    """
+    rows = select(everywhere, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
+    best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
+    for row in records(rows[rows["batch_size"].notna() & (rows["value"] > 0)]):
+        part = detail(row, "part")
+        if part in ("ours", "theirs"):
+            place = row.workload, int(row.batch_size), str(detail(row, "baseline"))
+            on = best.setdefault(place, {}).setdefault(row.fingerprint, {})
+            n = experiences(row)
+            if part not in on or n.value > on[part].value:
+                on[part] = n
+    for (workload, size, baseline), machines in sorted(best.items()):
+        pairs = [on for on in machines.values() if len(on) == 2]
+        if len(pairs) > 1:
+            ours, theirs = (harmonic_mean([on[part] for on in pairs]) for part in ("ours", "theirs"))
+            yield BesideBaseline(workload, size, baseline, len(pairs), ours, theirs)
+
+
+def experiences(row: Any) -> Number:
+    """Return experiences per second from a row that holds gradient steps per second."""
+    steps, size = number(row, "experiences a second"), int(row.batch_size)
+    low, high = (
+        None if bound is None else experiences_per_s(bound, size) for bound in (steps.low, steps.high)
+    )
+    return replace(steps, value=experiences_per_s(steps.value, size), low=low, high=high)
+
+
+def harmonic_mean(best: Sequence[Number | None]) -> Number:
+    """Return the harmonic mean of each machine's best throughput, with the interval that theirs allow.
+
+    Args:
+        best: at least one; None for a machine that is not supported, which makes the mean 0.
+    """
+    there = [n for n in best if n is not None]
+    lows = [n.low for n in there if n.low is not None]
+    highs = [n.high for n in there if n.high is not None]
+    known = len(lows) == len(highs) == len(best) and min(lows) > 0
+    return Number(
+        "harmonic mean of each machine's best throughput",
+        portability([None if n is None else n.value for n in best]),
+        "1/s",
+        weakest(Provenance.MEASURED, *(n.provenance for n in there)),
+        "",
+        portability(lows) if known else None,
+        portability(highs) if known else None,
+        merge_rows(there),
+    )

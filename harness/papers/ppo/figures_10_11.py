@@ -1,0 +1,172 @@
+"""PPO Fig. 10 and 11: training and inferences compared with the CPU and the GPU, from the rows of Table 2.
+
+Times on the accelerator are lower bounds, and gains are upper bounds (`table_2`).
+"""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.core.provenance import Provenance
+from harness.papers import charts
+from harness.papers.base import Draw, Finding, Outcome
+from harness.papers.charts import Panel
+from harness.papers.number import Number
+from harness.papers.ppo.table_2 import (
+    BOUNDS,
+    CPU,
+    GPU,
+    MUJOCO,
+    NEEDS,
+    NEEDS_CUDA,
+    Found,
+    cores_used_in_words,
+    ends_of_minibatches,
+    found,
+    gain_at_most,
+    iteration_name,
+    of_samples,
+    outcome_of_bounds,
+    upper_end,
+)
+from primitives.fpga.cycles.ppo import PpoIteration
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SLIGHTLY = 1.5
+"""Largest ratio of times that counts as "slightly slower" (PPO 5.3.1, which gives no number)."""
+
+
+def _speed_ups(
+    frame: pd.DataFrame, benchmark: str, device: str, words: str
+) -> tuple[list[Number], list[Number]]:
+    """Return upper bounds of the accelerator's speedups over a device: for training, and for inferences."""
+    training: list[Number] = []
+    inference: list[Number] = []
+    for iteration, item in found(frame, benchmark, device).items():
+        for part, name, made in (("learner", "training", training), ("infer", "inference", inference)):
+            samples = item.part_s(part) / item.accelerator_s(name)
+            title = f"{iteration_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
+            made.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
+    return training, inference
+
+
+def _slowdowns(benchmark: str, items: dict[PpoIteration, Found]) -> list[tuple[Number, Number]]:
+    """Return training time with the smallest mini-batch over that with the largest, on the CPU and on the
+    accelerator.
+    """
+    made = []
+    for small, large in ends_of_minibatches(items):
+        few, many = items[small], items[large]
+        rounds = min(len(few.wall_s), len(many.wall_s))
+        samples = few.part_s("learner")[:rounds] / many.part_s("learner")[:rounds]
+        name = f"{iteration_name(benchmark, small)}: training over that with M={large.minibatch}"
+        timed = Found(few.timed, many.timed)
+        here = of_samples(f"{name}, CPU", samples, "ratio", timed, Provenance.MEASURED)
+        cycles = few.accelerator_s("training") / many.accelerator_s("training")
+        rows, source = Found(few.counted, many.counted).rows, "cycles of the RTL"
+        there = Number(f"{name}, FPGA", cycles, "ratio", Provenance.SIMULATED, source, rows=rows)
+        made.append((here, there))
+    return made
+
+
+def mujoco_times(frame: pd.DataFrame) -> Finding:
+    """Check PPO Fig. 10: training and inferences of MuJoCo compared with the CPU, and the cost of small
+    mini-batches.
+    """
+    ours: list[Number] = []
+    timed: list[Found] = []
+    refuted: list[bool] = []
+    for benchmark in MUJOCO:
+        items = found(frame, benchmark)
+        timed += items.values()
+        for gain in (each for part in _speed_ups(frame, benchmark, CPU, "CPU") for each in part):
+            ours.append(gain)
+            refuted.append(upper_end(gain) < 1)
+        for here, there in _slowdowns(benchmark, items):
+            ours += [here, there]
+            # What is left out takes no less time with small mini-batches, but may hide how much longer products
+            # take.
+            refuted.append(upper_end(here) < min(1, there.value))
+    if not ours:
+        return Finding(Outcome.NOT_RUN, needs=NEEDS)
+    explanation = (
+        f"Of {len(refuted)} statements, that the accelerator is faster at training and at inferences and loses less "
+        f"by small mini-batches than the CPU, {sum(refuted)} are refuted. {BOUNDS} The figure's own factors are lost, "
+        f"and its bars of a GPU need one. {cores_used_in_words(timed)}"
+    )
+    return Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
+
+
+def pong_times(frame: pd.DataFrame) -> Finding:
+    """Check PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster."""
+    cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
+    training, inference = _speed_ups(frame, "Pong", GPU, "GPU")
+    if not cpu:
+        return Finding(Outcome.NOT_RUN, needs=f"{NEEDS}; {NEEDS_CUDA}")
+    if not training:
+        said = "Compared with the CPU only; the statement is about a GPU."
+        return Finding(Outcome.NOT_RUN, tuple(cpu), said, needs=NEEDS_CUDA)
+    items = found(frame, "Pong", GPU)
+    over = [gain_at_most("Pong", *item, "CPU and GPU") for item in items.items()]
+    refuted = [upper_end(gain) < 1 / SLIGHTLY for gain in training]
+    refuted += [upper_end(gain) < 1 for gain in (*inference, *over)]
+    said = (
+        f"Of {len(refuted)} statements {sum(refuted)} are refuted: training that takes over {SLIGHTLY:g} times as long "
+        f"as a GPU's is not slightly slower, and the rest must not be slower. {BOUNDS} "
+        f"{cores_used_in_words(items.values())}"
+    )
+    return Finding(outcome_of_bounds(refuted), (*training, *inference, *over, *cpu), said)
+
+
+def draw(*benchmarks: str) -> Draw:
+    """Return the function that draws times of training and of inferences over the mini-batch, other sizes being
+    equal.
+
+    Args:
+        benchmarks: benchmarks, one panel each.
+    """
+
+    def drawn(frame: pd.DataFrame) -> "Figure | None":
+        return charts.chart(*(_panel(frame, benchmark) for benchmark in benchmarks))
+
+    return drawn
+
+
+def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
+    lines = []
+    for device, words in ((CPU, "CPU"), (GPU, "GPU")):
+        items = _most_alike(found(frame, benchmark, device))
+        for part, name in (("learner", "training"), ("infer", "inferences")):
+            points = [
+                (i.minibatch, of_samples(words, item.part_s(part), "s", item, Provenance.MEASURED))
+                for i, item in items
+            ]
+            lines.append(charts.line(f"{name} on the {words}", points))
+    items = _most_alike(found(frame, benchmark) or found(frame, benchmark, GPU))
+    for name in ("training", "inference"):
+        label = "training" if name == "training" else "inferences"
+        points = [
+            (i.minibatch, Number(label, item.accelerator_s(name), "s", Provenance.SIMULATED, rows=item.rows))
+            for i, item in items
+        ]
+        lines.append(charts.line(f"{label} on the FPGA, at least", points))
+    return Panel(
+        "mini-batch M",
+        "time of an iteration's part (s)",
+        lines,
+        benchmark,
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _most_alike(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, Found]]:
+    """Return the most iterations that differ only in their mini-batch, by its size."""
+    alike: dict[tuple[int, int, int], list[tuple[PpoIteration, Found]]] = {}
+    for iteration, item in items.items():
+        key = iteration.agents, iteration.steps, iteration.epochs
+        alike.setdefault(key, []).append((iteration, item))
+    most = max(alike.values(), key=len, default=[])
+    return sorted(most, key=lambda pair: pair[0].minibatch)

@@ -1,0 +1,220 @@
+"""Simulates PPO's accelerator for the comparisons of Fig. 12 to 15, as rows of suite "claim".
+
+Cycles are those of the RTL's controllers and layouts at the paper's sizes (`primitives.fpga.gemm.timer`,
+`unit_pair`); the tests compare them with the whole units with data. The timers contain the compute unit's own
+controller and plain layout, which decide in every cycle what enters, so no formula gives them a result. Each row
+also gives PPO's formula, modelled.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.core.progress import Report
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.papers.cells import TierLimits, claim_cell
+from harness.store.cell import Cell
+from primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo
+from primitives.fpga.cycles.networks import GemmLayer
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+
+DATAFLOWS_MUJOCO = Experiment("PPO-F12", "cycles of the dataflows, MuJoCo", "cycles")
+DATAFLOWS_PONG = Experiment("PPO-F13", "cycles of the dataflows, Pong", "cycles")
+LAYOUTS = Experiment("PPO-F14", "cycles with the blocked and the plain layout", "cycles")
+BALANCING = Experiment("PPO-F15", "cycles of training on two units", "cycles")
+AT_ONCE, ROW_BY_ROW = "blocks at once", "blocks row by row"
+CORES = {AT_ONCE: True, ROW_BY_ROW: False}
+AGENTS = (1, 2, 4, 8, 16, 32, 64)
+SPINNING_UP = ppo.PpoIteration(agents=32, steps=512, minibatch=512, epochs=10)  # PPO 5.3.3, MuJoCo
+BASELINES = ppo.PpoIteration(agents=8, steps=128, minibatch=128, epochs=3)  # PPO 5.3.3, Pong
+MUJOCO = {"Hopper": ((16, SPINNING_UP),), "Humanoid": ((16, SPINNING_UP),)}
+PONG = {"Pong": ((32, BASELINES), (38, BASELINES))}
+LAYOUT_CASES = (("Hopper", 16, SPINNING_UP), ("Humanoid", 16, SPINNING_UP), ("Pong", 32, BASELINES))
+STOPPED_EPOCHS = (1, 9)
+UPDATES_AN_EPOCH = 4
+"""Simulated mini-batches per epoch: cycles are proportional to their number."""
+
+
+def dataflows_mujoco(report: Report) -> list[Measurement]:
+    """Return the cycles of each process of PPO's MuJoCo networks in the three dataflows (Fig. 12).
+
+    Args:
+        report: called with the progress.
+    """
+    return list(_dataflow_rows(DATAFLOWS_MUJOCO, MUJOCO, report))
+
+
+def dataflows_pong(report: Report) -> list[Measurement]:
+    """Return the cycles of Pong's network in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13);
+    arguments as `dataflows_mujoco`.
+    """
+    return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
+
+
+def layouts(report: Report) -> list[Measurement]:
+    """Return the cycles of a mini-batch with the blocked and the plain layout (Fig. 14); arguments as
+    `dataflows_mujoco`.
+    """
+    if reason := toolchain.unavailable_reason():
+        return [_not_run(LAYOUTS, reason)]
+    rows: list[Measurement] = []
+    for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
+        report(number, len(LAYOUT_CASES), f"layouts, {benchmark}")
+        rows += _layout_rows(benchmark, side, iteration)
+    return rows
+
+
+def balancing(report: Report) -> list[Measurement]:
+    """Return the cycles of training on two units, balanced and not (Fig. 15); arguments as `dataflows_mujoco`."""
+    if reason := toolchain.unavailable_reason():
+        return [_not_run(BALANCING, reason)]
+    from primitives.fpga.pair.simulation import SimulatedPair
+
+    pair, rows = SimulatedPair(side=16), []
+    for number, benchmark in enumerate(MUJOCO):
+        report(number, len(MUJOCO), f"two units, {benchmark}")
+        policy = networks.PPO_NETWORKS[benchmark]
+        value = (*policy[:-1], GemmLayer(policy[-1].inputs, 1))
+        for epochs in STOPPED_EPOCHS:
+            arguments: dict[str, Any] = {
+                "policy_updates": epochs * UPDATES_AN_EPOCH,
+                "value_updates": SPINNING_UP.epochs * UPDATES_AN_EPOCH,
+                "minibatch": SPINNING_UP.minibatch,
+            }
+            found, stated = {}, {}
+            for balanced in (False, True):
+                name = "balanced" if balanced else "alone"
+                found[name] = pair.training_cycles(policy, value, balanced=balanced, **arguments)
+                stated[name] = load_balancing.training_cycles(
+                    policy, value, side=16, balanced=balanced, **arguments
+                )
+            details = {"policy_epochs": epochs, "side": 16, "cycles": found, "equation_5_cycles": stated}
+            rows.append(
+                _row(BALANCING, benchmark, SPINNING_UP.minibatch, found["balanced"], details | arguments)
+            )
+    return rows
+
+
+Measure = Callable[[Report], list[Measurement]]
+EXPERIMENTS: dict[Experiment, tuple[float, Measure]] = {
+    DATAFLOWS_MUJOCO: (10, dataflows_mujoco),
+    DATAFLOWS_PONG: (20, dataflows_pong),
+    LAYOUTS: (20, layouts),
+    BALANCING: (20, balancing),
+}
+"""Seconds of each claim's experiment, including the first builds, and the experiment."""
+TIERS = ("standard", "full")
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell per experiment; none in the quick tier."""
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(key, estimate_s, experiment) for key, (estimate_s, experiment) in EXPERIMENTS.items()]
+
+
+def _dataflow_rows(
+    key: Experiment, cases: Mapping[str, Sequence[tuple[int, ppo.PpoIteration]]], report: Report
+) -> Iterator[Measurement]:
+    if reason := toolchain.unavailable_reason():
+        yield _not_run(key, reason)
+        return
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+
+    steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
+    for number, (benchmark, side, iteration, core) in enumerate(steps):
+        report(number, len(steps), f"dataflows, {benchmark}, {side} x {side}, {core}")
+        layers = networks.PPO_NETWORKS[benchmark]
+        products = SimulatedProducts(side=side, block_load=CORES[core])
+        wanted = [("FW", agents) for agents in AGENTS]
+        wanted += [(process, iteration.minibatch) for process in ppo.PROCESSES]
+        for process, batch in wanted:
+            shapes = ppo.shapes(layers, process, batch)
+            products.simulate((shape, dataflow) for shape in shapes for dataflow in DATAFLOWS)
+            options: dict[str, Any] = {"side": side}
+            found, stated = (
+                {
+                    dataflow: ppo.process_cycles(
+                        layers, process, batch, dataflow=dataflow, product_cycles=model, **options
+                    )
+                    for dataflow in DATAFLOWS
+                }
+                for model in (products.product_cycles, gemm.ppo_cycles)
+            )
+            details = {
+                "process": process,
+                "side": side,
+                "core": core,
+                "cycles": found,
+                "equation_5_cycles": stated,
+                "agents": batch if (process, batch) in wanted[: len(AGENTS)] else None,
+            }
+            yield _row(key, benchmark, batch, min(found.values()), details)
+
+
+def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Measurement]:
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+
+    layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
+    across: dict[str, list[GemmShape]] = {
+        "BW": gains.backward_operands(layers, batch),
+        "WU": ppo.shapes(layers, "WU", batch),
+    }
+    cycles: dict[str, dict[str, int]] = {}
+    stalls: dict[str, dict[str, int]] = {}
+    for layout in ("blocked", "plain"):
+        products = SimulatedProducts(side=side, layout=layout)
+        products.simulate((s, dataflow) for found in across.values() for s in found for dataflow in DATAFLOWS)
+        cycles[layout], stalls[layout] = {}, {}
+        for process, shapes in across.items():
+            of_each = {
+                dataflow: sum(products.product_cycles(s, side=side, dataflow=dataflow) for s in shapes)
+                for dataflow in DATAFLOWS
+            }
+            best = min(of_each, key=lambda dataflow: of_each[dataflow])
+            cycles[layout][process] = of_each[best]
+            stalls[layout][process] = sum(products.stalls(shape, best) for shape in shapes)
+    rest = SimulatedProducts(side=side)
+    forward = ppo.best_dataflows(layers, batch, side=side, product_cycles=rest.product_cycles)["FW"]
+    inference = ppo.best_dataflows(
+        layers, iteration.agents, side=side, processes=("FW",), product_cycles=rest.product_cycles
+    )["FW"]
+    model: dict[str, Any] = {"side": side, "product_cycles": rest.product_cycles}
+    details = {
+        "side": side,
+        "cycles": cycles,
+        "stalls": stalls["plain"],
+        "stated_stalls": gains.update_stalls(layers, batch, side=side),
+        "forward_cycles": ppo.process_cycles(layers, "FW", batch, dataflow=forward, **model),
+        "inference_cycles": ppo.process_cycles(layers, "FW", iteration.agents, dataflow=inference, **model),
+    }
+    yield _row(LAYOUTS, benchmark, batch, sum(cycles["blocked"].values()), details)
+
+
+def _row(key: Experiment, benchmark: str, batch: int, cycles: int, details: dict[str, Any]) -> Measurement:
+    return Measurement(
+        suite=Suite.CLAIM,
+        primitive="matrix_products",
+        backend="fpga",
+        device=benchmark,
+        batch_size=batch,
+        quantity="cycles",
+        provenance=Provenance.SIMULATED,
+        value=float(cycles),
+        details={"experiment": key, "benchmark": benchmark} | details,
+    )
+
+
+def _not_run(key: Experiment, reason: str) -> Measurement:
+    return Measurement(
+        suite=Suite.CLAIM,
+        primitive="matrix_products",
+        backend="fpga",
+        quantity="cycles",
+        provenance=Provenance.SIMULATED,
+        status="not_run",
+        reason=reason,
+        details={"experiment": key},
+    )

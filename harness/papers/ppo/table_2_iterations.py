@@ -1,0 +1,263 @@
+"""Measures PPO's iterations, here and on its accelerator, as rows of suite "claim" (PPO Table 2, Fig. 10 and 11).
+
+Whole iterations of training are timed, with the seconds of their parts, without early stopping, on every core
+that this process may use. For the accelerator, the RTL's cycles are counted: the products of inferences and
+updates in the dataflows with the fewest cycles (PPO 4). Neither includes transfers, whose times PPO does not
+give. The claims combine both.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness import workloads
+from harness.core.progress import Report, part
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.core.suites import Experiment, Suite
+from harness.mapping import Mapping
+from harness.measure.conditions import conditions
+from harness.measure.rows import summary_row
+from harness.measure.turns import Rounds, in_rounds
+from harness.papers import published
+from harness.papers.cells import TierLimits, claim_cell
+from harness.papers.ppo.published_clocks import published_clock_mhz
+from harness.runtime.on_policy import OnPolicyTraining
+from harness.runtime.options import Options
+from harness.store.cell import Cell
+from harness.workloads import Workload
+from primitives.fpga.cycles import gemm, networks, ppo
+from primitives.fpga.cycles.ppo import PpoIteration
+from primitives.fpga.export import toolchain
+from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+
+if TYPE_CHECKING:
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+
+EXPERIMENT = Experiment("PPO-T2", "PPO's iterations", "time_per_iteration cycles_per_iteration")
+TIME, CYCLES = "time_per_iteration", "cycles_per_iteration"
+BENCHMARKS = {"Hopper": "hopper-ppo", "Humanoid": "humanoid-ppo", "Pong": "pong-ppo"}
+"""Workload of each benchmark."""
+LEARNERS = {"Hopper": "native", "Humanoid": "native", "Pong": "torch"}
+"""The fastest learner of this project on a CPU (`placerl bench learner`)."""
+DEVICES = {"cpu": "{}-native-cpu", "cuda": "torch:cuda-native-cpu"}
+SIDES = {"Hopper": 16, "Humanoid": 16, "Pong": 32}  # PPO 5.2
+TIERS = {"quick": ("N", 7.0, 15.0), "standard": ("MN", 60.0, 60.0), "full": ("MNT", 600.0, 120.0)}
+"""Which of M, N and T is varied, and approximate seconds of a benchmark, timed and counted for the first time.
+
+The quick tier has only Hopper's shortest iterations.
+"""
+
+
+def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
+    """Return the iteration of each column of PPO Table 2.
+
+    Args:
+        benchmark: "Hopper", "Humanoid" or "Pong".
+        library: "Spinning Up" or "Baselines".
+    """
+    found = {}
+    for cell in published.table("ppo_table_2").cells:
+        if cell.row == f"{benchmark}, {library}, CPU":
+            names, values = (part.split(", ") for part in re.findall(r"\[(.*?)\]", cell.note))
+            size = dict(zip(names, map(int, values), strict=True))
+            letter, _, value = cell.column.partition("=")
+            size[letter] = int(value)
+            found[cell.column] = PpoIteration(size["N"], size["T"], size["M"], size["K"])
+    return found
+
+
+def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
+    """Return the iterations of both libraries' columns, once each.
+
+    Args:
+        benchmark: as for `table_columns`.
+        varied: letters of the columns: "M", "N", "T" or several of them.
+    """
+    columns = [
+        item for library in ("Spinning Up", "Baselines") for item in table_columns(benchmark, library).items()
+    ]
+    return list(dict.fromkeys(iteration for name, iteration in columns if name[0] in varied))
+
+
+def sized(item: Workload, iteration: PpoIteration) -> Workload:
+    """Return a PPO workload with another iteration and without early stopping, so that every epoch trains both
+    networks.
+    """
+    tables = item.tables()
+    tables["algorithm"] |= {"trajectory_length": iteration.steps, "epochs": iteration.epochs}
+    tables["algorithm"].pop("target_kl", None)
+    tables["replay"]["capacity"] = iteration.samples
+    tables["training"] |= {
+        "actors": iteration.agents,
+        "batch_size": iteration.minibatch,
+        "batch_sizes": [iteration.minibatch],
+        "learning_starts": iteration.samples,
+        "update_interval": max(1, iteration.minibatch // iteration.epochs),
+    }
+    return workloads.from_tables(tables, EXPERIMENT)
+
+
+def cores_used(iteration: PpoIteration) -> dict[str, int]:
+    """Return the learner's threads, and the number of parallel processes that step the environments (0: only this
+    one).
+    """
+    cores = len(os.sched_getaffinity(0))
+    return {"threads": cores, "processes": min(cores, iteration.agents) if cores > 1 else 0}
+
+
+def timed(
+    benchmark: str, device: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
+) -> list[Measurement]:
+    """Time iterations, all in the same interleaved rounds.
+
+    Args:
+        benchmark: as for `table_columns`.
+        device: "cpu" or "cuda".
+        wanted: the iterations.
+        budget_s: no further round begins after this time, seconds, once there are enough for intervals.
+        report: called with the fraction of the work that is done.
+    """
+    item, mapping = workloads.load(BENCHMARKS[benchmark]), DEVICES[device].format(LEARNERS[benchmark])
+    used = {iteration: cores_used(iteration) for iteration in wanted}
+    what = f"{benchmark} on {device}"
+    with ExitStack() as stack:
+        trainings = {}
+        for iteration in wanted:
+            cores = used[iteration]
+            options = Options(threads=cores["threads"], processes=cores["processes"])
+            trainings[iteration] = OnPolicyTraining(
+                sized(item, iteration), Mapping.parse(mapping), options=options
+            )
+            stack.callback(trainings[iteration].close)
+        begin_s = perf_counter()
+        for training in trainings.values():
+            report(0.0, 1.0, f"{what}: warm-up")
+            training.warm_up()
+        made = in_rounds(
+            {iteration: partial(training.advance, 1) for iteration, training in trainings.items()},
+            Rounds(budget_s=budget_s - (perf_counter() - begin_s)),
+            report=part(report, 0.0, 1.0, 1.0, what),
+        )
+    return [
+        summary_row(
+            [progress.wall_s for progress in made[iteration]],
+            suite=Suite.CLAIM,
+            workload=item.name,
+            primitive="training",
+            backend=mapping,
+            device=device,
+            batch_size=iteration.minibatch,
+            quantity=TIME,
+            details=_details(benchmark, iteration)
+            | used[iteration]
+            | {
+                "terms_s": {
+                    name: [progress.terms_s[name] for progress in made[iteration]]
+                    for name in made[iteration][0].terms_s
+                },
+                "conditions": conditions(),
+            },
+        )
+        for iteration in wanted
+    ]
+
+
+def _details(benchmark: str, iteration: PpoIteration) -> dict[str, object]:
+    return {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)}
+
+
+def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> list[Measurement]:
+    """Return the accelerator's cycles for the same iterations; not run if hardware cannot be simulated.
+
+    Args:
+        benchmark, wanted: as for `timed`.
+        report: called with the progress.
+    """
+    side, clock_mhz = SIDES[benchmark], published_clock_mhz(benchmark)
+    reason, rows = toolchain.unavailable_reason(), []
+    for number, iteration in enumerate(wanted):
+        report(number, len(wanted), f"{benchmark} on the accelerator")
+        row = partial(
+            Measurement,
+            suite=Suite.CLAIM,
+            workload=BENCHMARKS[benchmark],
+            primitive="training",
+            backend="fpga",
+            device="fpga:u200",
+            batch_size=iteration.minibatch,
+            quantity=CYCLES,
+            provenance=Provenance.SIMULATED,
+        )
+        details = _details(benchmark, iteration) | {"side": side, "clock_mhz": clock_mhz}
+        if reason:
+            rows.append(row(status="not_run", reason=reason, details=details))
+            continue
+        cycles, stated = (
+            ppo.iteration_cycles(networks.PPO_NETWORKS[benchmark], iteration, side=side, product_cycles=model)
+            for model in (_simulated(benchmark, iteration), gemm.ppo_cycles)
+        )
+        details |= {"cycles": asdict(cycles), "equation_5_cycles": asdict(stated)}
+        rows.append(row(value=float(cycles.total), details=details))
+    return rows
+
+
+def _products(benchmark: str, iteration: PpoIteration) -> list[tuple[GemmShape, str]]:
+    """Return the products of an iteration, in every dataflow."""
+    processes = [("FW", iteration.agents), *((process, iteration.minibatch) for process in ppo.PROCESSES)]
+    return [
+        (shape, dataflow)
+        for process, batch in processes
+        for shape in ppo.shapes(networks.PPO_NETWORKS[benchmark], process, batch)
+        for dataflow in DATAFLOWS
+    ]
+
+
+def _unit(benchmark: str) -> "SimulatedProducts":
+    """Return a unit whose stationary blocks are loaded at once (PPO Fig. 6); each of two networks has its own
+    unit.
+    """
+    from primitives.fpga.cycles.simulated_products import SimulatedProducts
+
+    return SimulatedProducts(side=SIDES[benchmark], block_load=True)
+
+
+def _simulated(benchmark: str, iteration: PpoIteration) -> ppo.ProductCycles:
+    unit = _unit(benchmark)
+    unit.simulate(_products(benchmark, iteration))
+    return unit.product_cycles
+
+
+def is_counted(benchmark: str, wanted: Sequence[PpoIteration]) -> bool:
+    """Whether all cycles are known from an earlier run."""
+    if toolchain.unavailable_reason():
+        return True
+    unit = _unit(benchmark)
+    return all(unit.is_known(product) for item in wanted for product in _products(benchmark, item))
+
+
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return one cell per benchmark and device; none in a tier without a name."""
+    made: list[Cell] = []
+    if tier.name not in TIERS:
+        return made
+    varied, budget_s, build_s = TIERS[tier.name]
+    for benchmark in BENCHMARKS if tier.name != "quick" else ("Hopper",):
+        wanted = iterations(benchmark, varied)
+        if tier.name == "quick":
+            fewest = min(iteration.agents for iteration in wanted)
+            wanted = [iteration for iteration in wanted if iteration.agents == fewest]
+        key = f"{EXPERIMENT}/{benchmark.lower()}"
+        for device in DEVICES if torch.cuda.is_available() else ("cpu",):
+            run = partial(timed, benchmark, device, wanted, budget_s)
+            made.append(claim_cell(f"{key}/{device}", budget_s, run))
+        count_s = 1.0 if is_counted(benchmark, wanted) else build_s
+        made.append(claim_cell(f"{key}/fpga", count_s, partial(counted, benchmark, wanted)))
+    return made

@@ -1,0 +1,160 @@
+"""Checks of PRL 6.4 with runs: the gain of dynamic re-allocation, and the simulated FPGA against earlier FPGA
+work.
+"""
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from harness.core.provenance import Provenance, weakest
+from harness.core.suites import Suite
+from harness.mapping.metrics import experiences_per_s
+from harness.papers.base import Finding, Outcome, by_a_model
+from harness.papers.clocks import merged, placed_clock
+from harness.papers.evidence import detail, mapping_of, noisy, number, records, select
+from harness.papers.number import Number, from_text, merge_rows, ratio, scaled
+from primitives.fpga.devices import catalogue
+
+FEWEST_CORES = 4  # a learner, the host and two actors that become trainers
+NEEDS_REALLOCATION = (
+    f"the same run with and without --reallocate on {FEWEST_CORES} cores or more (`placerl run --reallocate`)"
+)
+_RUN = "placerl run cartpole-ddpg --mapping torch-native-cpu --actors 2 --processes 2 --overlap 16"
+REALLOCATION = (_RUN, f"{_RUN} --reallocate", "placerl report")
+NEEDS_FPGA = (
+    "CartPole's DQN on the simulated FPGA at batch size 32 (`placerl validate`), and the peaks of both"
+)
+WORKLOAD, BATCH_SIZE = "cartpole-dqn", 32  # PRL 6.4
+
+
+def _judged(frame: pd.DataFrame, found: list[Number], limit: float) -> Outcome:
+    """Return the outcome of whether all numbers are above a limit with their whole intervals."""
+    if any(n.high is not None and n.high < limit and not noisy(frame.loc[list(n.rows)]) for n in found):
+        return Outcome.NOT_REPRODUCED
+    sure = all(n.above(limit) for n in found) and not noisy(frame.loc[list(merge_rows(found))])
+    return Outcome.IN_KIND if sure else Outcome.NO_VERDICT
+
+
+def reallocation(frame: pd.DataFrame) -> Finding:
+    """Check PRL 6.4: throughput with actors that train and act again (Algorithm 1), over that of the same run
+    without.
+    """
+    found: dict[tuple[Any, ...], dict[bool, Any]] = {}
+    for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
+        options = dict(detail(row, "options") or {})
+        moves = bool(options.pop("reallocate", False))
+        place = row.workload, int(row.batch_size), mapping_of(row), json.dumps(options, sort_keys=True)
+        found.setdefault(place, {})[moves] = row
+    gains: list[Number] = []
+    small: list[Number] = []
+    for (workload, size, mapping, _), sides in sorted(found.items()):
+        if len(sides) == 2:
+            title = (
+                f"{workload}, batch size {size}, {mapping}: throughput with re-allocation over that without"
+            )
+            # No cores are added; every actor that becomes a trainer may add as much as the learner alone trains.
+            trainers = 1 + int((detail(sides[True], "options") or {}).get("actors", 0))
+            gain = ratio(
+                title, number(sides[True], "with"), number(sides[False], "without"), at_most=trainers
+            )
+            cores = [len((detail(row, "conditions") or {}).get("cores", ())) for row in sides.values()]
+            (gains if min(cores) >= FEWEST_CORES else small).append(gain)
+    if not gains:
+        return Finding(Outcome.NOT_RUN, tuple(small), needs=NEEDS_REALLOCATION)
+    low, high = (
+        1 + n.value / 100 for n in from_text("PRL.reallocation_gain_low", "PRL.reallocation_gain_high")
+    )
+    outcome = _judged(frame, gains, 1.0)
+    published = all(gain.above(low) and gain.high is not None and gain.high < high for gain in gains)
+    if outcome is Outcome.IN_KIND and published:
+        outcome = Outcome.REPRODUCED
+    said = "The runs were made one after the other. Above 1 re-allocation gains."
+    return Finding(outcome, tuple(gains), said)
+
+
+def _peak(frame: pd.DataFrame) -> Number | None:
+    """Return the joint peak of the FPGA's systolic core and of one core of the processor; None if one is unknown."""
+    rows = records(select(frame, quantity="peak", unit="FLOP/s"))
+    board = [
+        row
+        for row in rows
+        if row.suite == Suite.VALIDATION
+        and (row.workload, row.backend) == (WORKLOAD, "fpga")
+        and detail(row, "primitives") == "learner.step"
+    ]
+    core = [
+        row
+        for row in rows
+        if row.device == "cpu" and row.provenance == Provenance.MEASURED and not detail(row, "precision")
+    ]
+    if not board or not core:
+        return None
+    both = number(board[-1], "FPGA"), number(core[-1], "core")
+    provenance, rows_of = weakest(*(n.provenance for n in both)), merge_rows(both)
+    value = 1e-12 * sum(n.value for n in both)
+    return Number("peak of the FPGA and one core", value, "TFLOPS", provenance, "their sum", rows=rows_of)
+
+
+def earlier_work(frame: pd.DataFrame) -> Finding:
+    """Check PRL 6.4: experiences per second on the FPGA and the available peak, compared with those of earlier
+    work.
+    """
+    eps, peak, other_eps, other_peak, less, more = from_text(
+        "PRL.cartpole_eps",
+        "PRL.cartpole_peak",
+        "PRL.other_work_eps",
+        "PRL.other_work_peak",
+        "PRL.peak_deficit",
+        "PRL.eps_gain",
+    )
+    ours = (
+        ratio("experiences per second over the earlier work's, from the text", eps, other_eps),
+        ratio("peak over the earlier work's, from the text", peak, other_peak),
+    )
+    agree = (
+        abs(ours[0].value - 1 - more.value / 100) < 0.01 and abs(1 - ours[1].value - less.value / 100) < 0.01
+    )
+    ran = select(
+        frame,
+        suite=Suite.VALIDATION,
+        quantity="gradient_steps_per_s",
+        workload=WORKLOAD,
+        batch_size=BATCH_SIZE,
+    )
+    on_board = [row for row in records(ran) if mapping_of(row).startswith("fpga-fpga-")]
+    here = _peak(frame)
+    if not on_board or here is None:
+        said = "The paper's own numbers agree." if agree else "The paper's own numbers do not agree."
+        return Finding(Outcome.NOT_RUN, ours, said, needs=NEEDS_FPGA)
+    best = max(on_board, key=lambda row: row.value)
+    steps = number(best, "gradient steps a second")
+    low, value, high = (
+        None if n is None else experiences_per_s(n, BATCH_SIZE) for n in (steps.low, steps.value, steps.high)
+    )
+    title = f"{WORKLOAD}, batch size {BATCH_SIZE}, {mapping_of(best)}, {detail(best, 'loop')} loop"
+    source = "batch size x gradient steps a second"
+    reached = Number(title, value or 0.0, "EPS", steps.provenance, source, low, high, steps.rows)
+    said = (
+        f"The earlier work reached {other_eps} with {other_peak}. The FPGA here is simulated at the clock that PPO "
+        "states for its design on an Alveo U200 (5.2); PRL and MAP give none for theirs. At the placed clock all of "
+        "the run's time is taken to be the FPGA's, and the peak to stay: the least that it could reach."
+    )
+
+    outcome = _judged(frame, [reached], other_eps.value)
+    if here.value >= other_peak.value:
+        outcome = Outcome.NOT_REPRODUCED
+    placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
+    least = scaled(reached, placed.mhz / assumed_mhz)
+    # A lower bound can show that a rate is high enough, but cannot refute one.
+    sure = outcome is not Outcome.IN_KIND or least.above(other_eps.value)
+    slower = _shown(outcome if sure else Outcome.NO_VERDICT, (least, here), said)
+    return merged(_shown(outcome, (reached, here), said), slower, f"{assumed_mhz:g} MHz", placed)
+
+
+def _shown(outcome: Outcome, ours: tuple[Number, ...], said: str) -> Finding:
+    """Return the finding; for a modelled rate, only what a formula can support."""
+    if ours[0].provenance in (Provenance.MEASURED, Provenance.SIMULATED):
+        return Finding(outcome, ours, said)
+    unknown = "The formula does not know what else the accelerator's units wait for."
+    return by_a_model(outcome is Outcome.IN_KIND, ours, said, unknown=unknown)

@@ -1,0 +1,139 @@
+"""A clock for the training loop that times each call as a part of the round, with the core's speed at that
+moment.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from harness.mapping.loop import NO_INPUTS, Made, Value
+from harness.measure.pace import Bracket, Pace, Piece
+
+PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
+"""The profile's name of a part, by the loop's term, if the two differ."""
+_CHARGED = ("gather", "write")
+"""Parts inside other calls; the storage adds up their seconds itself."""
+_READING = "reading"
+_NO_DEVICES: Mapping[str, Callable[[], float]] = {}
+
+
+def _nothing() -> None: ...
+
+
+class Recorder:
+    """Runs each call of `harness.mapping.loop.TrainingLoop` at once, and records its seconds and the core's pace.
+
+    Between two calls it runs the calibration kernel of `harness.measure.pace`. Work that another unit would do in
+    parallel is also run and awaited at once: a part's seconds are those of the part alone.
+
+    Args:
+        device_clocks: for each part on a simulated device, a function that returns the device's seconds so far;
+            the host times the others.
+        sweep: empties the caches before each part, or None.
+
+    Attributes:
+        occurrences: seconds and pace of each part since the last call of `taken`.
+    """
+
+    def __init__(
+        self,
+        device_clocks: Mapping[str, Callable[[], float]] = _NO_DEVICES,
+        sweep: Callable[[], None] | None = None,
+    ) -> None:
+        self._clocks, self._sweep = dict(device_clocks), sweep
+        self.occurrences: defaultdict[str, list[tuple[float, Pace]]] = defaultdict(list)
+        self._bracket, self._pace, self._rounds = Bracket(), Pace(), 0
+        self._clock_s = float("inf")  # of one reading of the clock
+
+    def open(self) -> None:
+        """Begin a round: measure how long one reading of the clock takes."""
+        self._rounds += 1
+        self._bracket.open()
+        self.timed(_READING, _nothing)
+
+    def timed(self, part: str, work: Callable[..., Value], *arguments: Any) -> Value:
+        """Run one part and return its result."""
+        clock = self._clocks.get(part, perf_counter)
+        if self._sweep:
+            self._sweep()
+            self._bracket.skip()
+        begin_s = clock()
+        result = work(*arguments)
+        seconds = clock() - begin_s
+        self._pace = self._bracket.close()
+        # A simulated device's seconds do not depend on the core.
+        self.occurrences[part].append((seconds, self._pace if clock is perf_counter else Pace()))
+        return result
+
+    def taken(self) -> dict[str, list[Piece]]:
+        """Return the pieces of each part since the last call, minus the time of reading the clock."""
+        found, self.occurrences = self.occurrences, defaultdict(list)
+        rounds, self._rounds = self._rounds, 0
+        readings_s = [seconds for seconds, _ in found.pop(_READING, [])]
+        # The minimum so far: a reading that the scheduler interrupts takes milliseconds.
+        self._clock_s = reading_s = min([self._clock_s, *readings_s])
+        pieces = {}
+        for part, occurrences in found.items():
+            calls = rounds / len(occurrences)
+            less_s = 0.0 if part in _CHARGED or part in self._clocks else reading_s
+            pieces[part] = [Piece(seconds - less_s, calls, pace) for seconds, pace in occurrences]
+        return pieces
+
+    def now_s(self) -> float:
+        """See `Clock.now_s`."""
+        return perf_counter()
+
+    def wait(self, ready_s: float) -> None:
+        """See `Clock.wait`; every call has already ended."""
+
+    def run(self, term: str, work: Callable[..., Value], *arguments: Any) -> Value:
+        """See `Clock.run`."""
+        return self.timed(PARTS.get(term, term), work, *arguments)
+
+    def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
+        """See `Clock.act`."""
+        return self.run("act", work, vector_steps)
+
+    def call(
+        self,
+        unit: str,
+        term: str,
+        work: Callable[[], Value],
+        after_s: float = 0.0,
+        input_bytes: Mapping[str, int] = NO_INPUTS,
+    ) -> Made[Value]:
+        """See `Clock.call`."""
+        return Made(self.run(term, work), 0.0)
+
+    def begin(
+        self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
+    ) -> Made[Value]:
+        """See `Clock.begin`: the work is started and awaited before the host does something else."""
+
+        def alone() -> Value:
+            ask()
+            return answer()
+
+        return Made(self.run(term, alone), 0.0)
+
+    def charge(
+        self,
+        server: str,
+        term: str,
+        seconds: float,
+        after_s: float,
+        input_bytes: Mapping[str, int] = NO_INPUTS,
+    ) -> float:
+        """See `Clock.charge`; the work becomes a piece of the last call, without a known time of waiting for a core."""
+        self.occurrences[PARTS.get(term, term)].append((seconds, self._pace._replace(waited_s=0.0)))
+        return after_s
+
+    def deliver(
+        self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
+    ) -> None:
+        """See `Clock.deliver`; not timed if there is nothing to bring."""
+        if output_bytes:
+            self.run(term, work)
+        else:
+            work()

@@ -1,0 +1,72 @@
+"""Checks before a training starts that the machine and the workload support its options."""
+
+import os
+
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime import compose, memory, native_threads
+from harness.runtime.iteration import check_overlap, collected_rows
+from harness.runtime.options import STRICT, Options, is_on_policy
+from harness.runtime.reallocation import check_learners
+from harness.workloads.task import Task
+
+
+def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
+    """Check before anything starts or is stored that the machine and the workload support the options.
+
+    Args:
+        options: the requested options.
+        task: the task to train, with the requested number of actors.
+        mapping: the mapping.
+        batch_size: transitions per gradient step.
+
+    Raises:
+        UserError: an option is not supported; the first one is reported.
+    """
+    if options.threads_native:
+        native_threads.check(options, task, mapping, batch_size)
+        compose.check(task, mapping, options.delay, batch_size)
+        return
+    cores = os.cpu_count() or 1
+    if not 1 <= options.threads <= cores:
+        raise UserError(task.name, "threads", options.threads, f"1 to this machine's cores, {cores}")
+    processes = options.processes or 0
+    compose.check_processes(task, processes)
+    if options.envpool:
+        compose.check_envpool(task)
+    if options.native_environments:
+        compose.check_native_environments(task, options.envpool)
+    if is_on_policy(task):
+        _check_on_policy(options, task)
+    else:
+        compose.check_batches(task, batch_size, options.ahead(task))
+        compose.chosen_fusion(task, mapping, options.ahead(task), options)
+    check_learners(mapping, options.learners, processes, options.overlap, options.reallocate)
+    if options.learners > batch_size:
+        raise UserError(task.name, "learners", options.learners, f"at most the batch size, {batch_size}")
+    collected = 0
+    if not is_on_policy(task):
+        check_overlap(task, options.overlap)
+        collected = collected_rows(task, options.overlap, options.reallocate)
+    memory.check(task, batch_size, options.ahead(task), processes, options.learners, collected)
+    compose.check(task, mapping, options.delay, batch_size)
+    _check_managed(task, mapping)
+    if processes and compose.is_simulated(mapping):
+        raise UserError(task.name, "actor processes", processes, "0 in virtual time")
+
+
+def _check_on_policy(options: Options, task: Task) -> None:
+    """Refuse options of a replay, or of running in parallel with one, for an algorithm without a replay."""
+    why = "for PPO, which learns from its own latest samples"
+    for name in ("presampled_batches", "overlap", "learners", "reallocate", "replay_beside", "fusion"):
+        if (found := getattr(options, name)) != getattr(STRICT, name):
+            raise UserError(task.name, name, found, f"{getattr(STRICT, name)} {why}")
+
+
+def _check_managed(task: Task, mapping: Mapping) -> None:
+    """Raise UserError if a mapping names replay management for a task without it: a row would claim that it ran."""
+    managed = not is_on_policy(task) and task.replay.prioritized
+    if not managed and str(mapping.rmm) != "native":
+        raise UserError(
+            mapping, "rmm", mapping.rmm, f"native: {task.name} has no prioritised replay to manage"
+        )

@@ -1,0 +1,216 @@
+"""Chooses a mapping for a user's program: PRL's composer on times measured here (PRL 5.2, Algorithm 2).
+
+Every learner and every sum tree that runs here is timed on the program's own sizes, in interleaved rounds; a backend
+that cannot run the program is left out, with its reason. Devices that are simulated take no part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import Entry, Mapping, PerformanceTable, Prediction, Problem, Target
+from harness.mapping.base import REFERENCE, candidates
+from harness.mapping.strategies.pearl24 import Pearl24
+from harness.measure.protocol import Case, Protocol, Timing, measure
+from harness.platforms import of_this_machine
+from harness.runtime import compose
+from harness.workloads.custom_task import CustomTask
+from primitives import learner, sum_tree
+from primitives.learner import Learner
+from primitives.replay import Storage
+from primitives.sum_tree import SumTree
+
+BESIDE = ("binary", REFERENCE)
+"""Backends that exist for comparison only."""
+NATIVE, CPU = Target("native"), Target("cpu")
+ROUNDS, BUDGET_S = 15, 5.0
+ROWS = 4_096
+"""Most transitions and leaves that are timed: a choice need not wait for a million of them."""
+
+
+@dataclass(frozen=True)
+class MappingChoice:
+    """A chosen mapping, and why.
+
+    Attributes:
+        prediction: of the chosen mapping.
+        others: predictions of the other mappings, the fastest first.
+        left_out: why a target took no part, by its name.
+    """
+
+    prediction: Prediction
+    others: tuple[Prediction, ...]
+    left_out: dict[str, str]
+
+    def lines(self) -> list[str]:
+        """Return what was chosen and why, for the user."""
+        words = [f"chose {_told(self.prediction)}"]
+        words += [f"next {_told(self.others[0])}"] if self.others else []
+        words += [f"without {name}: {reason}" for name, reason in self.left_out.items()]
+        return words
+
+
+def _told(prediction: Prediction) -> str:
+    parts = sorted(prediction.terms_s.items(), key=lambda item: -item[1])
+    terms = ", ".join(f"{name} {1e6 * seconds:,.1f} us" for name, seconds in parts[:3])
+    return f"{prediction.mapping}: {prediction.gps:,.0f} gradient steps/s by PRL's composer ({terms})"
+
+
+def choose(task: CustomTask) -> MappingChoice:
+    """Time what runs here, and return the mapping that PRL's composer chooses.
+
+    Args:
+        task: the program's task.
+
+    Raises:
+        UserError: no learner or no sum tree runs the program.
+    """
+    cases = {(name, target): case for name, target, case in (*_learners(task), *_trees(task), _gather(task))}
+    protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5)
+    timings = measure(cases.values(), protocol)
+    batch_size = task.training.batch_size
+    entries, left_out = [], {}
+    for (primitive, target), case in cases.items():
+        timing = timings[case.name]
+        if timing.median_s is None:
+            left_out[f"{primitive} on {target}"] = timing.reason
+        else:
+            entries.append(_entry(primitive, target, batch_size, timing, timing.median_s))
+    table, problem, platform = PerformanceTable(entries), _problem(task), of_this_machine()
+    try:
+        found = Pearl24().choose(table, problem, platform)
+    except ValueError as error:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise UserError(task.name, "mapping", f"none that runs: {reasons}", str(error)) from error
+    rest = (mapping for mapping in candidates(table) if mapping != found.mapping)
+    others = (Pearl24().predict(table, problem, platform, mapping) for mapping in rest)
+    return MappingChoice(found, tuple(sorted(others, key=lambda made: -made.gps)), left_out)
+
+
+def _entry(primitive: str, target: Target, batch_size: int, timing: Timing, median_s: float) -> Entry:
+    low, high = (median_s if end is None else end for end in (timing.low_s, timing.high_s))
+    return Entry(primitive, target, batch_size, median_s, low, high, Provenance.MEASURED)
+
+
+def _problem(task: CustomTask) -> Problem:
+    settings, item_bytes = task.training, _item_bytes(task)
+    return Problem(
+        batch_size=settings.batch_size,
+        item_words=-(-item_bytes // 4),
+        actors=settings.actors,
+        update_interval=settings.update_interval,
+        stored_bytes=item_bytes,
+    )
+
+
+def _item_bytes(task: CustomTask) -> int:
+    columns = task.columns().values()
+    return sum(int(np.prod(one.shape)) * np.dtype(one.dtype).itemsize for one in columns)
+
+
+def _learners(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
+    names = [one.name for one in learner.backends() if one.available and not one.simulated]
+    targets = [Target(name) for name in names if name not in BESIDE]
+    if torch.cuda.is_available():
+        targets.append(Target("torch", "cuda"))
+    batch_size, columns = task.training.batch_size, task.columns()
+
+    def create(target: Target) -> Learner:
+        seed = np.random.SeedSequence(0)
+        return compose.learner_of(task, Mapping(target, NATIVE, CPU), batch_size, seed)
+
+    def batch(made: Learner, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        return {
+            name: rng.random((batch_size, *one.shape)).astype(one.dtype)
+            if np.dtype(one.dtype).kind == "f"
+            else rng.integers(0, 2, (batch_size, *one.shape)).astype(one.dtype)
+            for name, one in columns.items()
+        }
+
+    def check(made: Learner) -> None:
+        one = batch(made, np.random.default_rng(0))
+        expected = create(Target(REFERENCE)).step(one).td_errors
+        np.testing.assert_allclose(made.step(one).td_errors, expected, rtol=1e-3, atol=1e-3)
+
+    for target in targets:
+        setup = partial(create, target)
+        yield (
+            "learner.step",
+            target,
+            Case(f"learner.step {target}", setup, check, batch, lambda made, one: made.step(one)),
+        )
+
+
+def _trees(task: CustomTask) -> Iterator[tuple[str, Target, Case[Any]]]:
+    capacity, batch_size = min(task.replay.capacity, ROWS), task.training.batch_size
+    if not task.replay.prioritized:  # a uniform replay has no tree, and only one form
+        for name in ("sample", "update"):
+            primitive = f"sum_tree.{name}"
+            yield (
+                primitive,
+                NATIVE,
+                Case(
+                    f"{primitive} uniform",
+                    lambda: None,
+                    lambda _: None,
+                    lambda _, rng: rng,
+                    lambda _, rng: rng.integers(0, capacity, batch_size),
+                ),
+            )
+        return
+    for status in sum_tree.backends():
+        if not status.available or status.simulated or status.name in BESIDE:
+            continue
+        target = Target(status.name)
+
+        def create(name: str = status.name) -> SumTree:
+            made = sum_tree.create(capacity, fanout=task.replay.fanout, backend=name)
+            made.update(
+                np.arange(capacity), np.random.default_rng(0).integers(1, 8, capacity).astype(np.float32)
+            )
+            return made
+
+        def check(made: SumTree) -> None:
+            leaves = made.get(np.arange(capacity))
+            np.testing.assert_allclose(made.total, leaves.sum(), rtol=1e-4)
+
+        def written(made: SumTree, rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+            return rng.integers(0, capacity, rows), rng.integers(1, 8, rows).astype(np.float32)
+
+        calls: dict[str, tuple[Any, Any]] = {
+            "sample": (lambda _, rng: rng, lambda made, rng: made.sample(batch_size, rng)),
+            "update": (partial(written, rows=batch_size), lambda made, some: made.update(*some)),
+            "insert": (partial(written, rows=task.training.actors), lambda made, some: made.update(*some)),
+        }
+        for name, (inputs, call) in calls.items():
+            primitive = f"sum_tree.{name}"
+            yield primitive, target, Case(f"{primitive} {target}", create, check, inputs, call)
+
+
+def _gather(task: CustomTask) -> tuple[str, Target, Case[Any]]:
+    rows, batch_size = min(task.replay.capacity, ROWS), task.training.batch_size
+
+    def check(made: Storage) -> None:
+        for name, column in made.gather(np.arange(2)).items():
+            if not np.array_equal(column, np.zeros_like(column)):
+                raise AssertionError(f"column {name}: found other numbers than those that were stored")
+
+    def create() -> Storage:
+        made = Storage(rows, task.columns())
+        made.insert({name: np.zeros((rows, *one.shape), one.dtype) for name, one in task.columns().items()})
+        return made
+
+    case: Case[Storage] = Case(
+        "storage.gather cpu",
+        create,
+        check,
+        lambda _, rng: rng.integers(0, rows, batch_size),
+        lambda made, some: made.gather(some),
+    )
+    return "storage.gather", CPU, case

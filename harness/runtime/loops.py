@@ -1,0 +1,68 @@
+"""The options under which a mapping is run in each of the loops that performance models describe."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from harness.core.errors import UserError
+from harness.mapping.base import OVERLAPPED_GRADIENT_STEPS, WORD_BYTES, Loop, Mapping
+from harness.mapping.problem import relaxed_ahead
+from harness.runtime import compose
+from harness.runtime.iteration import Iteration
+from harness.runtime.options import Fusion, Options, is_on_policy
+from harness.workloads import Workload
+
+
+def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_size: int) -> Options:
+    """Return options that run a mapping in a loop.
+
+    | loop | gradient steps | actors | replay manager |
+    |---|---|---|---|
+    | strict | separate calls | in turns | in turns, D = 0 |
+    | fused | neighbours are one call | in turns | in turns, D = 0 |
+    | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
+    | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
+
+    D is smaller if the replay does not hold so many batches. Each actor process has a policy and a random stream of
+    its own. There is one process per core that learner and replay manager leave free, and at least one.
+
+    Args:
+        loop: the loop.
+        options: requested options; those that the loop leaves open are kept.
+        item: the workload, with the requested number of actors.
+        mapping: the mapping.
+        batch_size: transitions per gradient step.
+
+    Raises:
+        UserError: an option contradicts the loop, or an on-policy workload is asked for a loop with a replay.
+    """
+    if is_on_policy(item):
+        if loop is Loop.FUSED:
+            return options
+        raise UserError(item.name, "--loop", loop, f"{Loop.FUSED} for an algorithm without a replay")
+    by_loop: dict[Loop, dict[str, Any]] = {
+        Loop.STRICT: {"fusion": Fusion.NONE, "presampled_batches": 0, "overlap": 0},
+        Loop.FUSED: {"presampled_batches": 0, "overlap": 0},
+        Loop.OVERLAPPED: {"presampled_batches": 0},
+        Loop.RELAXED: {},
+    }
+    for name, allowed in by_loop[loop].items():
+        if (found := options.given().get(name)) not in (None, allowed):
+            raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
+    if options.replay_beside and loop is not Loop.RELAXED:
+        raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
+    made = replace(options, fusion=Fusion.NONE) if loop is Loop.STRICT else options
+    if loop in (Loop.STRICT, Loop.FUSED):
+        return replace(made, presampled_batches=0)
+    simulated = compose.is_simulated(mapping)
+    if options.processes is None and not simulated:
+        free = max(1, (os.cpu_count() or 1) - (2 if loop is Loop.RELAXED else 1))
+        made = replace(made, processes=min(item.training.actors, free))
+    if not options.overlap:
+        made = replace(made, overlap=Iteration.of(item.training, OVERLAPPED_GRADIENT_STEPS).gradient_steps)
+    if loop is Loop.OVERLAPPED:
+        return replace(made, presampled_batches=0)
+    ahead = options.presampled_batches
+    if ahead is None:
+        ahead = relaxed_ahead(item.replay.capacity, batch_size, item.item_words * WORD_BYTES)
+    return replace(made, presampled_batches=ahead, replay_beside=True)

@@ -1,0 +1,174 @@
+"""Training with C++ threads as actors and learners (PAL IV-D and V): `primitives.training.parallel` as a run."""
+
+import os
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import Mapping
+from harness.runtime import memory
+from harness.runtime.actors.actor import Episode
+from harness.runtime.compose import replay_of, storage_of
+from harness.runtime.options import STRICT, Fusion, Options, is_on_policy
+from harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
+from harness.workloads import Workload
+from harness.workloads.custom_task import CustomTask
+from harness.workloads.task import Task, algorithm_of
+from primitives.environments import factory as native_environments
+from primitives.learner import UnsupportedOperationError
+from primitives.replay import ConcurrentReplay
+from primitives.training.parallel import Pacing, ParallelTraining
+
+MAPPING = "native-native-cpu"
+LEAD = 64
+"""Environment steps by which actors may be ahead of the learners, besides a vector step of each."""
+_OTHERS = (
+    "threads",
+    "envpool",
+    "presampled_batches",
+    "overlap",
+    "reallocate",
+    "replay_beside",
+    "fusion",
+    "delay",
+)
+
+
+def actor_threads(options: Options, environments: int) -> int:
+    """Return the number of actor threads: as requested, or one for each environment up to the number of cores."""
+    return options.processes or min(environments, os.cpu_count() or 1)
+
+
+def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
+    """Check before anything starts or is stored that threads can train a task.
+
+    Raises:
+        UserError: the mapping, an option, the workload or its environment is not supported; the first one is reported.
+    """
+    if str(mapping) != MAPPING:
+        raise UserError(task.name, "mapping", mapping, f"{MAPPING} with --threads-native")
+    for name in _OTHERS:
+        if (found := getattr(options, name)) != (default := getattr(STRICT, name)):
+            raise UserError(task.name, name, found, f"{default} with --threads-native")
+    if is_on_policy(task) or not task.replay.prioritized:
+        found = "no prioritised replay"
+        raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
+    if not 1 <= options.learners <= batch_size or batch_size % options.learners:
+        raise UserError(task.name, "learners", options.learners, f"a divisor of the batch size, {batch_size}")
+    environments = task.training.actors
+    if environments % (threads := actor_threads(options, environments)):
+        raise UserError(task.name, "processes", threads, f"a divisor of training.actors, {environments}")
+    memory.check(task, batch_size, 0, 0)
+    _environments(task, 1)
+
+
+class ThreadedTraining:
+    """A training of a workload whose actors and learners are C++ threads, as `measured_run` takes it.
+
+    Between two calls of `advance` no thread runs. Terms are the seconds of all threads together.
+
+    Args:
+        workload: the workload to train, with an environment that exists natively.
+        mapping: `MAPPING`.
+        batch_size: transitions per gradient step, of all learners together; by default the workload's.
+        seed: seed of everything random.
+        options: actors, processes (here: actor threads) and learners are used.
+        lead: see `Pacing`.
+
+    Raises:
+        UserError: an option or the workload is not supported.
+    """
+
+    fusion = Fusion.REPLAY
+    provenance = Provenance.MEASURED
+
+    def __init__(
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        *,
+        batch_size: int | None = None,
+        seed: int = 0,
+        options: Options = STRICT,
+        lead: int = LEAD,
+    ) -> None:
+        settings = workload.training
+        size = settings.batch_size if batch_size is None else batch_size
+        check(options, workload, mapping, size)
+        threads = actor_threads(options, settings.actors)
+        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), Fusion.REPLAY)
+        assert isinstance(self.replay, ConcurrentReplay)
+        self._environments = [_environments(workload, settings.actors // threads) for _ in range(threads)]
+        try:
+            self.training = ParallelTraining(
+                algorithm_of(workload),
+                self._environments,
+                self.replay,
+                learners=options.learners,
+                batch_size=size,
+                pacing=Pacing(settings.learning_starts, settings.update_interval, lead),
+                seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
+            )
+        except (ValueError, UnsupportedOperationError) as error:
+            raise UserError(
+                workload.name, "threads_native", str(error), "what C++ threads can train"
+            ) from error
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps taken so far."""
+        return self.training.gradient_steps
+
+    @property
+    def environment_steps(self) -> int:
+        """Environment steps taken so far, over all actors."""
+        return self.training.environment_steps
+
+    def warm_up(self) -> Progress:
+        """Fill the replay with random actions, then take the first gradient steps."""
+        before = self._counts()
+        self.training.run(WARM_UP_GRADIENT_STEPS)
+        return self._progress(before)
+
+    def advance(self, gradient_steps: int) -> Progress:
+        """Continue training for `gradient_steps`.
+
+        Raises:
+            ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
+        """
+        before = self._counts()
+        self.training.run(gradient_steps)
+        return self._progress(before)
+
+    def close(self) -> None:
+        """Do nothing: no thread runs, and memory is freed with the object."""
+
+    def _counts(self) -> tuple[float, int, int, dict[str, float]]:
+        return perf_counter(), self.gradient_steps, self.environment_steps, self.training.spent_s()
+
+    def _progress(self, before: tuple[float, int, int, dict[str, float]]) -> Progress:
+        begun_s, gradient_steps, environment_steps, spent_s = before
+        now_s, spent_now_s = perf_counter(), self.training.spent_s()
+        return Progress(
+            gradient_steps=self.gradient_steps - gradient_steps,
+            environment_steps=self.environment_steps - environment_steps,
+            wall_s=now_s - begun_s,
+            episodes=[Episode(step, total) for step, total in self.training.take_episodes()],
+            terms_s={name: spent_now_s[name] - spent_s[name] for name in spent_now_s},
+        )
+
+
+def _environments(task: Task, count: int) -> Any:
+    """Return native environments that step together; UserError if there are none of this kind here."""
+    allowed = f"{', '.join(native_environments.ids())} with --threads-native"
+    if isinstance(task, CustomTask):
+        raise UserError(task.name, "environment", "an environment of your own", allowed)
+    name = task.environment.id
+    if name not in native_environments.ids():
+        raise UserError(task.name, "environment.id", name, allowed)
+    if reason := native_environments.unavailable_reason(name):
+        raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")
+    return native_environments.make_native(name, count, autoreset="same_step")

@@ -1,0 +1,101 @@
+"""Cycles of training two networks on two compute units, with and without load balancing (PPO 3.3, Fig. 15).
+
+Both networks train until the first has done its updates. Without balancing its unit then idles. With balancing,
+both units share the other network's mini-batches, and one adder array combines their gradients.
+
+PPO has no formula beyond Equation 5 for each product. `fpga.unit_pair` differs as follows (`pair_update_cycles`,
+exact): a product ends when the array is empty, a few cycles after its last sum, and a gradient's rows are added
+to the weights at one row per cycle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from primitives.fpga.cycles import gemm
+from primitives.fpga.cycles.networks import GemmLayer
+from primitives.fpga.cycles.ppo import PROCESSES, ProductCycles, best_dataflows, process_cycles, shapes
+from primitives.fpga.gemm.plan import blocks
+
+PRODUCT_CYCLES = (
+    5  # beyond the core's: the first request and its answer, the empty array, the answer, the next command
+)
+UPDATE_CYCLES = 1  # beyond a gradient's rows: the adders' register
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The division of updates between two units.
+
+    Attributes:
+        alone: updates of the policy on unit 0, and of the value network on unit 1.
+        longer: the network, 0 or 1, whose further updates are shared.
+        shared: number of shared updates.
+    """
+
+    alone: tuple[int, int]
+    longer: int
+    shared: int
+
+
+def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule:
+    """Return the schedule: separate updates until a unit is free, then shared ones.
+
+    Args:
+        update_cycles: cycles of one update of each network.
+        updates: number of updates of each network.
+    """
+    busy = [cycles * count for cycles, count in zip(update_cycles, updates, strict=True)]
+    longer = int(busy[1] > busy[0])
+    alone = list(updates)
+    alone[longer] = min(updates[longer], blocks(busy[1 - longer], update_cycles[longer]))
+    return Schedule((alone[0], alone[1]), longer, updates[longer] - alone[longer])
+
+
+def update_cycles(
+    layers: Sequence[GemmLayer], batch: int, *, side: int, product_cycles: ProductCycles = gemm.ppo_cycles
+) -> int:
+    """Return the cycles of one mini-batch update, FW, BW and WU, each in its best dataflow."""
+    chosen = best_dataflows(layers, batch, side=side, product_cycles=product_cycles)
+    return sum(
+        process_cycles(
+            layers, process, batch, side=side, dataflow=chosen[process], product_cycles=product_cycles
+        )
+        for process in PROCESSES
+    )
+
+
+def pair_update_cycles(layers: Sequence[GemmLayer], batch: int, *, side: int) -> int:
+    """Return the cycles of one update on a unit of `fpga.unit_pair`, separate or shared."""
+    gradients = shapes(layers, "WU", batch)
+    products = sum(len(shapes(layers, process, batch)) for process in PROCESSES)
+    rows = sum(blocks(shape.a, side) * blocks(shape.c, side) * side for shape in gradients)
+    core = update_cycles(layers, batch, side=side, product_cycles=gemm.block_load_cycles)
+    return core + products * PRODUCT_CYCLES + rows + len(gradients) * UPDATE_CYCLES
+
+
+def training_cycles(
+    policy: Sequence[GemmLayer],
+    value: Sequence[GemmLayer],
+    *,
+    policy_updates: int,
+    value_updates: int,
+    minibatch: int,
+    side: int,
+    balanced: bool,
+    pair: bool = False,
+) -> int:
+    """Return the cycles until both networks have done their updates.
+
+    Args:
+        balanced: whether the rest of the longer training runs on both units, each with half of every mini-batch.
+        pair: whether the cycles are those of `fpga.unit_pair`; otherwise those of Equation 5.
+    """
+    of_update = pair_update_cycles if pair else update_cycles
+    networks, updates = (policy, value), (policy_updates, value_updates)
+    of_one = [of_update(layers, minibatch, side=side) for layers in networks]
+    if not balanced:
+        return max(cycles * count for cycles, count in zip(of_one, updates, strict=True))
+    found = schedule(of_one, updates)
+    shared = of_update(networks[found.longer], blocks(minibatch, 2), side=side)
+    alone = max(cycles * count for cycles, count in zip(of_one, found.alone, strict=True))
+    return alone + found.shared * shared

@@ -1,0 +1,105 @@
+"""MAP's architecture exploration of the replay: S sub-tree pipelines that fit one die (MAP VI-A2).
+
+The learner's is `primitives.learner.fpga.pipeline`.
+"""
+
+from dataclasses import dataclass
+
+from primitives.fpga.devices.catalogue import FpgaDevice
+from primitives.fpga.gemm.plan import blocks
+
+MOST_BANKS = 32  # MAP Table VI: 1 to 32
+
+
+def level_luts(fanout: int) -> int:
+    """Return the look-up tables of a level: the line through Yosys' counts of `replay-pipeline` at K = 2 (6,777 in
+    15 levels) and K = 16 (27,765 in 5).
+    """
+    return round(452 + (fanout - 2) * 364.4)
+
+
+def level_flip_flops(fanout: int) -> int:
+    """Return the flip-flops of a level, from the same counts (6,438 and 7,370)."""
+    return round(429 + (fanout - 2) * 74.6)
+
+
+CROSSBAR_LUTS = 233
+"""Per pair of lane and bank: `lane-route` and `bank-arbiter` at S = 32, 4,824 and 2,630, over 32."""
+
+
+@dataclass(frozen=True)
+class ReplayDesign:
+    """S sub-tree pipelines: cycles of a batch of samples and of a batch of updates, `modelled` (MAP VI-A2).
+
+    Attributes:
+        banks: S.
+        sample_cycles, update_cycles: cycles of a batch.
+        memory_bits: bits of the blocks that hold the sums.
+        luts, flip_flops: of the pipelines and the crossbar.
+        bound_by: what stopped S: "batch", "block RAMs", "LUTs", "flip-flops" or "MAP's S".
+    """
+
+    banks: int
+    sample_cycles: float
+    update_cycles: float
+    memory_bits: int
+    luts: int
+    flip_flops: int
+    bound_by: str
+
+
+def replay_design(
+    batch: int, capacity: int, fanout: int, device: FpgaDevice, *, priority_bits: int = 32
+) -> ReplayDesign:
+    """Return the design with S sub-trees: S is doubled from 1, up to the batch, while one die holds them.
+
+    Memory: every level of every sub-tree has its own blocks, whose words hold `fanout` children.
+    """
+    levels, size = 1, fanout
+    while size < capacity:
+        levels, size = levels + 1, size * fanout
+
+    def memory_blocks(banks: int) -> int:
+        total, words = 0, 1
+        for _ in range(levels):
+            held = blocks(words, banks)
+            total += banks * blocks(max(1, held) * fanout * priority_bits, device.block_ram_bits)
+            words *= fanout
+        return total
+
+    def bank_levels(banks: int) -> int:
+        found = 1
+        while banks * fanout**found < capacity:
+            found += 1
+        return found
+
+    def luts(banks: int) -> int:
+        crossbar = CROSSBAR_LUTS * banks**2 if banks > 1 else 0
+        return banks * bank_levels(banks) * level_luts(fanout) + crossbar
+
+    def flip_flops(banks: int) -> int:
+        return banks * bank_levels(banks) * level_flip_flops(fanout)
+
+    dies = device.super_logic_regions
+    needs = {
+        "block RAMs": (memory_blocks, (device.block_rams + device.ultra_rams * 8) // dies),
+        "LUTs": (luts, device.luts // dies),
+        "flip-flops": (flip_flops, device.flip_flops // dies),
+        "MAP's S": (lambda banks: banks, MOST_BANKS),
+    }
+    banks, bound_by = 1, "batch"
+    while batch > levels and banks * 2 <= batch:
+        lacking = [name for name, (taken, most) in needs.items() if taken(banks * 2) > most]
+        if lacking:
+            bound_by = lacking[0]
+            break
+        banks *= 2
+    return ReplayDesign(
+        banks,
+        batch / banks * fanout,
+        batch / banks,
+        memory_blocks(banks) * device.block_ram_bits,
+        luts(banks),
+        flip_flops(banks),
+        bound_by,
+    )

@@ -1,0 +1,97 @@
+"""The units of one pipeline and the FIFOs between them (MAP Fig. 3), with or without datapaths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import stream
+from amaranth.lib.fifo import SyncFIFOBuffered
+
+from primitives.fpga.learner_pipeline.layer import all_of
+from primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit, LossUnit
+
+CHAIN_DEPTH = 2  # samples in the FIFO between neighbouring stages
+
+_Sink = tuple[stream.Interface, int]
+"""Destination of samples, and the capacity of the FIFO before it."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The units of one pipeline.
+
+    Attributes:
+        forward: forward unit of every layer, from the samples on.
+        loss: loss unit after the last layer.
+        backward: backward unit of every layer but the first.
+        gradient: gradient unit of each trained layer, from the first on.
+        target: layers that compute the loss's targets from samples of their own; empty if the targets are inputs.
+    """
+
+    forward: Sequence[ForwardUnit]
+    loss: LossUnit
+    backward: Sequence[BackwardUnit]
+    gradient: Sequence[GradientUnit]
+    target: Sequence[ForwardUnit] = ()
+
+    @property
+    def count(self) -> int:
+        """Return n: 3 L if all L layers are trained and none makes targets (MAP IV-B3)."""
+        return len([*self.target, *self.forward, self.loss, *self.backward, *self.gradient])
+
+    def add_to(self, m: Module, x: stream.Interface, y: stream.Interface, *, p: int = 0) -> None:
+        """Add the units and the FIFOs to `m`.
+
+        Args:
+            m: module of the whole design.
+            x: samples of the first layer.
+            y: the loss's targets, or samples of the first target layer.
+            p: number of the pipeline.
+        """
+        kinds = {"forward": self.forward, "backward": self.backward, "gradient": self.gradient}
+        for kind, units in {**kinds, "target": self.target}.items():
+            for number, unit in enumerate(units):
+                m.submodules[f"{kind}_{p}_{number}"] = unit
+        m.submodules[f"loss_{p}"] = self.loss
+
+        def joined(name: str, source: stream.Interface, *sinks: _Sink) -> None:
+            _join(m, f"fifo_{name}_{p}", source, sinks)
+
+        depth = bypass_depth(self.count)
+        for number, unit in enumerate(self.target):
+            joined(f"target{number}", y, (unit.inputs, CHAIN_DEPTH))
+            y = unit.outputs
+        joined("y", y, (self.loss.targets, depth))
+        for number, inputs in enumerate([x, *(unit.outputs for unit in self.forward[:-1])]):  # of each layer
+            sinks = [(self.forward[number].inputs, CHAIN_DEPTH)]
+            sinks += [(unit.inputs, depth) for unit in self.gradient[number : number + 1]]
+            if number:
+                sinks.append((self.backward[number - 1].inputs, depth))
+            joined(f"inputs{number}", inputs, *sinks)
+        joined("outputs", self.forward[-1].outputs, (self.loss.outputs, CHAIN_DEPTH))
+        behind = [*(unit.back for unit in self.backward), self.loss.errors]
+        for number, errors in enumerate(behind):  # behind each layer
+            sinks = [(unit.errors, CHAIN_DEPTH) for unit in self.gradient[number : number + 1]]
+            if number:
+                sinks.append((self.backward[number - 1].errors, CHAIN_DEPTH))
+            joined(f"errors{number}", errors, *sinks)
+
+
+def bypass_depth(stage_count: int) -> int:
+    """Return the capacity of a FIFO that bypasses `stage_count` stages: more than they can hold."""
+    return 3 * stage_count
+
+
+def _join(m: Module, name: str, source: stream.Interface, sinks: Sequence[_Sink]) -> None:
+    """Add a FIFO before each sink; a sample enters all of them at once."""
+    queues = [SyncFIFOBuffered(width=len(Value.cast(sink.payload)), depth=depth) for sink, depth in sinks]
+    for number, (queue, (sink, _)) in enumerate(zip(queues, sinks, strict=True)):
+        m.submodules[f"{name}_{number}"] = queue
+        m.d.comb += [
+            Value.cast(sink.payload).eq(queue.r_data),
+            sink.valid.eq(queue.r_rdy),
+            queue.r_en.eq(sink.ready),
+            queue.w_data.eq(source.payload),
+            queue.w_en.eq(source.valid & source.ready),
+        ]
+    m.d.comb += source.ready.eq(all_of([queue.w_rdy for queue in queues]))

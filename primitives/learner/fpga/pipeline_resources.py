@@ -1,0 +1,100 @@
+"""What a learner of MAP's pipelines takes of a device: DSPs, look-up tables, flip-flops and block RAMs, `modelled`.
+
+The counts per lane and per neuron are those of the block `learner-pipeline` as Yosys synthesised it
+(`primitives/fpga/tools/counted.json`, 5-8-8-1, DP = 2); the tests compare the sum with that count. A unit holds its
+input and output vectors in registers, and hands them over in queues of two, so that wide layers take flip-flops however
+few lanes they have. Memories are counted in blocks of 36 Kbit (72 bits x 512 words); those of at most 64 words are
+look-up tables and part of the lane's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from math import ceil
+
+from primitives.fpga.devices.catalogue import FpgaDevice
+from primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
+
+MULTIPLIER_DSPS = 4  # per 32 x 32 bit product, as Yosys maps it on UltraScale+
+ADAM_DSPS, ADAM_LUTS, ADAM_FLIP_FLOPS = 14, 8_671, 21_025
+"""Per lane of Adam, which computes seven float32 products of two DSPs each (block `adam-unit`, and its registers)."""
+LANE_LUTS, LANE_FLIP_FLOPS = 330, 130
+NEURON_LUTS = 27
+"""Per input of a unit: its share of the multiplexer, and of the queue that keeps it for the gradients."""
+QUEUE_FLIP_FLOPS = 4 * FORMAT.bits
+"""Per output: two queues of two words, to the next unit and to the gradients."""
+SUM_BITS, MOMENT_BITS = 64, 96
+"""Per weight: of a pipeline's gradient sum, and of weight and moments in the update (float32)."""
+BLOCK_BITS, BLOCK_WORDS, LARGEST_LUT_RAM = 72, 512, 64
+ULTRA_RAM_BLOCKS = 8  # 288 Kbit
+_MANY = 10**12
+
+
+@dataclass(frozen=True)
+class PipelineResources:
+    """Numbers of each resource."""
+
+    dsps: int
+    luts: int
+    flip_flops: int
+    block_rams: int
+
+    def fits(self, limit: "PipelineResources") -> bool:
+        """Whether no number is above the limit's."""
+        return all(used <= most for used, most in zip(astuple(self), astuple(limit), strict=True))
+
+    def scarcest(self, limit: "PipelineResources") -> str:
+        """Return the resource of which the largest share of the limit is used."""
+        return max(vars(self), key=lambda name: vars(self)[name] / vars(limit)[name])
+
+
+def available(device: FpgaDevice) -> PipelineResources:
+    """Return the resources for the learner: on a device with several dies, MAP reserves one for the replay (VI-A2,
+    Table VI).
+    """
+    dies = device.super_logic_regions
+    rams = device.block_rams * device.block_ram_bits // (BLOCK_BITS * BLOCK_WORDS)
+    whole = (device.dsps, device.luts, device.flip_flops, rams + ULTRA_RAM_BLOCKS * device.ultra_rams)
+    return PipelineResources(*(count * (dies - 1) // dies if dies > 1 else count for count in whole))
+
+
+def dsps_alone(device: FpgaDevice) -> PipelineResources:
+    """Return what is `available` of a device with no limit but its DSPs: for hardware whose other costs per unit are
+    not known.
+    """
+    return replace(available(device), luts=_MANY, flip_flops=_MANY, block_rams=_MANY)
+
+
+def taken(
+    forward: Sequence[LayerShape],
+    backward: Sequence[LayerShape],
+    gradient: Sequence[LayerShape],
+    updated: Sequence[LayerShape],
+    pipelines: int,
+) -> PipelineResources:
+    """Return what a design takes.
+
+    Args:
+        forward, backward, gradient: the layers of a pipeline's units; the targets' units are among `forward`.
+        updated: the layers whose weights are updated, once for all pipelines.
+        pipelines: DP.
+    """
+    units = (*forward, *backward, *gradient)
+    lanes, adam = sum(unit.lanes for unit in units), sum(layer.lanes for layer in updated)
+    registers = FORMAT.bits * sum(unit.inputs + unit.outputs for unit in units)
+    queues = QUEUE_FLIP_FLOPS * (sum(u.outputs for u in forward) + sum(u.inputs for u in backward))
+    inputs = sum(unit.inputs for unit in (*forward, *gradient)) + sum(unit.outputs for unit in backward)
+    memories = sum(_blocks(unit, FORMAT.bits) for unit in (*forward, *backward))
+    memories += sum(_blocks(unit, SUM_BITS) for unit in gradient)
+    return PipelineResources(
+        dsps=pipelines * lanes * MULTIPLIER_DSPS + adam * ADAM_DSPS,
+        luts=pipelines * (lanes * LANE_LUTS + inputs * NEURON_LUTS) + adam * ADAM_LUTS,
+        flip_flops=pipelines * (lanes * LANE_FLIP_FLOPS + registers + queues) + adam * ADAM_FLIP_FLOPS,
+        block_rams=pipelines * memories + sum(_blocks(layer, MOMENT_BITS) for layer in updated),
+    )
+
+
+def _blocks(layer: LayerShape, bits: int) -> int:
+    """Return the block RAMs of a memory with `bits` for each weight, a word of all lanes in a cycle."""
+    if layer.words <= LARGEST_LUT_RAM:
+        return 0
+    return ceil(layer.lanes * bits / BLOCK_BITS) * ceil(layer.words / BLOCK_WORDS)

@@ -1,0 +1,41 @@
+"""Which way matrix products go through their operands on this processor: measured at first use, and kept.
+
+A way says whether panels of B and blocks of A are copied before they are multiplied, and how many vectors wide a
+tile of sums is. What is fastest depends on the processor's caches and ports; the bits of the result do not
+(`native/blocking.hpp`).
+"""
+
+from functools import cache
+
+from primitives.measured_choice import measured_choice
+
+MEASURED_S = 0.15
+"""Seconds of the measurement; slow instruction sets need longer, for at least three rounds."""
+_WAYS = 6
+_WAY = range(8)
+
+
+def blockings(simd: str = "") -> tuple[int, ...]:
+    """Return the ways of this processor, for `Executor`.
+
+    Args:
+        simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
+
+    Returns:
+        Six numbers from 0 to 7, in the order of `Blockings::ways`.
+    """
+    from primitives import _native
+
+    return _blockings(simd or str(_native.simd_level()))
+
+
+@cache
+def _blockings(simd: str) -> tuple[int, ...]:
+    from primitives import _native
+
+    return measured_choice(
+        "blockings",
+        (simd,),
+        lambda: _native.learner.measured_blockings(simd, MEASURED_S),
+        (_WAY,) * _WAYS,
+    )

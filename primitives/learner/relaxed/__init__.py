@@ -1,0 +1,91 @@
+"""Relaxed gradient steps: a replay manager samples batches ahead of the learner, in a thread of its own (MAP V-A).
+
+Each step trains on a batch that was sampled D steps before, so sampling does not wait for the priorities of the last
+steps. The manager's thread never needs the interpreter, and the learner releases it, so that on two cores both work at
+the same time. The manager performs its calls in the order in which the loop makes them: before gradient step k it
+samples the batch of step k + D, and after step k it updates that batch's priorities. The training is therefore the
+same bit by bit with and without the thread, and with D = 0 it is that of `primitives.learner.fused.FusedSteps`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.learner import Learner
+from primitives.learner.fused import FusedSteps
+from primitives.replay import ConcurrentReplay
+
+
+class RelaxedSteps(FusedSteps):
+    """The gradient steps of a native learner on batches that a replay manager samples ahead.
+
+    While batches wait, nothing else may sample from, insert into, or load the replay: insert with `insert`. If a row
+    was overwritten after its batch was sampled, it keeps the priority of its new item.
+
+    Args:
+        replay: source of the batches; receives the priorities.
+        learner: a learner of backend "native".
+        ahead: D, batches that wait when a gradient step begins, apart from its own; at least 0.
+        beside: whether the manager has a thread of its own; otherwise the caller's thread does its work in turns.
+
+    Raises:
+        TypeError, ValueError: as `FusedSteps`, and for an `ahead` below 0.
+    """
+
+    def __init__(
+        self, replay: ConcurrentReplay, learner: Learner, ahead: int, *, beside: bool = True
+    ) -> None:
+        if ahead < 0:
+            raise ValueError(f"ahead: found {ahead}; allowed: at least 0")
+        self.ahead, self._beside = ahead, beside
+        super().__init__(replay, learner)
+
+    def _in_native(self, sources: list[tuple[int, int, str]], td_outputs: list[int]) -> Any:
+        from primitives._native import relaxed
+
+        return relaxed.Relaxed(
+            self._replay._native,
+            self._executable._executor,
+            self._learner.batch_size,
+            sources,
+            td_outputs,
+            self.ahead,
+            self._beside,
+        )
+
+    def _samples(self, steps: int) -> int:
+        return int(self._fused.samples_for(steps))
+
+    def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
+        """Copy items and have the manager insert them, after what it was asked for before.
+
+        Arguments as `ConcurrentReplay.insert`. The rows are not waited for; an error of the manager is raised by
+        the next `run` or `drain`.
+
+        Raises:
+            TypeError, ValueError: a batch that does not fit the storage, or TD errors that do not fit the batch; state
+                unchanged.
+        """
+        replay = self._replay
+        columns = [np.ascontiguousarray(array) for array in replay.storage.checked(batch).values()]
+        count = len(columns[0])
+        errors = [] if td_errors is None else replay._checked(td_errors, count).tolist()
+        self._fused.insert(columns, count, errors)
+
+    def drain(self) -> None:
+        """Wait until the manager has done everything that it was asked for.
+
+        Raises:
+            ValueError: a TD error was not finite, or too large for a priority.
+        """
+        self._fused.drain()
+
+    @property
+    def terms_s(self) -> dict[str, float]:
+        """Return the seconds so far of sample (with gathering), update and insert, in the manager's thread, and of
+        learner and wait, in the caller's. Complete after `drain`.
+        """
+        names = ("sample", "update", "insert", "learner", "wait")
+        return dict(zip(names, self._fused.seconds, strict=True))

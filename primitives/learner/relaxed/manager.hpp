@@ -1,0 +1,247 @@
+// The replay manager of a data-dependency relaxed training loop (MAP V-A): samples batches ahead of the
+// learner, updates priorities and inserts transitions, in a thread of its own and without the interpreter.
+//
+// It performs its calls in the order in which they are posted. As the learner posts them at fixed places of
+// the loop, a training is the same bit by bit whether the manager works at the same time or in turns.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "learner/relaxed/turns.hpp"
+#include "replay/native/concurrent_replay.hpp"
+
+namespace placerl::relaxed {
+
+// Seconds that a thread spent so far, by what it did.
+struct Seconds {
+    double sample = 0, update = 0, insert = 0;
+};
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(double &seconds) : seconds_(seconds), start_(Clock::now()) {}
+    Stopwatch(const Stopwatch &) = delete;
+    Stopwatch &operator=(const Stopwatch &) = delete;
+    ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    double &seconds_;
+    Clock::time_point start_;
+};
+
+// How the learner takes one column of the replay.
+struct TakenColumn {
+    std::string name; // empty: the learner does not read it
+    bool to_float;    // booleans that the program takes as floats
+    bool is_float;    // must be finite
+};
+
+// A batch on its way: sampled by the manager, trained on by the learner, whose TD errors it brings back.
+struct Batch {
+    std::vector<std::vector<char>> columns; // as the learner takes them
+    std::vector<float> weights, td_errors;
+    std::vector<int64_t> indices;
+    int64_t inserted = 0; // items inserted before it was sampled
+    std::string wrong;    // why it cannot be trained on; empty if it can
+    bool empty = false;   // whether there was nothing to sample
+};
+
+// Transitions on their way into the replay.
+struct Insertion {
+    std::vector<std::vector<char>> columns;
+    std::vector<double> priorities; // empty: the maximum so far
+    int64_t count = 0;
+};
+
+class ReplayManager {
+  public:
+    using AllFinite = bool (*)(const float *, long);
+
+    // `columns`: one for each column of the replay. `depth`: calls that may be waiting. `beside`: whether a
+    // thread performs them; otherwise each is performed when it is posted.
+    ReplayManager(replay::ConcurrentReplay &replay, int64_t batch_size, double priority_max,
+                  std::vector<TakenColumn> columns, AllFinite all_finite, std::size_t depth, bool beside)
+        : replay_(replay), batch_size_(batch_size), priority_max_(priority_max), columns_(std::move(columns)),
+          all_finite_(all_finite), inserted_(replay.cursor()), raw_(columns_.size()),
+          outputs_(columns_.size()), calls_(std::bit_ceil(depth)) {
+        for (std::size_t c = 0; c < columns_.size(); ++c)
+            raw_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
+        if (beside)
+            thread_ = std::thread([this] { serve(); });
+    }
+    ReplayManager(const ReplayManager &) = delete;
+    ReplayManager &operator=(const ReplayManager &) = delete;
+    ~ReplayManager() {
+        if (thread_.joinable()) {
+            post({});
+            thread_.join();
+        }
+    }
+
+    // Arrays for `Batch`.
+    Batch batch() const {
+        Batch made;
+        const auto size = std::size_t(batch_size_);
+        for (std::size_t c = 0; c < columns_.size(); ++c)
+            made.columns.emplace_back(columns_[c].name.empty() ? 0
+                                      : columns_[c].to_float   ? size * sizeof(float)
+                                                               : raw_[c].size());
+        made.weights.resize(size);
+        made.td_errors.resize(size);
+        made.indices.resize(size);
+        return made;
+    }
+
+    // Each returns the number of its call; the arguments must stay until it is done.
+    uint64_t sample(Batch &batch, sum_tree::Seed seed, double beta) {
+        return post([this, &batch, seed, beta] { perform_sample(batch, seed, beta); });
+    }
+    uint64_t update(Batch &batch) {
+        return post([this, &batch] { perform_update(batch); });
+    }
+    uint64_t insert(Insertion &insertion) {
+        return post([this, &insertion] { perform_insert(insertion); });
+    }
+
+    void wait_for(uint64_t call) const { done_.wait_for(call); }
+    // Waits until every call is done; throws the first error of a call.
+    void drain() {
+        done_.wait_for(posted_.count());
+        rethrow();
+    }
+    void rethrow() const {
+        if (failed_.load(std::memory_order_acquire))
+            std::rethrow_exception(failure_);
+    }
+    bool beside() const { return thread_.joinable(); }
+    // Complete after `drain`.
+    const Seconds &seconds() const { return seconds_; }
+
+  private:
+    using Call = std::function<void()>;
+
+    uint64_t post(Call call) {
+        const uint64_t number = posted_.count() + 1;
+        if (!thread_.joinable()) {
+            attempt(call);
+            posted_.raise();
+            done_.raise();
+            return number;
+        }
+        if (number > calls_.size())
+            done_.wait_for(number - calls_.size()); // room
+        calls_[number % calls_.size()] = std::move(call);
+        posted_.raise();
+        return number;
+    }
+
+    void serve() {
+        for (uint64_t number = 1;; ++number) {
+            posted_.wait_for(number);
+            Call &call = calls_[number % calls_.size()];
+            if (!call)
+                return;
+            attempt(call);
+            done_.raise();
+        }
+    }
+
+    // After a failure nothing is performed any more.
+    void attempt(const Call &call) {
+        if (failed_.load(std::memory_order_relaxed))
+            return;
+        try {
+            call();
+        } catch (...) {
+            failure_ = std::current_exception();
+            failed_.store(true, std::memory_order_release);
+        }
+    }
+
+    void perform_sample(Batch &batch, sum_tree::Seed seed, double beta) {
+        const Stopwatch watch(seconds_.sample);
+        batch.wrong.clear();
+        batch.inserted = inserted_;
+        for (std::size_t c = 0; c < columns_.size(); ++c)
+            outputs_[c] =
+                columns_[c].name.empty() || columns_[c].to_float ? raw_[c].data() : batch.columns[c].data();
+        batch.empty = !replay_.sample(seed, false, batch_size_, beta, batch.indices.data(),
+                                      batch.weights.data(), outputs_.data());
+        if (batch.empty)
+            return;
+        for (std::size_t c = 0; c < columns_.size(); ++c) {
+            const TakenColumn &column = columns_[c];
+            auto *floats = reinterpret_cast<float *>(batch.columns[c].data());
+            if (column.to_float)
+                for (std::size_t b = 0; b < std::size_t(batch_size_); ++b)
+                    floats[b] = raw_[c][b] ? 1.0f : 0.0f;
+            else if (column.is_float && batch.wrong.empty() &&
+                     !all_finite_(floats, static_cast<long>(batch.columns[c].size() / sizeof(float))))
+                batch.wrong = column.name + ": found NaN or infinity; allowed: finite numbers";
+        }
+    }
+
+    // A row that holds another item than the one that was sampled keeps that item's priority.
+    void perform_update(const Batch &batch) {
+        const Stopwatch watch(seconds_.update);
+        kept_.clear();
+        priorities_.clear();
+        const int64_t capacity = replay_.capacity(), since = inserted_ - batch.inserted;
+        for (std::size_t b = 0; b < batch.indices.size(); ++b) {
+            const double priority = replay_.priority_of(double(batch.td_errors[b]));
+            if (!(priority <= priority_max_))
+                throw std::invalid_argument("td_errors: found NaN, or a priority above the largest, " +
+                                            std::to_string(priority_max_));
+            // The row that was written last has age 0.
+            const int64_t age = (inserted_ - 1 - batch.indices[b] + capacity) % capacity;
+            if (age >= since) {
+                kept_.push_back(batch.indices[b]);
+                priorities_.push_back(priority);
+            }
+        }
+        replay_.update(kept_.data(), priorities_.data(), int64_t(kept_.size()));
+    }
+
+    void perform_insert(Insertion &insertion) {
+        const Stopwatch watch(seconds_.insert);
+        std::vector<const char *> columns;
+        for (const auto &column : insertion.columns)
+            columns.push_back(column.data());
+        replay_.insert(columns.data(), insertion.count,
+                       insertion.priorities.empty() ? nullptr : insertion.priorities.data());
+        inserted_ += insertion.count;
+    }
+
+    replay::ConcurrentReplay &replay_;
+    const int64_t batch_size_;
+    const double priority_max_;
+    const std::vector<TakenColumn> columns_;
+    const AllFinite all_finite_;
+    // The manager's own, except between two calls.
+    int64_t inserted_;
+    std::vector<std::vector<char>> raw_;
+    std::vector<char *> outputs_;
+    std::vector<int64_t> kept_;
+    std::vector<double> priorities_;
+    Seconds seconds_;
+    std::exception_ptr failure_;
+    std::atomic<bool> failed_{false};
+    // One posts, one performs.
+    std::vector<Call> calls_;
+    Turns posted_, done_;
+    std::thread thread_;
+};
+
+} // namespace placerl::relaxed

@@ -1,0 +1,50 @@
+// How two threads take turns without a system call while both are busy: a counter that one raises and the
+// other waits for, spinning for some microseconds before it sleeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace placerl::relaxed {
+
+class Turns {
+  public:
+    uint64_t count() const { return count_.load(std::memory_order_acquire); }
+    // Only one thread raises a counter.
+    void raise() {
+        count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        count_.notify_all();
+    }
+    // Waits until the count is at least `least`.
+    void wait_for(uint64_t least) const {
+        for (;;) {
+            uint64_t seen = count();
+            for (int i = 0; i < spins() && !reached(seen, least); ++i) {
+                pause();
+                seen = count();
+            }
+            if (reached(seen, least))
+                return;
+            count_.wait(seen, std::memory_order_acquire);
+        }
+    }
+    bool reached(uint64_t least) const { return reached(count(), least); }
+
+  private:
+    static bool reached(uint64_t seen, uint64_t least) { return seen >= least; }
+    // On one core the other thread only goes on when this one sleeps.
+    static int spins() {
+        static const int number = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
+        return number;
+    }
+    static void pause() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+
+    alignas(64) std::atomic<uint64_t> count_{0};
+};
+
+} // namespace placerl::relaxed

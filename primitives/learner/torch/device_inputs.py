@@ -1,0 +1,55 @@
+"""A step's inputs in one piece of a device's memory, into which a storage on that device gathers."""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from primitives.replay.device import DeviceBatch
+from primitives.replay.device.packed_rows import Place
+
+_ALIGNMENT_BYTES = 256
+
+
+class DeviceInputs:
+    """Tensors that are views of one tensor of bytes.
+
+    Args:
+        columns: shape and dtype of each column.
+        device: where they are.
+
+    Attributes:
+        tensors: the columns.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, tuple[tuple[int, ...], torch.dtype]], device: torch.device
+    ) -> None:
+        sizes = {name: prod(shape) * dtype.itemsize for name, (shape, dtype) in columns.items()}
+        self._offsets, end = {}, 0
+        for name, size_bytes in sizes.items():
+            self._offsets[name] = end
+            end += -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        self._bytes = torch.empty(max(1, end), dtype=torch.uint8, device=device)
+        self._device = device
+        self.tensors: dict[str, Tensor] = {}
+        for name, (shape, dtype) in columns.items():
+            begin = self._offsets[name]
+            self.tensors[name] = self._bytes[begin : begin + sizes[name]].view(dtype).reshape(shape)
+
+    def read(self, batch: DeviceBatch) -> dict[str, Tensor]:
+        """Return the columns that a batch has, which are written in the order of the device's current stream.
+
+        The next call overwrites them.
+        """
+        found = {name: tensor for name, tensor in self.tensors.items() if name in batch.fields}
+        places = {
+            name: Place(self._offsets[name], np.dtype(str(tensor.dtype).removeprefix("torch.")))
+            for name, tensor in found.items()
+        }
+        on_cuda = self._device.type == "cuda"
+        stream = torch.cuda.current_stream(self._device).cuda_stream if on_cuda else None
+        batch.read_into(self._bytes, places, stream)
+        return found

@@ -1,0 +1,76 @@
+"""Choices between equivalent ways of computing something, by measurement: made once on a machine, and kept.
+
+All ways give the same bits, so that a choice changes how long something takes and nothing else. It is kept in
+`primitives.disk_cache` under the processor, what is chosen, and the native extension's contents. A cache that cannot
+be read or written costs the measurement in each process.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from primitives import disk_cache
+
+_CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size")
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what the system says about the first processor."""
+    try:
+        first = cpuinfo.read_text().split("\n\n")[0]
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    fields = (line.partition(":") for line in first.splitlines())
+    named = {name.strip(): value.strip() for name, _, value in fields}
+    return " ".join([platform.machine(), *(named.get(field, "") for field in _CPU_FIELDS)])
+
+
+def measured_choice(
+    kind: str, parts: Sequence[str], measure: Callable[[], Sequence[int]], allowed: Sequence[Sequence[int]]
+) -> tuple[int, ...]:
+    """Return what `measure` chose on this machine, now or in an earlier process.
+
+    Args:
+        kind: what is chosen; a folder of the cache.
+        parts: everything else that the choice depends on.
+        measure: returns the choice; called only if none is kept.
+        allowed: for each number of the choice, its possible values; what is kept is used only if it is among them.
+    """
+    name = f"{kind}/{disk_cache.key(processor(), _extension_key(), *parts)}.json"
+    if found := _read(name, allowed):
+        return found
+    measured = tuple(int(number) for number in measure())
+    try:
+        (disk_cache.folder() / name).unlink(missing_ok=True)  # what `_read` refused
+        disk_cache.made(name, partial(_write, text=json.dumps(measured)))
+    except (OSError, RuntimeError):  # not writable, or no home
+        pass
+    return measured
+
+
+@cache
+def _extension_key() -> str:
+    from primitives import _native
+
+    return disk_cache.key(Path(str(_native.__file__)).read_bytes().hex())
+
+
+def _read(name: str, allowed: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return what the cache holds; empty if that is nothing, or not a choice."""
+    try:
+        found = json.loads((disk_cache.folder() / name).read_bytes())
+    except (OSError, RuntimeError, ValueError):  # no file, no home, no JSON
+        return ()
+    if not isinstance(found, list) or len(found) != len(allowed):
+        return ()
+    if not all(
+        type(number) is int and number in values for number, values in zip(found, allowed, strict=True)
+    ):
+        return ()
+    return tuple(found)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)

@@ -1,0 +1,329 @@
+"""Storage in a device's memory: one transfer per insertion, and batches that stay on the device."""
+
+import threading
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.device.packed_rows import PackedRows, Place
+from primitives.replay.storage import FieldSpec, Storage, as_indices
+
+
+class Gather(NamedTuple):
+    """The arguments of one gather.
+
+    Attributes:
+        rows: buffer of the rows to read.
+        row_bytes: bytes of a row.
+        indices: buffer of (B,) int64 rows.
+        table: buffer of the columns' table.
+        columns: columns that are written.
+        units: work items per row.
+        target: what is written: a buffer, or a learner's memory.
+        batch_size: B.
+    """
+
+    rows: Any
+    row_bytes: int
+    indices: Any
+    table: Any
+    columns: int
+    units: int
+    target: Any
+    batch_size: int
+
+
+class RowMemory(Protocol):
+    """Memory of one device, and its gather.
+
+    Attributes:
+        place: equal for everything whose buffers this memory's gather can write.
+    """
+
+    place: Hashable
+
+    def allocate(self, size_bytes: int) -> Any:
+        """Return a new buffer, not initialised.
+
+        Raises:
+            MemoryError: the device has no buffer of this size.
+        """
+
+    def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
+        """Copy an array into a buffer; done when the call returns."""
+
+    def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
+        """Return a copy of the first bytes of a buffer, after every gather that was started."""
+
+    def gather(self, gather: Gather, stream: Any) -> Any:
+        """Start a gather on a learner's stream or queue; None for the memory's own. Returns what `wait` takes."""
+
+    def wait(self, started: Any) -> None:
+        """Wait until a gather is done."""
+
+
+class DeviceBatch(Mapping[str, npt.NDArray]):
+    """A sampled batch in a device's memory.
+
+    A learner in the same memory reads it there (`read_into`). Everything else reads it as a mapping from columns to
+    arrays (B, *shape), which are copied to the host when the first is asked for. It is read from the storage's rows
+    as late as possible; the storage makes it keep its items before it overwrites one of them.
+
+    Attributes:
+        place: the memory's place.
+        fields: the columns' specifications.
+        batch_size: B.
+    """
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __init__(self, storage: "DeviceStorage", batch_size: int) -> None:
+        """Allocate the batch's indices; `DeviceStorage.gather` fills it."""
+        self._storage, self.batch_size = storage, batch_size
+        self.place, self.fields = storage.memory.place, storage.fields
+        self._indices = storage.memory.allocate(max(1, batch_size) * np.dtype(np.int64).itemsize)
+        self._kept: Any = None
+        self._is_kept = self._is_filled = False
+        self._started: Any = None
+        self._host: dict[str, npt.NDArray] | None = None
+
+    def __getitem__(self, name: str) -> npt.NDArray:
+        if name not in self.fields:
+            raise KeyError(name)
+        if self._host is None:
+            self._host = self._storage.download(self)
+        return self._host[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """Return the least and the largest value of a column that was ever inserted; NaN or infinity if one was not
+        finite.
+        """
+        return self._storage.bounds[name]
+
+    def copy(self) -> None:
+        """Copy the items within the device's memory, and wait until that is done: what a gather costs there."""
+        self._storage.copy(self)
+
+    def read_into(self, target: Any, places: Mapping[str, Place], stream: Any = None) -> None:
+        """Start writing some columns into memory of the same place.
+
+        Args:
+            target: a buffer, or a learner's memory.
+            places: where each column is written, as contiguous (B, *shape).
+            stream: a learner's stream or queue, in whose order it is written.
+
+        Raises:
+            TypeError: a place of another dtype (`PackedRows.table`).
+            ValueError: nothing was gathered into this batch yet.
+        """
+        self._storage.read(self, target, places, stream)
+
+
+class DeviceStorage(Storage):
+    """A ring of items in a device's memory, with the interface and the answers of `Storage`.
+
+    `gather` returns a `DeviceBatch`, or fills arrays of the host. Safe for one thread that inserts while another reads
+    batches.
+
+    Attributes:
+        memory: the device's memory.
+        bounds: least and largest value ever inserted, by column; NaN or infinity if one was not finite.
+    """
+
+    def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], memory: RowMemory) -> None:
+        """Allocate the rows.
+
+        Args:
+            capacity, fields: as `Storage`.
+            memory: where the rows are stored.
+
+        Raises:
+            TypeError, ValueError: as `Storage`.
+            MemoryError: the device has no room for them.
+        """
+        self.memory = memory
+        super().__init__(capacity, fields)
+        self.bounds: dict[str, tuple[float, float]] = {
+            name: (np.inf, -np.inf) if np.dtype(field.dtype).kind in "biuf" else (np.nan, np.nan)
+            for name, field in self.fields.items()
+        }
+        self._lock = threading.RLock()
+        self._tables: dict[tuple[tuple[str, Place], ...], tuple[Any, int, int]] = {}
+        self._pending: WeakSet[DeviceBatch] = WeakSet()
+        self._reads: dict[Any, Any] = {}  # the last one of each stream
+        self._identity: Any = None
+        self._identity_size = 0
+
+    def _allocate_columns(self) -> None:
+        self._packed = PackedRows(self.fields)
+        self._rows = self.memory.allocate(self.capacity * self._packed.row_bytes)
+        self._whole = self._packed.whole()
+        self._whole_table = self._uploaded(self._whole.values)
+
+    def _uploaded(self, values: npt.NDArray) -> Any:
+        buffer = self.memory.allocate(max(1, values.nbytes))
+        if values.size:
+            self.memory.upload(buffer, 0, values)
+        return buffer
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray]:  # type: ignore[override]
+        """Copies of the columns on the host, each (capacity, *shape), 0 where there is no item: slow."""
+        columns = {
+            name: np.zeros((self.capacity, *field.shape), field.dtype) for name, field in self.fields.items()
+        }
+        for name, column in self.held_columns(self.size).items():
+            columns[name][: self.size] = column
+        return columns
+
+    def held_columns(self, size: int) -> dict[str, npt.NDArray]:
+        with self._lock:
+            held_bytes = size * self._packed.row_bytes
+            rows = self.memory.download(self._rows, held_bytes) if size else np.zeros(0, np.uint8)
+        return self._packed.unpack(rows)
+
+    def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
+        if len(next(iter(columns.values()))):
+            self._write_rows(columns, 0)
+
+    def _write_rows(self, arrays: Mapping[str, npt.NDArray], cursor: int) -> None:
+        """Write packed rows from row `cursor` on, in one transfer, or two at the ring's end."""
+        rows = self._packed.pack(arrays)
+        until_end = min(len(rows), self.capacity - cursor)
+        overwrites = cursor < self.size or until_end < len(rows)
+        with self._lock:
+            for name, array in arrays.items():
+                if array.size and array.dtype.kind in "biuf":
+                    least, most = self.bounds[name]
+                    # NaN spreads; infinity stays a bound that is not finite.
+                    self.bounds[name] = (
+                        float(np.minimum(least, array.min())),
+                        float(np.maximum(most, array.max())),
+                    )
+            if overwrites:
+                for batch in list(self._pending):
+                    self._keep(batch)
+                for started in self._reads.values():
+                    self.memory.wait(started)
+                self._reads.clear()
+            self.memory.upload(self._rows, cursor * self._packed.row_bytes, rows[:until_end])
+            if until_end < len(rows):
+                self.memory.upload(self._rows, 0, rows[until_end:])
+
+    def write(self, arrays: Mapping[str, npt.NDArray], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        self._write_rows(arrays, self.cursor)
+        self.cursor = (self.cursor + len(rows)) % self.capacity
+        self.size = min(self.capacity, self.size + len(rows))
+        return rows
+
+    def gather(self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None) -> Any:
+        """Select items.
+
+        Args:
+            indices: (B,) integers in [0, size).
+            out: a `DeviceBatch` of this storage and size, or arrays of the host as `Storage.gather` takes them; a new
+                `DeviceBatch` if None.
+
+        Returns:
+            The `DeviceBatch`, or the filled arrays.
+
+        Raises:
+            TypeError, ValueError: as `Storage.gather`.
+        """
+        rows = as_indices(indices, self.size)
+        batch = out if isinstance(out, DeviceBatch) else self.allocate(len(rows))
+        if batch._storage is not self or batch.batch_size != len(rows):
+            raise ValueError(
+                f"out: found a batch of shape {batch.batch_size}; allowed: {len(rows)} items of this storage"
+            )
+        if out is not None and batch is not out:
+            self.check_out(out, len(rows))
+        with self._lock:
+            if batch._started is not None:
+                self.memory.wait(batch._started)
+            if len(rows):
+                self.memory.upload(batch._indices, 0, rows)
+            batch._is_kept, batch._host, batch._is_filled = False, None, True
+            self._pending.add(batch)
+        if out is None or batch is out:
+            return batch
+        for name, array in out.items():
+            array[...] = batch[name]
+        return dict(out)
+
+    def allocate(self, batch_size: int) -> Any:
+        """Return a batch for `gather` to fill."""
+        return DeviceBatch(self, batch_size)
+
+    def read(self, batch: DeviceBatch, target: Any, places: Mapping[str, Place], stream: Any) -> None:
+        """See `DeviceBatch.read_into`."""
+        self._require_filled(batch)
+        with self._lock:
+            key = tuple(places.items())
+            if key not in self._tables:
+                table = self._packed.table(places)
+                self._tables[key] = self._uploaded(table.values), len(table.values), table.units
+            self._start(batch, target, *self._tables[key], stream)
+
+    def _start(
+        self, batch: DeviceBatch, target: Any, table: Any, columns: int, units: int, stream: Any
+    ) -> None:
+        if not units or not batch.batch_size:
+            return
+        rows, indices = self._rows, batch._indices
+        if batch._is_kept:
+            rows, indices = batch._kept, self._first(batch.batch_size)
+        gather = Gather(
+            rows, self._packed.row_bytes, indices, table, columns, units, target, batch.batch_size
+        )
+        batch._started = self._reads[stream] = self.memory.gather(gather, stream)
+
+    def _first(self, count: int) -> Any:
+        """Return the indices 0 to `count` - 1, of a batch's own rows."""
+        if self._identity_size < count:
+            self._identity, self._identity_size = self._uploaded(np.arange(count)), count
+        return self._identity
+
+    def _keep(self, batch: DeviceBatch) -> None:
+        """Copy a batch's rows into its own buffer, before they are overwritten."""
+        self._pending.discard(batch)
+        if batch._kept is None:
+            batch._kept = self.memory.allocate(max(1, batch.batch_size) * self._packed.row_bytes)
+        self._start(batch, batch._kept, self._whole_table, 1, self._whole.units, None)
+        if batch._started is not None:  # a learner's stream does not wait for the memory's own
+            self.memory.wait(batch._started)
+        batch._is_kept = True
+
+    def copy(self, batch: DeviceBatch) -> None:
+        """See `DeviceBatch.copy`."""
+        self._require_filled(batch)
+        with self._lock:
+            if not batch._is_kept:
+                self._keep(batch)
+
+    @staticmethod
+    def _require_filled(batch: DeviceBatch) -> None:
+        if not batch._is_filled:
+            raise ValueError("batch: found nothing gathered into it; allowed: one that `gather` filled")
+
+    def download(self, batch: DeviceBatch) -> dict[str, npt.NDArray]:
+        """Return a batch's columns as new arrays of the host.
+
+        Raises:
+            ValueError: nothing was gathered into this batch yet.
+        """
+        self.copy(batch)
+        with self._lock:
+            size_bytes = batch.batch_size * self._packed.row_bytes
+            rows = self.memory.download(batch._kept, size_bytes) if size_bytes else np.zeros(0, np.uint8)
+        return self._packed.unpack(rows)

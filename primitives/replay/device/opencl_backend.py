@@ -1,0 +1,95 @@
+"""Rows in an OpenCL device's memory, which a learner of backend "opencl" on that device shares."""
+
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives import opencl_runtime
+from primitives.replay.device.device_storage import Gather
+from primitives.replay.device.packed_rows import kernel_source
+
+PRELUDE = """
+#define BYTE uchar
+#define LONG long
+#define GLOBAL __global
+#define KERNEL(name) __kernel void name
+#define WORK_ITEM ((long)get_global_id(0))
+"""
+WORK_GROUP = 64
+
+
+def unavailable_reason() -> str:
+    """Return why this backend cannot be used here; empty if it can."""
+    return opencl_runtime.unavailable_reason()
+
+
+def create(device: str | int = "cpu") -> "OpenclRows":
+    """Return the memory of a device, as `primitives.learner.create` takes `device` for backend "opencl".
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    return OpenclRows(opencl_runtime.choose_for_learner(device))
+
+
+@cache
+def _program(device: Any) -> Any:
+    opencl = opencl_runtime.load()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", opencl.CompilerWarning)  # some compilers warn that they succeeded
+        return opencl.Program(opencl_runtime.context(device), PRELUDE + kernel_source()).build()
+
+
+class OpenclRows:
+    """The memory of one OpenCL device; see `RowMemory`. A place is the device; a stream is a queue of its context."""
+
+    def __init__(self, device: Any) -> None:
+        self._opencl = opencl_runtime.load()
+        self.place = ("opencl", device)
+        self._context = opencl_runtime.context(device)
+        self._largest_bytes = device.max_mem_alloc_size
+        self._name = device.name
+        self._queue = self._opencl.CommandQueue(self._context)
+        self._kernel = self._opencl.Kernel(_program(device), "gather_rows")
+
+    def allocate(self, size_bytes: int) -> Any:
+        """See `RowMemory.allocate`."""
+        if size_bytes > self._largest_bytes:
+            raise MemoryError(
+                f"{self._name}: found a buffer of {size_bytes} bytes; allowed: {self._largest_bytes}"
+            )
+        return self._opencl.Buffer(self._context, self._opencl.mem_flags.READ_WRITE, size_bytes)
+
+    def upload(self, buffer: Any, offset_bytes: int, values: npt.NDArray) -> None:
+        """See `RowMemory.upload`."""
+        self._opencl.enqueue_copy(self._queue, buffer, values, dst_offset=offset_bytes)
+
+    def download(self, buffer: Any, size_bytes: int) -> npt.NDArray[np.uint8]:
+        """See `RowMemory.download`."""
+        values = np.empty(size_bytes, np.uint8)
+        self._opencl.enqueue_copy(self._queue, values, buffer)
+        return values
+
+    def gather(self, gather: Gather, stream: Any) -> Any:
+        """See `RowMemory.gather`; returns an event."""
+        count = gather.units * gather.batch_size
+        items = -(-count // WORK_GROUP) * WORK_GROUP
+        self._kernel.set_args(
+            gather.rows,
+            np.int64(gather.row_bytes),
+            gather.indices,
+            gather.table,
+            np.int32(gather.columns),
+            np.int64(gather.units),
+            gather.target,
+            np.int64(count),
+        )
+        queue = stream or self._queue
+        return self._opencl.enqueue_nd_range_kernel(queue, self._kernel, (items,), (WORK_GROUP,))
+
+    def wait(self, started: Any) -> None:
+        """See `RowMemory.wait`."""
+        started.wait()

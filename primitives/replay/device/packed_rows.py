@@ -1,0 +1,105 @@
+"""Rows that hold every column of an item next to each other, so that an insertion is one transfer."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from primitives.replay.storage import FieldSpec
+
+WORD_BYTES = 4
+ROW_ALIGNMENT_BYTES = 8
+WORDS, BYTES, FLAGS = range(3)
+"""Kinds of columns in `gather_rows.h`."""
+
+
+def kernel_source() -> str:
+    """Return the gather in the subset shared by OpenCL, CUDA and C++."""
+    return files(__package__).joinpath("gather_rows.h").read_text()
+
+
+class Place(NamedTuple):
+    """Where a gather writes a column.
+
+    Attributes:
+        offset_bytes: first byte in the target, a multiple of 4.
+        dtype: the column's own, or float32 for a column of bool.
+    """
+
+    offset_bytes: int
+    dtype: np.dtype
+
+
+class GatherTable(NamedTuple):
+    """What a gather writes: the columns' table as `gather_rows.h` takes it, and work items per row."""
+
+    values: npt.NDArray[np.int64]
+    units: int
+
+
+def _aligned(size_bytes: int, alignment_bytes: int) -> int:
+    return -(-size_bytes // alignment_bytes) * alignment_bytes
+
+
+class PackedRows:
+    """The layout of a row.
+
+    Attributes:
+        dtype: structured dtype of a row, one field per column.
+        row_bytes: bytes of a row, a multiple of 8.
+    """
+
+    def __init__(self, fields: Mapping[str, FieldSpec]) -> None:
+        """Place every column at a multiple of 4 bytes."""
+        offsets, end = [], 0
+        formats = [(np.dtype(field.dtype), field.shape) for field in fields.values()]
+        for dtype, shape in formats:
+            offsets.append(end)
+            end += _aligned(dtype.itemsize * int(np.prod(shape, dtype=np.int64)), WORD_BYTES)
+        self.row_bytes = max(ROW_ALIGNMENT_BYTES, _aligned(end, ROW_ALIGNMENT_BYTES))
+        self.dtype = np.dtype(
+            {"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": self.row_bytes}
+        )
+        self._offsets = dict(zip(fields, offsets, strict=True))
+
+    def pack(self, arrays: Mapping[str, npt.NDArray]) -> npt.NDArray[np.uint8]:
+        """Return (n, row_bytes) rows from arrays (n, *shape) of the columns' dtypes."""
+        rows = np.zeros(len(next(iter(arrays.values()))), self.dtype)
+        for name, array in arrays.items():
+            rows[name] = array
+        return rows.view(np.uint8).reshape(len(rows), self.row_bytes)
+
+    def unpack(self, rows: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray]:
+        """Return contiguous arrays (n, *shape) from n rows, the inverse of `pack`."""
+        structured = rows.reshape(-1).view(self.dtype)
+        return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
+
+    def table(self, places: Mapping[str, Place]) -> GatherTable:
+        """Return the table of a gather that writes some of the columns.
+
+        Raises:
+            TypeError: a dtype that is neither the column's own nor float32 for bool.
+        """
+        rows, first = [], 0
+        for name, place in places.items():
+            own, shape = self.dtype[name].base, self.dtype[name].shape
+            elements = int(np.prod(shape, dtype=np.int64))
+            item_bytes = elements * place.dtype.itemsize
+            if own == np.bool_ and place.dtype == np.float32:
+                kind, units = FLAGS, elements
+            elif own != place.dtype:
+                raise TypeError(f"{name}: found dtype {own}; allowed: {place.dtype}")
+            elif item_bytes % WORD_BYTES:
+                kind, units = BYTES, item_bytes
+            else:
+                kind, units = WORDS, item_bytes // WORD_BYTES
+            if units:
+                rows.append((first, self._offsets[name], place.offset_bytes, item_bytes, kind))
+            first += units
+        return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
+
+    def whole(self) -> GatherTable:
+        """Return the table of a gather that copies rows as they are."""
+        return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)

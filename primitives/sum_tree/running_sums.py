@@ -1,0 +1,84 @@
+"""How many levels of the native sum tree keep running sums: the measured break-even of this processor.
+
+Running sums make a descent cheaper and an update dearer. Prioritised replay updates each item that it samples, so a
+sample and an update of the same batch are timed together. Where the break-even lies depends on the instruction set
+and the caches. The levels change no result (`native/kernels_body.hpp`).
+"""
+
+from functools import cache
+from time import perf_counter, thread_time
+from typing import Any
+
+import numpy as np
+
+from primitives.measured_choice import measured_choice
+
+CHOICES = (256, 4096, 65536)
+"""Largest number of values of a level that keeps running sums."""
+MEASURED_S = 0.03
+BATCH_SIZE = 256
+_CAPACITIES = (2**16, 2**20)
+_FEWEST_ROUNDS = 5
+_CALLS = 8
+_GAIN = 0.98
+"""A choice with fewer levels is taken unless another one needs less than this part of its time."""
+
+
+def running_sums_max(capacity: int, fanout: int, item_bytes: int = 4, simd: str = "") -> int:
+    """Return the largest number of values of a level that should keep running sums.
+
+    Args:
+        capacity: number of leaves. A tree of 2^16 stands for those of at most as many, and one of 2^20 for the others.
+        fanout: children of a node; measured is the next power of two.
+        item_bytes: 4 for float32, 8 for float64.
+        simd: instruction set as `create` takes it.
+    """
+    from primitives import _native
+
+    if capacity <= CHOICES[0]:
+        return CHOICES[0]  # the whole tree keeps them
+    measured = _CAPACITIES[capacity > _CAPACITIES[0]]
+    return _break_even(
+        measured, 1 << (fanout - 1).bit_length(), item_bytes, simd or str(_native.simd_level())
+    )
+
+
+@cache
+def _break_even(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
+    parts = (str(capacity), str(fanout), str(item_bytes), simd)
+    (chosen,) = measured_choice(
+        "running_sums", parts, lambda: [_fastest(capacity, fanout, item_bytes, simd)], [CHOICES]
+    )
+    return chosen
+
+
+def _fastest(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
+    """Time a tree of each choice in turns, and return the choice of the least time.
+
+    The times are processor time of this thread, and the least of all rounds counts: neighbours only add.
+    """
+    from primitives._native import sum_tree
+
+    kind = sum_tree.Tree32 if item_bytes == 4 else sum_tree.Tree64
+    rng = np.random.default_rng(0)
+    priorities = rng.random(capacity, dtype=np.float32) + np.float32(0.01)
+    trees: dict[int, Any] = {}
+    for choice in CHOICES:
+        trees[choice] = kind(capacity, fanout, 1e30, True, choice, simd, 1)
+        trees[choice].update(np.arange(capacity), priorities)
+    least_s = dict.fromkeys(CHOICES, np.inf)
+    begin_s = perf_counter()
+    rounds = 0
+    while rounds < _FEWEST_ROUNDS or perf_counter() - begin_s < MEASURED_S:
+        values = rng.random((_CALLS, BATCH_SIZE), dtype=np.float32)
+        for choice, tree in trees.items():
+            start_s = thread_time()
+            for call in values:
+                tree.update(tree.sample(BATCH_SIZE, rng, False), call)
+            least_s[choice] = min(least_s[choice], thread_time() - start_s)
+        rounds += 1
+    best = CHOICES[0]
+    for choice in CHOICES[1:]:
+        if least_s[choice] < _GAIN * least_s[best]:
+            best = choice
+    return best

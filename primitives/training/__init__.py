@@ -1,0 +1,1 @@
+"""Training by threads outside the interpreter: `parallel` starts, watches and stops them."""

@@ -1,0 +1,96 @@
+// How far actors and learners may be ahead of each other: shared counters, and waiting.
+//
+// A gradient step belongs to `interval` environment steps, which are all inserted before it begins. Actors
+// may be ahead of that by at most `lead` steps and one vector step. With a lead of 0, and one thread each,
+// the two take turns.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace placerl::training {
+
+class Pace {
+  public:
+    // `starts`: environment steps before the first gradient step, at random.
+    Pace(int64_t starts, int64_t interval, int64_t lead)
+        : starts_(starts), interval_(interval), lead_(lead) {}
+
+    int64_t environment_steps() const { return inserted_.load(std::memory_order_acquire); }
+    int64_t gradient_steps() const { return learnt_.load(std::memory_order_acquire); }
+    bool filled() const { return claimed_.load(std::memory_order_acquire) >= starts_; }
+    bool stopped() const { return stopped_.load(std::memory_order_acquire); }
+
+    // Between runs, when no thread is in here.
+    void begin() {
+        stopped_.store(false, std::memory_order_release);
+        if (filled() && base_ < 0)
+            base_ = environment_steps();
+    }
+    // Goes on from counts of an earlier training.
+    void restore(int64_t environment_steps, int64_t gradient_steps) {
+        claimed_ = inserted_ = environment_steps;
+        learnt_ = gradient_steps;
+        base_ = environment_steps >= starts_ ? environment_steps - interval_ * gradient_steps : -1;
+    }
+    void stop() {
+        stopped_.store(true, std::memory_order_release);
+        announce();
+    }
+
+    // An actor's next `count` environment steps: waits until they may be taken, and returns how many were
+    // taken before them; -1 once stopped, or where the replay is filled and nothing is learnt yet.
+    int64_t claim(int64_t count) {
+        for (;;) {
+            const uint32_t seen = events_.load(std::memory_order_acquire);
+            if (stopped())
+                return -1;
+            int64_t before = claimed_.load(std::memory_order_acquire);
+            if (base_ < 0 && before >= starts_)
+                return -1;
+            const int64_t limit = base_ < 0 ? starts_ : base_ + interval_ * (gradient_steps() + 1) + lead_;
+            if (before < limit) {
+                if (claimed_.compare_exchange_weak(before, before + count, std::memory_order_acq_rel))
+                    return before;
+                continue;
+            }
+            events_.wait(seen, std::memory_order_acquire);
+        }
+    }
+    void inserted(int64_t count) {
+        inserted_.fetch_add(count, std::memory_order_acq_rel);
+        announce();
+    }
+
+    // Waits until the environment steps of a gradient step are in the replay; false once stopped.
+    bool may_learn(int64_t gradient_step) const {
+        for (;;) {
+            const uint32_t seen = events_.load(std::memory_order_acquire);
+            if (stopped())
+                return false;
+            if (environment_steps() >= base_ + interval_ * (gradient_step + 1))
+                return true;
+            events_.wait(seen, std::memory_order_acquire);
+        }
+    }
+    void learnt() {
+        learnt_.fetch_add(1, std::memory_order_acq_rel);
+        announce();
+    }
+
+  private:
+    void announce() {
+        events_.fetch_add(1, std::memory_order_acq_rel);
+        events_.notify_all();
+    }
+
+    const int64_t starts_, interval_, lead_;
+    int64_t base_ = -1; // environment steps when learning began; negative before
+    alignas(64) std::atomic<int64_t> claimed_{0};
+    std::atomic<int64_t> inserted_{0};
+    alignas(64) std::atomic<int64_t> learnt_{0};
+    alignas(64) std::atomic<uint32_t> events_{0};
+    std::atomic<bool> stopped_{true};
+};
+
+} // namespace placerl::training

@@ -1,0 +1,222 @@
+// Training by threads that share one replay (PAL IV-D and V): actors that collect, learners that each
+// differentiate a batch of their own and average their gradients in memory. No thread needs Python.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "training/native/actor.hpp"
+#include "training/native/meeting.hpp"
+
+namespace placerl::training {
+
+// The exponent of the importance weights, linear over gradient steps, then constant.
+struct BetaSchedule {
+    double first, last;
+    int64_t steps;
+
+    double at(int64_t step) const {
+        return first + std::min(1.0, double(step) / double(steps)) * (last - first);
+    }
+};
+
+// Kinds of gradient step, which repeat: step n is variants[n % size].
+using Variants = std::vector<int>;
+
+class ParallelTraining {
+  public:
+    struct Schedule {
+        int64_t starts, interval, lead; // as `Pace` takes them
+        BetaSchedule beta;
+        Variants variants;
+        uint64_t seed;
+    };
+
+    ParallelTraining(replay::ConcurrentReplay &replay, std::vector<std::unique_ptr<Actor>> actors,
+                     std::vector<GradientStep *> learners, const std::vector<Block> &weights,
+                     Schedule schedule)
+        : replay_(replay), actors_(std::move(actors)), learners_(std::move(learners)), mailbox_(weights),
+          pace_(schedule.starts, schedule.interval, schedule.lead), beta_(schedule.beta),
+          variants_(std::move(schedule.variants)), meeting_(int(learners_.size())) {
+        Random seeds(schedule.seed);
+        for (size_t rank = 0; rank < learners_.size(); ++rank)
+            random_.emplace_back(seeds.next());
+        spent_.resize(learners_.size());
+        int64_t envs = 0;
+        for (const auto &actor : actors_)
+            envs += actor->count();
+        // Weights are sent as often as all environments step.
+        publish_every_ = std::max<int64_t>(1, envs / (schedule.interval * int64_t(actors_.size())));
+    }
+    ParallelTraining(const ParallelTraining &) = delete;
+    ParallelTraining &operator=(const ParallelTraining &) = delete;
+    ~ParallelTraining() {
+        stop();
+        join_all();
+    }
+
+    int64_t environment_steps() const { return pace_.environment_steps(); }
+    int64_t gradient_steps() const { return pace_.gradient_steps(); }
+    bool filled() const { return pace_.filled(); }
+
+    // Starts the threads: until `gradient_steps` more are taken; where the replay is not filled yet, until it
+    // is, at random and without learning.
+    void start(int64_t gradient_steps) {
+        const bool fill = !pace_.filled();
+        pace_.begin();
+        learners_[0]->publish(mailbox_);
+        until_ = pace_.gradient_steps() + gradient_steps;
+        running_ = int(actors_.size()) + (fill ? 0 : int(learners_.size()));
+        learning_ = fill ? 0 : int(learners_.size());
+        for (const auto &actor : actors_)
+            begin([this, &actor, fill] { actor->run(pace_, mailbox_, replay_, fill); });
+        if (!fill)
+            for (size_t rank = 0; rank < learners_.size(); ++rank)
+                begin([this, rank] { learn(rank); });
+    }
+    // Whether all threads have ended; waits up to `seconds` for it.
+    bool wait_for(double seconds) {
+        std::unique_lock lock(mutex_);
+        return ended_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !running_; });
+    }
+    // Ends the threads after the step that each is at.
+    void stop() { pace_.stop(); }
+    // Waits for the end; throws what the first thread that failed threw.
+    void join() {
+        join_all();
+        if (const std::exception_ptr failure = std::exchange(failure_, nullptr))
+            std::rethrow_exception(failure);
+    }
+    void restore(int64_t environment_steps, int64_t gradient_steps) {
+        pace_.restore(environment_steps, gradient_steps);
+    }
+
+    std::vector<Episode> take_episodes() {
+        std::vector<Episode> all;
+        for (const auto &actor : actors_)
+            for (const Episode &episode : actor->take_episodes())
+                all.push_back(episode);
+        std::stable_sort(all.begin(), all.end(), [](const Episode &a, const Episode &b) {
+            return a.environment_step < b.environment_step;
+        });
+        return all;
+    }
+    // Of all threads together; between runs.
+    Spent spent() const {
+        Spent total;
+        for (const auto &actor : actors_)
+            total.add(actor->spent());
+        for (const Spent &one : spent_)
+            total.add(one);
+        return total;
+    }
+
+  private:
+    template <typename Work>
+    void begin(Work work) {
+        threads_.emplace_back([this, work] {
+            try {
+                work();
+            } catch (...) {
+                fail(std::current_exception());
+            }
+            const std::lock_guard lock(mutex_);
+            if (!--running_)
+                ended_.notify_all();
+        });
+    }
+
+    void fail(std::exception_ptr error) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!failure_)
+                failure_ = std::move(error);
+        }
+        pace_.stop();
+    }
+
+    void join_all() {
+        for (std::thread &thread : threads_)
+            thread.join();
+        threads_.clear();
+    }
+
+    void learn(size_t rank) {
+        Laps laps;
+        for (int64_t step = pace_.gradient_steps(); step < until_; ++step)
+            if (!take_step(rank, step, laps))
+                break;
+        if (learning_.fetch_sub(1) == 1)
+            pace_.stop(); // the actors have nothing to wait for
+    }
+
+    // False where the learners agreed to stop: then the step has changed nothing.
+    bool take_step(size_t rank, int64_t number, Laps &laps) {
+        GradientStep &step = *learners_[rank];
+        Spent &spent = spent_[rank];
+        const int variant = variants_[size_t(number) % variants_.size()], phases = step.phases(variant);
+        bool go_on = pace_.may_learn(number);
+        laps.lap(spent.learner_wait);
+        if (go_on) {
+            try {
+                const sum_tree::Seed seed{{random_[rank].next(), random_[rank].next()}};
+                step.sample(variant, replay_, seed, beta_.at(number), random_[rank]);
+                laps.lap(spent.sample);
+                step.run(variant, 0);
+                laps.lap(spent.learner);
+            } catch (...) {
+                fail(std::current_exception());
+                go_on = false;
+            }
+        }
+        if (learners_.size() == 1 && !go_on)
+            return false;
+        for (int phase = 1; phase < phases; ++phase) {
+            if (!meeting_.meet(go_on))
+                return false; // all of them do: only the first phase's meeting can be refused
+            step.average(variant, phase - 1, learners_);
+            laps.lap(spent.aggregate);
+            step.run(variant, phase);
+            laps.lap(spent.learner);
+        }
+        if (phases == 2)
+            meeting_.meet(true); // nobody overwrites the gradients of the only phase while another reads them
+        if (rank == 0 && (number + 1) % publish_every_ == 0)
+            step.publish(mailbox_);
+        laps.lap(spent.aggregate);
+        try {
+            step.update(variant, replay_);
+        } catch (...) {
+            fail(std::current_exception()); // at the next step all agree to stop
+        }
+        laps.lap(spent.update);
+        if (rank == 0)
+            pace_.learnt();
+        return true;
+    }
+
+    replay::ConcurrentReplay &replay_;
+    std::vector<std::unique_ptr<Actor>> actors_;
+    std::vector<GradientStep *> learners_;
+    Mailbox mailbox_;
+    Pace pace_;
+    const BetaSchedule beta_;
+    const Variants variants_;
+    Meeting meeting_;
+    std::vector<Random> random_;
+    std::vector<Spent> spent_;
+    int64_t until_ = 0, publish_every_ = 1;
+    std::atomic<int> learning_{0};
+    std::vector<std::thread> threads_;
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    int running_ = 0;
+    std::exception_ptr failure_;
+};
+
+} // namespace placerl::training

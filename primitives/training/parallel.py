@@ -1,0 +1,336 @@
+"""Actors and learners in C++ threads on one replay (PAL IV-D and V), none of which holds the interpreter lock.
+
+Each actor has a vector of native environments and its own copy of the weights, and inserts with lazy writing. Each of
+L learners has its own copy of the state and samples B / L transitions on its own (PAL V-B), with importance weights
+normalised over that part. The mean of the learners' gradients is taken in memory, in the order of the learners; then
+all make the same update, so that their states stay equal bit for bit. New items get the largest priority so far.
+
+A gradient step belongs to `interval` environment steps, which are inserted before it begins; the actors are ahead of
+that by at most `lead` steps and one vector step. With one actor, one learner and a lead of 0 the two take turns, and
+the same seed gives the same training bit for bit. Otherwise the order in which threads reach the replay decides, and
+only the statistics are the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from primitives.algorithms import Algorithm, checks, tree
+from primitives.learner.acting import exploring_graph
+from primitives.learner.base import refuse_discounts
+from primitives.learner.graph_learner import step_graph
+from primitives.learner.native.executable import NativeExecutable
+from primitives.replay import ConcurrentReplay, LinearSchedule
+from primitives.training.phases import is_mean, phase_graphs
+
+COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
+LONGEST_PERIOD = 1 << 15
+_COLUMN, _WEIGHT, _NOISE, _GIVEN = range(4)
+_ALONE = "full step"
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """How actors and learners keep in step.
+
+    Attributes:
+        learning_starts: environment steps, at random, before the first gradient step; at least 1.
+        interval: environment steps per gradient step, at least 1.
+        lead: environment steps by which actors may be ahead of the learners, at least 0; 0: in turns.
+    """
+
+    learning_starts: int
+    interval: int = 1
+    lead: int = 64
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a value out of range."""
+        checks.whole("learning_starts", self.learning_starts, 1)
+        checks.whole("interval", self.interval, 1)
+        checks.whole("lead", self.lead, 0)
+
+
+class ParallelTraining:
+    """A training whose threads are C++'s own.
+
+    Args:
+        algorithm: off-policy, in float32, with transitions of one step.
+        environments: the native environments of each actor thread (`primitives.environments`), at least one; they
+            begin the next episode in the same step.
+        replay: an empty replay with the columns of transitions. Only this object may use it while it runs.
+        learners: L, learner threads, 1 to B; B is a multiple.
+        batch_size: B, transitions per gradient step of all learners together.
+        pacing: how actors and learners keep in step.
+        seed: seed of everything random except the environments' classes.
+
+    Raises:
+        ValueError: an argument is out of range, or the replay or the environments do not match the algorithm.
+        UnsupportedOperationError: the native executor lacks an operation of the algorithm.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        environments: Sequence[Any],
+        replay: ConcurrentReplay,
+        *,
+        learners: int,
+        batch_size: int,
+        pacing: Pacing,
+        seed: int = 0,
+    ) -> None:
+        from primitives import _native
+
+        checks.whole("learners", learners, 1, batch_size)
+        if batch_size % learners:
+            raise ValueError(
+                f"learners: found {learners}; allowed: a divisor of the batch size, {batch_size}"
+            )
+        if not environments:
+            raise ValueError("environments: found none; allowed: at least one actor's")
+        _check(algorithm, environments, replay)
+        self.algorithm, self.replay = algorithm, replay
+        variants = {name: number for number, name in enumerate(algorithm.variants)}
+        graphs = _graphs(algorithm, batch_size // learners, learners)
+        flat = {f"{variant}/{i}": graph for variant, parts in graphs.items() for i, graph in enumerate(parts)}
+        self._executables = [NativeExecutable(flat) for _ in range(learners)]
+        structure = algorithm.initialise(torch.Generator().manual_seed(seed))
+        self._structure = structure
+        self._write({name: leaf.numpy() for name, leaf in tree.flatten(structure).items()})
+        columns = list(replay.storage.columns)
+        plans = [_plan(self._executables[0], variant, graphs[variant], columns) for variant in variants]
+        acting = [self._acting(executable) for executable in self._executables]
+        self._actors = [
+            _actor(algorithm, envs, [value.shape for value in acting[0]]) for envs in environments
+        ]
+        self._threads = _native.training.Threads(
+            replay._native,
+            self._actors,
+            [(made._executor, weights) for made, weights in zip(self._executables, acting, strict=True)],
+            plans,
+            [columns.index(name) for name in COLUMNS],
+            _exploration(algorithm),
+            batch_size // learners,
+            (pacing.learning_starts, pacing.interval, pacing.lead),
+            _beta(replay),
+            [variants[name] for name in period_of(algorithm)],
+            seed,
+        )
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps taken so far, by all learners together."""
+        return int(self._threads.gradient_steps)
+
+    @property
+    def environment_steps(self) -> int:
+        """Environment steps inserted so far, over all actors."""
+        return int(self._threads.environment_steps)
+
+    @property
+    def filled(self) -> bool:
+        """Whether the replay holds the steps before learning starts."""
+        return bool(self._threads.filled)
+
+    def fill(self) -> None:
+        """Let the actors fill the replay with random actions, unless it is filled."""
+        if not self.filled:
+            self._threads.run(0)
+
+    def run(self, gradient_steps: int) -> None:
+        """Run all threads until `gradient_steps` more are taken; fills the replay first.
+
+        Ctrl-C is looked for meanwhile: every thread then ends its step, KeyboardInterrupt is raised, and the training
+        can go on.
+
+        Raises:
+            ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.
+        """
+        checks.whole("gradient_steps", gradient_steps, 1)
+        self.fill()
+        self._threads.run(gradient_steps)
+
+    def take_episodes(self) -> list[tuple[int, float]]:
+        """Return (environment step, return) of the episodes that ended since the last call."""
+        episodes: list[tuple[int, float]] = self._threads.take_episodes()
+        return episodes
+
+    def spent_s(self) -> dict[str, float]:
+        """Return the seconds of all threads together by what they did, from the start."""
+        spent: dict[str, float] = self._threads.spent_s()
+        return spent
+
+    def state_dict(self, learner: int = 0) -> dict[str, npt.NDArray]:
+        """Return a learner's whole state and the counts of steps, as copies; all learners' states are equal."""
+        state = {
+            name.removeprefix("state/"): np.array(array, order="C")
+            for name, array in self._executables[learner].state().items()
+        }
+        return state | {
+            "gradient_steps": np.asarray(self.gradient_steps),
+            "environment_steps": np.asarray(self.environment_steps),
+        }
+
+    def load_state_dict(self, state: Mapping[str, npt.NDArray]) -> None:
+        """Go on from a `state_dict`, with a replay that was restored; environments begin new episodes.
+
+        Raises:
+            ValueError: a name or a shape differs.
+        """
+        counts = ("gradient_steps", "environment_steps")
+        own = {name.removeprefix("state/"): array for name, array in self._executables[0].state().items()}
+        if set(state) != {*own, *counts}:
+            raise ValueError(f"state: found {sorted(state)}; allowed: {sorted([*own, *counts])}")
+        for name, array in own.items():
+            if np.asarray(state[name]).shape != array.shape:
+                raise ValueError(
+                    f"state[{name!r}]: found {np.asarray(state[name]).shape}; allowed: {array.shape}"
+                )
+        self._write({name: np.asarray(state[name]) for name in own})
+        self._threads.restore(int(state["environment_steps"]), int(state["gradient_steps"]))
+
+    def _write(self, leaves: Mapping[str, npt.NDArray]) -> None:
+        for executable in self._executables:
+            for name, value in leaves.items():
+                executable.write_state(f"state/{name}", value)
+
+    def _acting(self, executable: NativeExecutable) -> list[npt.NDArray]:
+        leaves = {
+            name.removeprefix("state/"): torch.from_numpy(array) for name, array in executable.state().items()
+        }
+        parameters = self.algorithm.acting_parameters(tree.unflatten(self._structure, leaves))
+        return [value.numpy() for value in parameters.values()]
+
+
+def period_of(algorithm: Algorithm) -> list[str]:
+    """Return the shortest list of variants that repeats: step n is of variant n modulo its length.
+
+    Raises:
+        ValueError: no such list of at most `LONGEST_PERIOD` variants.
+    """
+    if len(algorithm.variants) == 1:
+        return list(algorithm.variants)
+    seen = [algorithm.variant(step) for step in range(2 * LONGEST_PERIOD)]
+    # The longest start that is also an end (Knuth, Morris and Pratt 1977); what is before it is the period.
+    borders = [0] * len(seen)
+    for i in range(1, len(seen)):
+        border = borders[i - 1]
+        while border and seen[i] != seen[border]:
+            border = borders[border - 1]
+        borders[i] = border + (seen[i] == seen[border])
+    if (period := len(seen) - borders[-1]) > LONGEST_PERIOD:
+        raise ValueError(f"variants: found no period; allowed: at most {LONGEST_PERIOD} gradient steps")
+    return seen[:period]
+
+
+def _graphs(algorithm: Algorithm, part: int, learners: int) -> dict[str, tuple[Any, ...]]:
+    """Return the graphs of each variant; one learner needs no phases."""
+    if learners == 1:
+        return {variant: (step_graph(algorithm, part, variant),) for variant in algorithm.variants}
+    return {variant: phase_graphs(algorithm, part, variant) for variant in algorithm.variants}
+
+
+def _plan(
+    executable: NativeExecutable, variant: str, graphs: Sequence[Any], columns: Sequence[str]
+) -> tuple[Any, ...]:
+    """Return a variant's phases and links, as `Threads` takes them."""
+    phases, links = [], []
+    inputs = [[buffer.name for _, buffer in graph.of_kind("input")] for graph in graphs]
+    for i, names in enumerate(inputs):
+        read = {view.buffer for node in graphs[i].nodes for view in node.inputs}
+        used = [number in read for number, _ in graphs[i].of_kind("input")]
+        sources = [
+            _source(name, columns) if known else (_GIVEN, 0, name)
+            for name, known in zip(names, used, strict=True)
+        ]
+        phases.append((executable._programs[f"{variant}/{i}"], sources))
+        for output, (name, view) in enumerate(graphs[i].outputs.items()):
+            if not name.startswith("found/"):
+                continue
+            wanted = f"given/{i}/{_renamed(name)}"
+            averaged = is_mean(name, view.shape)
+            links += [
+                (i, output, j, inputs[j].index(wanted), averaged)
+                for j in range(i + 1, len(graphs))
+                if wanted in inputs[j]
+            ]
+    return phases, links, list(graphs[-1].outputs).index("td_error")
+
+
+def _renamed(name: str) -> str:
+    """Return the name that an output of a phase has among the inputs of the next: both are paths in `Gradients`."""
+    return name.removeprefix("found/")
+
+
+def _source(name: str, columns: Sequence[str]) -> tuple[int, int, str]:
+    kind, _, rest = name.partition("/")
+    if kind == "given":
+        return _GIVEN, 0, name
+    if kind == "draws":
+        return _NOISE, 0, name
+    return (_WEIGHT, 0, name) if rest == "weight" else (_COLUMN, columns.index(rest), name)
+
+
+def _actor(algorithm: Algorithm, environments: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    """Return an actor's environments, executor, program and weights, as `Threads` takes them."""
+    executable = NativeExecutable({"explore": exploring_graph(algorithm, environments.count)})
+    state = algorithm.initialise(torch.Generator().manual_seed(0))
+    leaves = {
+        name.removeprefix("state/"): torch.from_numpy(array) for name, array in executable.state().items()
+    }
+    weights = [value.numpy() for value in algorithm.acting_parameters(tree.unflatten(state, leaves)).values()]
+    assert [value.shape for value in weights] == list(shapes)
+    return environments, executable._executor, executable._programs["explore"], weights, executable
+
+
+def _exploration(algorithm: Algorithm) -> tuple[bool, float, float, int]:
+    drawn = set(algorithm.draw_exploration(1, 0, np.random.default_rng(0)))
+    if drawn == {"noise"}:
+        return False, 0.0, 0.0, 1
+    settings = algorithm.hyperparameters
+    if drawn != {"bonus"}:
+        raise ValueError(f"algorithm: found exploration with {drawn}; allowed: noise, or DQN's bonus")
+    return True, settings.epsilon_initial, settings.epsilon_final, settings.exploration_steps
+
+
+def _beta(replay: ConcurrentReplay) -> tuple[float, float, int]:
+    beta = replay._beta
+    if isinstance(beta, LinearSchedule):
+        return beta.initial, beta.final, beta.steps
+    if callable(beta):
+        raise ValueError("beta: found a schedule of another kind; allowed: a constant, or a LinearSchedule")
+    return float(beta), float(beta), 1
+
+
+def _check(algorithm: Algorithm, environments: Sequence[Any], replay: ConcurrentReplay) -> None:
+    if algorithm.dtype != torch.float32 or algorithm.n_step or len(algorithm.observation_shape) != 1:
+        raise ValueError(
+            "algorithm: found pixels, float64 or n-step transitions; allowed: vectors, float32 and one step"
+        )
+    refuse_discounts(replay.storage.columns, algorithm)
+    columns = algorithm.columns(1)
+    fields = {
+        name: (tuple(field.shape), np.dtype(field.dtype)) for name, field in replay.storage.fields.items()
+    }
+    wanted = {
+        name: (tuple(columns[name].shape[1:]), torch.zeros((), dtype=columns[name].dtype).numpy().dtype)
+        for name in COLUMNS
+    } | {"terminated": ((), np.dtype(bool))}
+    if fields != wanted:
+        raise ValueError(f"replay: found columns {fields}; allowed: {wanted}")
+    for envs in environments:
+        width = algorithm.observation_shape[0]
+        actions = envs.action_count if algorithm.discrete else envs.action_width
+        if (envs.observation_width, bool(envs.action_count), actions) != (
+            width,
+            algorithm.discrete,
+            algorithm.action_size,
+        ):
+            raise ValueError(
+                f"environments: found {envs.id} of {envs.observation_width} observations and {actions} actions; "
+                f"allowed: {width} and {algorithm.action_size}, {algorithm.action_kind}"
+            )

@@ -1,0 +1,69 @@
+"""The benchmark of environments: what it times is checked, what it stores has its reason, and verdicts follow goals."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.bench import environment_cases, environments_bench
+from harness.cli.bench.environment_cases import Recording, Stepping
+from harness.measure.timed_case import Timing
+from harness.store.store import Store
+from primitives import environments
+from tests.harness.cli.command_line import Placerl
+
+
+def test_cart_poles_are_timed_and_stored(placerl: Placerl, tmp_path: Path) -> None:
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    options = ["--rounds", "5", "--environments", "CartPole-v1", "--count", "32"]
+    outcome = placerl("bench", "environments", *folders, *options)
+    assert outcome.status == 0, outcome
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert text in outcome.out
+    assert "| CartPole-v1 | 32 |" in text
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        measurements = {m.backend: m for m in store.measurements(suite="bench-environments")}
+    assert {"native", "Gymnasium", "EnvPool"} == set(measurements)
+    assert measurements["native"].status in ("ok", "too_noisy"), measurements["native"]
+    if environment_cases.envpool_reason("CartPole-v1"):
+        assert measurements["EnvPool"].status == "not_run"
+
+
+def test_mj_step_alone_repeats_the_recorded_run() -> None:
+    if reason := environments.unavailable_reason("Hopper-v5"):
+        pytest.skip(reason)
+    stepping = Stepping("Hopper-v5", 3, 4)
+    recording = Recording.of(stepping, 80)
+    assert recording.over.sum() == len(recording.starts) > 3
+    for case in environment_cases.repeated_cases(stepping, recording):
+        case.check(case.setup())
+    recording.last[0, 0] += 1e-15
+    with pytest.raises(AssertionError, match="other states"):
+        case.check(case.setup())
+
+
+def timing(name: str, seconds: float) -> Timing:
+    return Timing(name, "ok", "", median_s=seconds, low_s=seconds / 2, high_s=2 * seconds)
+
+
+def test_verdicts_compare_with_the_goals() -> None:
+    assert environments_bench.rate(timing("native", 0.5), 100) == (200, 100, 400)
+    assert environments_bench.rate(Timing("native", "failed", "why"), 100) is None
+    rates = {"native": (6e7, 0.0, 0.0)}
+    assert environments_bench.verdict("CartPole-v1", rates) == ("50 million/s", "met")
+    rates = {"native": (4e7, 0.0, 0.0)}
+    assert environments_bench.verdict("CartPole-v1", rates) == ("50 million/s", "missed: 80% of the goal")
+    rates = {"native": (96.0, 0.0, 0.0), "mj_step alone": (100.0, 0.0, 0.0)}
+    assert environments_bench.verdict("Ant-v5", rates) == ("95% of mj_step alone", "met")
+    assert environments_bench.verdict("Ant-v5", {"native": None}) == ("-", "not measured")
+
+
+def test_a_native_environment_that_is_not_gymnasiums_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stepping = Stepping("MountainCar-v0", 2, 1)
+    environment_cases.check_against_gymnasium(stepping)
+    monkeypatch.setattr(
+        "gymnasium.envs.classic_control.mountain_car.MountainCarEnv.step",
+        lambda env, action: (np.zeros(2, np.float32), -1.0, False, False, {}),
+    )
+    with pytest.raises(AssertionError, match="observations differ"):
+        environment_cases.check_against_gymnasium(stepping)

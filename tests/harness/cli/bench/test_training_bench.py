@@ -1,0 +1,105 @@
+"""The benchmark of whole trainings: its cells, its goals, and a table of systems whose speed is known."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import workloads
+from harness.cli.bench import training_bench
+from harness.cli.bench.training_bench import CELLS, TrainingCell, judged, lines
+from harness.compare import registry
+from harness.compare.protocol import Worker
+from harness.store.store import Store
+from tests.harness.cli.command_line import Placerl, refused
+
+FAKE = Path(__file__).parents[2] / "compare" / "nasty_worker.py"
+MANY = "1000000"
+CELL = {cell.name: cell for cell in CELLS}
+
+
+@pytest.fixture
+def systems(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Fake systems by name, a command line of `nasty_worker` each."""
+    commands: dict[str, list[str]] = {}
+
+    def start(name: str) -> Worker:
+        return Worker([sys.executable, str(FAKE), *commands[name]])
+
+    monkeypatch.setattr(registry, "own_worker", lambda mapping, **_: start("placerl"))
+    monkeypatch.setattr(registry, "baseline_worker", start)
+    monkeypatch.setattr(registry, "build_baselines", lambda names: dict.fromkeys(names))
+    return commands
+
+
+def test_cells_are_the_workloads_of_their_goals() -> None:
+    once = CELL["cartpole-ppo-1-epoch"].item()
+    assert once.algorithm.hyperparameters["epochs"] == 1
+    assert once.network.hidden == (64, 64)
+    for name in ("cartpole-dqn-8-8", "cartpole-ddpg-8-8"):
+        one, sixteen = CELL[name].item(), CELL[f"{name}-16-actors"].item()
+        assert one.network.hidden == sixteen.network.hidden == (8, 8)
+        assert one.training.batch_size == sixteen.training.batch_size == 32
+        assert one.replay.prioritized
+        assert sixteen.replay.prioritized
+        assert (one.training.actors, sixteen.training.actors) == (1, 16)
+    hopper = CELL["hopper-ppo-sb3"].item()
+    settings = hopper.algorithm.hyperparameters
+    assert (settings["trajectory_length"], settings["epochs"], settings["clip"]) == (2048, 10, 0.2)
+    assert (hopper.training.batch_size, hopper.training.actors, settings["target_kl"]) == (64, 1, None)
+    assert settings["policy_learning_rate"] == settings["value_learning_rate"] == 3e-4
+
+
+def test_a_cell_states_every_baseline_it_can_have() -> None:
+    names = set(registry.baseline_names())
+    assert len({cell.name for cell in CELLS}) == len(CELLS)
+    for cell in CELLS:
+        assert cell.name not in workloads.names()
+        assert set(cell.baselines) <= names
+        assert not cell.level_with or cell.level_with in cell.baselines
+        assert bool(cell.rate) == bool(cell.at_least)
+
+
+def test_the_table_has_rates_reasons_and_goals(
+    placerl: Placerl, systems: dict[str, list[str]], tmp_path: Path
+) -> None:
+    systems |= {"placerl": ["rate", "3000", MANY], "sb3": ["rate", "1000", MANY], "sbx": ["refuse"]}
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    options = ["--cells", "cartpole-dqn-8-8-16", "--baselines", "sb3,sbx", "--budget-s", "0", "--no-returns"]
+    outcome = placerl("bench", "training", *options, *folders)
+    assert outcome.status == 0
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert text in outcome.out
+    assert "GFLOP/s in float32" in text
+    assert "under native-native-cpu" in text
+    made = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+    assert "faster; returns not compared" in made["sb3"]
+    assert "not run: sbx cannot do it" in made["sbx"]
+    assert "missed" in text
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        rows = store.measurements(suite="compare", workload="cartpole-dqn-8-8-16-actors")
+    rate = next(row for row in rows if row.details["part"] == "theirs" and row.value)
+    assert rate.details["start_s"] > 0
+    found = {line[0]: line for line in lines(rows, 32)}
+    assert list(found) == ["this project", "sb3", "sbx"]
+    trained, steps = (float(found["sb3"][column].replace(",", "")) for column in (3, 1))
+    assert trained == pytest.approx(32 * steps, rel=1e-3)
+
+    ours = next(row for row in rows if row.details["part"] == "ours" and row.value is not None)
+    cell = CELL["cartpole-dqn-8-8-16-actors"]
+    for at_least, verdict in ((100.0, "met"), (1e6, "missed"), (ours.value, "no verdict")):
+        some = [replace(ours, low=ours.value * 0.9, high=ours.value * 1.1)]
+        assert judged(replace(cell, at_least=at_least), some).endswith(verdict)
+    by_samples = replace(cell, rate="trained", at_least=32 * 100.0)
+    assert f"{ours.value * 32:,.4g}/s, met" in judged(by_samples, [ours])
+    assert "x its throughput, met" in judged(replace(cell, level_with="sb3"), rows)
+    assert "not run" in judged(replace(cell, level_with="sbx"), rows)
+    assert "not judged here" in judged(TrainingCell("x", "hopper-ppo", ("sb3",), goal="some"), rows)
+
+
+def test_what_is_asked_for_must_exist(placerl: Placerl, tmp_path: Path) -> None:
+    folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
+    refused(placerl("bench", "training", "--cells", "chess", *folders), "--cells: found 'chess'")
+    refused(placerl("bench", "training", "--baselines", "magic", *folders), "--baselines: found 'magic'")
+    assert training_bench.DEFAULT_MAPPING == "native-native-cpu"

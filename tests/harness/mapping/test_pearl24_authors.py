@@ -1,0 +1,39 @@
+"""The tables that PRL's authors published."""
+
+import pytest
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.core.provenance import Provenance
+from harness.mapping import absent_platforms, pearl24_authors
+from harness.platforms import load
+
+
+def test_every_device_has_every_time_alone_and_shared() -> None:
+    entries = pearl24_authors.entries()
+    assert len(entries) == 4 * 8
+    assert {entry.provenance for entry in entries} == {Provenance.PUBLISHED}
+    assert sum(entry.primitive.endswith(" sharing") for entry in entries) == 16
+    platform = load(pearl24_authors.PLATFORM)
+    assert {platform.key_of(entry.target.device) for entry in entries} == {"cpu", "cuda:0", "cuda:1", "fpga"}
+
+
+def test_times_are_in_seconds() -> None:
+    (found,) = [
+        e for e in pearl24_authors.entries() if e.primitive == "learner.step" and str(e.target) == "torch"
+    ]
+    assert found.time_s == pytest.approx(0.6e-3)
+    assert (found.low_s, found.high_s) == (found.time_s, found.time_s)
+
+
+def test_they_are_of_one_workload_and_batch_size() -> None:
+    item, platform = workloads.load("cartpole-dqn"), load(pearl24_authors.PLATFORM)
+    inputs, rows = absent_platforms.predictions(item, 512, platform)
+    assert len(inputs) == 32
+    assert {row.details["mapping"] for row in rows if row.backend == "pearl24" and row.details["chosen"]} == {
+        "torch-native-cpu"
+    }
+    assert not any("slow_links" in row.details for row in rows), "every link states its latency"
+    for name, size in (("cartpole-dqn", 32), ("hopper-ddpg", 512)):
+        with pytest.raises(UserError, match="cartpole-dqn at batch size 512, which was timed"):
+            absent_platforms.predictions(workloads.load(name), size, platform)

@@ -1,0 +1,168 @@
+"""The experiment on MAP's Algorithm 2, and both verdicts, from its own and from made-up rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.map import algorithm_2, printed_tree
+from harness.papers.map.algorithm_2 import (
+    ATOMIC,
+    BATCH_SIZES,
+    EXPERIMENT,
+    FANOUTS,
+    FORMS,
+    LEVELS,
+    ROOTLESS,
+    UPDATE,
+    as_printed,
+    sides,
+    unavoidable,
+)
+from tests.harness.papers.rows import frame_of
+
+needs_opencl = pytest.mark.skipif("opencl" not in printed_tree.device_names(), reason="no OpenCL device")
+
+
+def row(
+    device: str, quantity: str, value: float, samples: tuple[float, ...] = (), **more: object
+) -> Measurement:
+    size = more.pop("batch_size", 2048)
+    return Measurement(
+        suite="claim",
+        primitive=UPDATE,
+        backend="printed",
+        device=device,
+        batch_size=size,  # type: ignore[arg-type]
+        quantity=quantity,
+        provenance=Provenance.MEASURED,
+        value=value,
+        samples=samples,
+        details={"experiment": EXPERIMENT} | more,
+    )
+
+
+def error_rows(wrong: set[str], repeated_wrong: set[str] = frozenset()) -> list[Measurement]:  # type: ignore[assignment]
+    return [
+        row("opencl", "relative_error", error, form=form, node=node, repeated=repeated)
+        for form in FORMS
+        for repeated in (False, True)
+        for node in ("leaf", "root")
+        for error in [0.5 if form in (repeated_wrong if repeated else wrong) else 0.0]
+    ]
+
+
+def timed_rows(device: str, times_us: dict[str, float]) -> list[Measurement]:
+    made = []
+    for side in sides((device,)):
+        time_s = times_us[side.form] * 1e-6
+        samples = tuple(time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
+        details = {"form": side.form, "fanout": side.fanout, "null": side.null}
+        made.append(row(device, "time_per_call", time_s, samples, batch_size=side.batch_size, **details))
+    return made
+
+
+@needs_opencl
+def test_the_experiment_as_a_whole(tmp_path: Path) -> None:
+    made = algorithm_2.measured(0.0, silent, capacity=5000)
+    assert {each.status for each in made} <= {"ok", "too_noisy"}
+    errors = [each for each in made if each.quantity == "relative_error"]
+    devices = len(printed_tree.device_names())
+    assert len(errors) == devices * len(FORMS) * 4
+    assert len(made) - len(errors) == devices * len(FANOUTS) * len(BATCH_SIZES) * 4
+    finding = as_printed(frame_of(tmp_path, *made))
+    assert finding.outcome is Outcome.NOT_REPRODUCED
+    assert len(finding.ours) == len(errors)
+
+
+def test_without_a_device_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithm_2, "device_names", tuple)
+    (only,) = algorithm_2.measured(1.0, silent)
+    assert (only.status, only.reason) == ("not_run", "no CUDA or OpenCL device")
+
+
+@needs_opencl
+def test_errors_of_one_update() -> None:
+    tree = printed_tree.PrintedSumTree(64, 4, printed_tree.device("opencl"))
+    leaf, root = algorithm_2.errors(tree, np.arange(8), np.random.default_rng(0))
+    assert leaf > 0.1
+    assert root > 1e-3
+    tree.fixes = printed_tree.Fixes.ALL
+    assert algorithm_2.errors(tree, np.arange(8), np.random.default_rng(0)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "repeated_wrong", "outcome"),
+    [
+        (set(FORMS) - {ATOMIC}, set(FORMS) - {ATOMIC}, Outcome.NOT_REPRODUCED),
+        ({"as printed"}, {"as printed"}, Outcome.NOT_REPRODUCED),
+        (set(), set(), Outcome.REPRODUCED),
+        (set(FORMS), set(), Outcome.NO_VERDICT),
+        ({"as printed"}, {ATOMIC}, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_the_tree(
+    wrong: set[str], repeated_wrong: set[str], outcome: Outcome, tmp_path: Path
+) -> None:
+    finding = as_printed(frame_of(tmp_path, *error_rows(wrong, repeated_wrong)))
+    assert finding.outcome is outcome
+    assert len(finding.ours) == 4 * len(FORMS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "distinct", "repeated"),
+    [
+        ({"as printed"}, "a right tree", "a right one"),
+        ({"as printed", "with both"}, "a wrong tree", "a wrong one"),
+    ],
+)
+def test_what_both_corrections_give_is_said(
+    wrong: set[str], distinct: str, repeated: str, tmp_path: Path
+) -> None:
+    said = as_printed(frame_of(tmp_path, *error_rows(wrong, wrong))).explanation
+    assert distinct in said
+    assert repeated in said
+
+
+def test_without_errors_the_tree_is_not_judged(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *timed_rows("opencl", {LEVELS: 1, ATOMIC: 1, ROOTLESS: 1}))
+    assert as_printed(frame).needs == algorithm_2.NEEDS
+
+
+@pytest.mark.parametrize(
+    ("levels", "atomic", "rootless", "outcome"),
+    [
+        (5, 10, 5, Outcome.NOT_REPRODUCED),  # the additions are avoided
+        (20, 10, 11, Outcome.NOT_REPRODUCED),  # the root's take no time
+        (20, 10, 5, Outcome.IN_KIND),
+        (10, 10, 5, Outcome.NO_VERDICT),
+        (20, 10, 10, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_atomic_additions(
+    levels: float, atomic: float, rootless: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    made = timed_rows("cuda", {LEVELS: levels, ATOMIC: atomic, ROOTLESS: rootless})
+    finding = unavoidable(frame_of(tmp_path, *made))
+    assert finding.outcome is outcome
+    each = len(FANOUTS) * len(BATCH_SIZES)
+    values = [number.value for number in finding.ours]
+    assert values == pytest.approx(each * [atomic / levels] + each * [atomic / rootless])
+
+
+def test_another_device_only_stands_in(tmp_path: Path) -> None:
+    finding = unavoidable(frame_of(tmp_path, *timed_rows("opencl", {LEVELS: 5, ATOMIC: 10, ROOTLESS: 5})))
+    assert (finding.outcome, finding.needs) == (Outcome.NOT_RUN, "a CUDA device")
+    assert len(finding.ours) == 2 * len(FANOUTS) * len(BATCH_SIZES)
+    assert "stand in" in finding.explanation
+    assert unavoidable(frame_of(tmp_path / "none")).ours == ()
+
+
+def test_a_size_without_one_of_its_sides_is_left_out(tmp_path: Path) -> None:
+    made = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 5})
+    del made[1]  # the null of K = 2 at the smallest batch
+    assert len(unavoidable(frame_of(tmp_path, *made)).ours) == 2 * len(FANOUTS) * len(BATCH_SIZES) - 2

@@ -1,0 +1,111 @@
+"""Replay that hides behind the learner, and that shares its GPU: each outcome from made-up rows."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from tests.harness.papers.map.test_predictions import NOISY, run
+from tests.harness.papers.rows import profiled
+from tests.harness.papers.test_verdicts import verdict
+
+
+def shares(by_size: dict[int, float], device: str = "cuda", **more: str) -> list[Measurement]:
+    """Hopper's learner, which takes 1 ms, and replay operations that together take that share of it."""
+    return [
+        row
+        for size, share in by_size.items()
+        for row in (
+            profiled("learner.step", 1e-3, size, device=device, backend="torch", **more),
+            profiled("learner.step", 1e-9, size, device=device, backend="reference"),
+            profiled("replay.gather", 1e-9, size),  # another operation, which does not count
+            profiled("sum_tree.sample", share * 4e-4, size),
+            profiled("sum_tree.update", share * 6e-4, size),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by_size", "outcome"),
+    [
+        ({256: 0.1, 2048: 0.5, 16384: 1.5}, Outcome.IN_KIND),
+        ({256: 0.1, 2048: 0.5, 16384: 0.7}, Outcome.NOT_REPRODUCED),  # hidden where it should not be
+        ({256: 0.1, 2048: 1.2, 16384: 1.5}, Outcome.NOT_REPRODUCED),
+        ({256: 0.1, 2048: 0.5, 16384: 1.005}, Outcome.NO_VERDICT),  # the interval holds 1
+        ({256: 0.1, 2048: 0.5}, Outcome.NOT_RUN),
+    ],
+)
+def test_replay_hides_at_every_published_size_or_does_not(
+    by_size: dict[int, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict("MAP-F13-hidden", tmp_path, *shares(by_size)).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx(list(by_size.values()))
+
+
+def test_a_learner_on_the_cpu_shows_no_crossover(tmp_path: Path) -> None:
+    on_cpu = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, device="cpu")
+    found = verdict("MAP-F13-hidden", tmp_path, *on_cpu).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "on a CUDA device" in found.needs
+    assert len(found.ours) == 3
+
+
+def test_a_noisy_learner_hides_nothing(tmp_path: Path) -> None:
+    rows = shares({256: 0.1, 2048: 0.5, 16384: 1.5}, **NOISY)
+    assert verdict("MAP-F13-hidden", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("second", "outcome"),
+    [
+        (70.0, Outcome.REPRODUCED),
+        (90.0, Outcome.IN_KIND),
+        (100.0, Outcome.NO_VERDICT),  # in one cell the noise hides it
+        (120.0, Outcome.NOT_REPRODUCED),  # in one it brings some
+    ],
+)
+def test_sharing_costs_throughput_in_every_cell(second: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = [
+        run(gps, size, mapping)
+        for size, shared in ((256, 70.0), (512, second))
+        for mapping, gps in (
+            ("torch:cuda-native-cpu", 100.0),
+            ("torch:cuda-flat-cpu", 50.0),  # the faster one counts
+            ("torch:cuda-cupy:cuda-cpu", shared),
+            ("torch:cuda-cupy:cuda-cuda", shared / 2),
+            ("native-cupy:cuda-cpu", 9.0),
+        )
+    ]
+    found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx([30.0, 100.0 - second])
+
+
+@pytest.mark.parametrize(
+    ("shared_gps", "outcome"),
+    [
+        (70.0, Outcome.REPRODUCED),  # MAP loses about 30%
+        (75.5, Outcome.REPRODUCED),
+        (77.0, Outcome.IN_KIND),  # a loss of 23%, more than a fifth less than MAP's
+        (64.5, Outcome.REPRODUCED),
+        (63.0, Outcome.IN_KIND),
+        (90.0, Outcome.IN_KIND),
+        (120.0, Outcome.NOT_REPRODUCED),
+        (100.0, Outcome.NO_VERDICT),
+    ],
+)
+def test_replay_on_the_learner_s_gpu_costs_throughput(
+    shared_gps: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        run(100.0, mapping="torch:cuda-native-cpu"),
+        run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu"),
+    ]
+    assert verdict("MAP-F13-sharing", tmp_path, *rows).finding.outcome is outcome
+    assert verdict("MAP-F13-sharing", tmp_path / "one", rows[0]).finding.outcome is Outcome.NOT_RUN
+    noisy = run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu", **NOISY)
+    assert (
+        verdict("MAP-F13-sharing", tmp_path / "noisy", rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
+    )

@@ -1,0 +1,92 @@
+"""The order of PAL's Algorithm 3: both orders are measured, and the verdict follows from how threads scale."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.progress import silent
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.pal import algorithm_3
+from harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
+from tests.harness.papers.test_verdicts import verdict
+
+
+def test_every_order_is_measured_with_every_number_of_threads() -> None:
+    rows = algorithm_3.measure(silent, rounds=1, calls=2)
+    found = [(row.details["order"], row.details["threads"], row.details["null"]) for row in rows]
+    assert found == [
+        (order, threads, null)
+        for order in ("printed", "unlocked sampling")
+        for threads in (1, 2, 4)
+        for null in (False, True)
+    ]
+    assert all(row.value and row.value > 0 for row in rows)
+
+
+@pytest.mark.parametrize("order", [PRINTED, UNLOCKED])
+def test_no_update_is_lost_between_threads(order: str) -> None:
+    """Leaves are small whole numbers, so that the total is exact: it stays the sum of the leaves."""
+    from harness._experiments import LockOrders
+
+    tree = LockOrders(order, 64, 4)
+    assert tree.total == 64
+    tree.run(4, 16, 500, 1)
+    assert 64 <= tree.total <= 64 * 7
+    assert tree.total == int(tree.total)
+
+
+def test_an_unknown_order_is_refused() -> None:
+    from harness._experiments import LockOrders
+
+    with pytest.raises(ValueError, match="order: found 'none'; allowed: printed, unlocked sampling"):
+        LockOrders("none", 8, 2)
+
+
+def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0) -> list[Measurement]:
+    """Rows whose 4 threads are so many times as fast as one."""
+    made = algorithm_3.measure(silent, rounds=5, calls=1)
+    gains = {(PRINTED, 4): printed, (UNLOCKED, 4): unlocked}
+    rows = []
+    for row in made:
+        time_s = 1e-6 / gains.get((row.details["order"], row.details["threads"]), 1.0)
+        time_s *= itself if row.details["null"] else 1.0
+        samples = tuple(time_s * (1 + 1e-3 * (7 * i % 30) / 30) for i in range(45))
+        rows.append(
+            replace(
+                row,
+                value=time_s,
+                low=None,
+                high=None,
+                status="ok",
+                reason="",
+                samples=samples,
+                details={**row.details, "cores": cores},
+            )
+        )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("printed", "cores", "itself", "outcome"),
+    [
+        (0.5, 2, 1.0, Outcome.NOT_REPRODUCED),
+        (1.0, 2, 1.0, Outcome.NOT_REPRODUCED),
+        (1.9, 2, 1.0, Outcome.IN_KIND),
+        (1.4, 2, 1.0, Outcome.NOT_REPRODUCED),  # a gain, but no linear one
+        (1.9, 2, 3.0, Outcome.NO_VERDICT),  # the side differs from itself by more
+        (0.5, 1, 1.0, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_the_order(
+    printed: float, cores: int, itself: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict("PAL-A3", tmp_path, *turns(printed, 1.5, cores, itself)).finding
+    assert found.outcome is outcome
+    assert found.ours[0].value == pytest.approx(printed, rel=0.01)
+    assert found.ours[1].value == pytest.approx(1.5, rel=0.01)
+
+
+def test_without_its_rows_it_is_not_run(tmp_path: Path) -> None:
+    assert verdict("PAL-A3", tmp_path, *turns(1.0, 1.0, 2)[:-2]).finding.outcome is Outcome.NOT_RUN

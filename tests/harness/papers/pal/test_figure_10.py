@@ -1,0 +1,259 @@
+"""PAL Fig. 10: the rows of a short measurement, and verdicts from made-up rows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import workloads
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.base import unless_suspect
+from harness.papers.pal import figure_8, figure_10, figure_12
+from harness.papers.pal.figure_10 import (
+    COLLECTION,
+    CONSUMPTION,
+    EXPERIMENT,
+    TRAINING,
+    Count,
+    Subject,
+    curve,
+    splits,
+)
+from harness.plan.tiers import TIERS
+from tests.harness.papers.drawn import points
+from tests.harness.papers.rows import compared, frame_of, measurement
+
+
+def curve_row(kind: str, cores: int, rate: float) -> Measurement:
+    return Measurement(
+        suite="claim",
+        primitive="training",
+        backend=kind,
+        quantity="rate",
+        unit="1/s",
+        provenance=Provenance.MEASURED,
+        value=rate,
+        details={"actor_cores": cores, "learner_cores": 0},
+    )
+
+
+def test_a_curve_is_straight_between_its_points():
+    made = curve(
+        [curve_row(COLLECTION, 4, 40.0), curve_row(COLLECTION, 1, 10.0), curve_row(CONSUMPTION, 2, 99.0)],
+        COLLECTION,
+    )
+    assert [made(cores) for cores in (1, 2, 3, 4)] == [10, 20, 30, 40]
+
+
+def test_every_split_of_all_cores_is_run_and_the_chosen_one_of_fewer():
+    rows = [
+        curve_row(kind, cores, rate * cores)
+        for kind, rate in ((COLLECTION, 30.0), (CONSUMPTION, 10.0))
+        for cores in (1, 2, 4)
+    ]
+    assert splits(rows, workloads.load("ant-ddpg"), [1, 2, 4]) == [(1, 1), (1, 3), (2, 2), (3, 1)]
+    assert splits(rows, workloads.load("ant-ddpg"), [1]) == []
+
+
+def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
+    """The first stretch warms up; of the third subject every stretch takes another time."""
+    lengths_s: list[float] = []
+
+    def subject(kind, actors, learners, rates):
+        def advance(seconds):
+            lengths_s.append(seconds)
+            return Count(10, 10 / next(rates))
+
+        return Subject(kind, actors, learners, advance)
+
+    subjects = [
+        subject(COLLECTION, 1, 0, iter([99.0, *[50.0] * 5])),
+        subject(CONSUMPTION, 0, 1, iter([99.0, *[20.0] * 5])),
+        subject(TRAINING, 0, 1, iter([99.0, 1.0, 2.0, 3.0, 4.0, 5.0])),
+    ]
+    told = []
+    rows = figure_10._timed(
+        workloads.load("ant-ddpg"), subjects, 5, 0.25, lambda *one: told.append(one)
+    )  # fmt: skip
+    assert lengths_s == [0.25] * 18
+    assert len(told) == 18
+    assert [(row.backend, row.value, row.status) for row in rows] == [
+        (COLLECTION, 50.0, "ok"),
+        (CONSUMPTION, 20.0, "ok"),
+        (TRAINING, 3.0, "too_noisy"),
+    ]
+    assert [row.quantity for row in rows] == ["environment_steps_per_s", *["gradient_steps_per_s"] * 2]
+    assert [(row.details["actor_cores"], row.details["learner_cores"]) for row in rows] == [
+        (1, 0),
+        (0, 1),
+        (0, 1),
+    ]
+    assert rows[2].samples == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert [row.details["experiment"] for row in rows] == [figure_10.EXPERIMENT] * 3
+
+
+def test_the_quick_tier_leaves_it_out():
+    assert not figure_10.cells(TIERS["quick"])
+    assert [cell.key for cell in figure_10.cells(TIERS["standard"])] == [
+        "claim/PAL-F10/lunarlander-dqn",
+        "claim/PAL-F10/ant-ddpg",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_curves_and_runs_have_their_cores(monkeypatch):
+    monkeypatch.setattr(figure_10, "CORES", (1, 2))
+    rows = figure_10.measure("lunarlander-dqn", silent, stretches=1, stretch_s=0.05)
+    found = [(made.backend, made.details["actor_cores"], made.details["learner_cores"]) for made in rows]
+    assert found[0] == (COLLECTION, 1, 0)
+    assert (CONSUMPTION, 0, 1) in found
+    assert (TRAINING, 0, 1) in found
+    assert all(made.value and made.provenance is Provenance.MEASURED for made in rows)
+
+
+def row(kind: str, actor_cores: int, learner_cores: int, rate: float) -> Measurement:
+    return measurement(
+        rate,
+        suite="claim",
+        workload="ant-ddpg",
+        primitive="training",
+        backend=kind,
+        unit="1/s",
+        quantity="gradient_steps_per_s",
+        details={
+            "experiment": EXPERIMENT,
+            "actor_cores": actor_cores,
+            "learner_cores": learner_cores,
+            "update_interval": 1,
+        },
+    )
+
+
+def curves(cores: int) -> list[Measurement]:
+    """Collection three times as fast as consumption, both linear."""
+    return [
+        made
+        for count in (1, 2, 4, 6, 8)
+        if count <= cores
+        for made in (row(COLLECTION, count, 0, 300.0 * count), row(CONSUMPTION, 0, count, 100.0 * count))
+    ]
+
+
+def test_two_cores_are_too_few_for_a_verdict_but_give_numbers(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 80), row(TRAINING, 1, 1, 100))
+    scaling = figure_10.scaling(frame)
+    assert scaling.outcome is Outcome.NOT_RUN
+    assert "more than 6 cores, where this machine has 2" in scaling.needs
+    assert [number.value for number in scaling.ours] == [pytest.approx(1.25)]
+    split = figure_12.split_of_cores(frame)
+    assert split.outcome is Outcome.NOT_RUN
+    assert [number.value for number in split.ours] == [100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("at_six", "at_eight", "outcome"),
+    [
+        (400, 410, Outcome.IN_KIND),
+        (400, 700, Outcome.NO_VERDICT),  # 1.75 times as fast with 1.33 times the cores: suspect
+        (400, 500, Outcome.NOT_REPRODUCED),  # does not saturate
+        (400, 460, Outcome.NO_VERDICT),  # 1.15 times as fast, the limit
+        (400, 449, Outcome.IN_KIND),  # 1.12 times, with 2% of noise
+        (400, 471, Outcome.NOT_REPRODUCED),  # 1.18 times
+    ],
+)
+def test_throughput_that_grows_and_then_does_not_is_pals(
+    tmp_path: Path, at_six: float, at_eight: float, outcome: Outcome
+) -> None:
+    # Equation 5 gives each core to the side that lacks it: a quarter to the actors.
+    runs = [(0, 1, 80.0), (1, 1, 150.0), (1, 3, 280.0), (2, 4, at_six), (2, 6, at_eight)]
+    frame = frame_of(tmp_path, *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    found = figure_10.scaling(frame)
+    assert unless_suspect(found).outcome is outcome
+    assert [number.value for number in found.ours[:4]] == pytest.approx(
+        [150 / 80, 280 / 80, at_six / 80, at_eight / 80]
+    )
+    assert found.ours[4].value == pytest.approx(at_eight / at_six)
+    refuted = [row(TRAINING, a, b, 90.0 if a + b == 2 else rate) for a, b, rate in runs]
+    at_two = figure_10.scaling(frame_of(tmp_path / "two", *curves(8), *refuted))
+    assert at_two.outcome is Outcome.NOT_REPRODUCED, "1.1 times as fast on two cores is not linear"
+
+
+@pytest.mark.parametrize(
+    ("at_two", "outcome"),
+    [
+        (131, Outcome.IN_KIND),  # 1.64 times as fast on two cores: 0.8 of proportion, with 2% of noise
+        (128, Outcome.NO_VERDICT),  # 1.6 times, the limit
+        (125, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_below_four_cores_four_fifths_of_proportion_are_linear(
+    at_two: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    runs = [(0, 1, 80.0), (1, 1, at_two), (1, 3, 100.0), (2, 4, 400.0), (2, 6, 410.0)]
+    rows = [*curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    found = figure_10.scaling(frame_of(tmp_path / "a", *rows))
+    assert found.outcome is outcome, "at four cores and more nothing need be linear"
+    noisy = [
+        replace(each, status="too_noisy", reason="wide") if each.backend == TRAINING else each
+        for each in rows
+    ]
+    assert figure_10.scaling(frame_of(tmp_path / "noisy", *noisy)).outcome is Outcome.NO_VERDICT
+
+
+def test_a_split_that_was_not_run_stands_for_none(tmp_path: Path) -> None:
+    """Of four cores equation 5 gives one to the actors."""
+    runs = [(0, 1, 80.0), (1, 1, 150.0), (2, 2, 280.0)]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    found = figure_10.scaling(frame_of(tmp_path, *rows))
+    assert [number.value for number in found.ours] == pytest.approx([150 / 80])
+    assert "more than 6 cores, where this machine has 2" in found.needs
+    split = figure_12.split_of_cores(frame_of(tmp_path / "split", *rows))
+    assert split.needs == "more than 2 cores: there is one split of two"
+    assert [number.value for number in split.ours] == [pytest.approx(300.0)]  # of 300 a core collected
+
+
+def test_a_baseline_is_checked_only_where_both_of_its_parts_were_measured(tmp_path: Path) -> None:
+    rows = [row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 45)]
+    for kind in (COLLECTION, CONSUMPTION):
+        some = [*(each for each in curves(2) if each.backend == kind or sum_of(each) > 1), *rows]
+        (gain,) = figure_10.scaling(frame_of(tmp_path / kind, *some)).ours
+        assert not gain.suspect
+
+
+def sum_of(made: Measurement) -> int:
+    """Of its cores."""
+    return int(made.details["actor_cores"]) + int(made.details["learner_cores"])
+
+
+def test_a_baseline_that_takes_a_third_of_what_its_parts_imply_is_suspect(tmp_path: Path) -> None:
+    """On one core an environment step takes 1/300 s and a gradient step 1/100 s: 75 of both a second."""
+    frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 25), row(TRAINING, 1, 1, 60))
+    (gain,) = figure_10.scaling(frame).ours
+    assert gain.suspect.startswith("33.67% of the 75 per second")
+    runs = [(0, 1, 25.0), (1, 1, 45.0), (1, 3, 90.0), (2, 4, 130.0), (2, 6, 135.0)]
+    frame = frame_of(tmp_path / "eight", *curves(8), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    assert unless_suspect(figure_10.scaling(frame)).outcome is Outcome.NO_VERDICT
+
+
+def test_without_rows_nothing_is_found(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, compared(5.0, "faster", baseline="sb3"))
+    for check in (
+        figure_8.convergence,
+        figure_10.scaling,
+        figure_12.split_of_cores,
+    ):
+        assert check(frame).outcome is Outcome.NOT_RUN
+        assert not check(frame).ours
+
+
+def test_training_and_both_curves_are_drawn_over_the_cores(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *curves(2), row(TRAINING, 0, 1, 80), row(TRAINING, 1, 1, 100))
+    assert points(figure_10.draw(frame)) == {
+        "training, gradient steps": 2,
+        "collection alone, environment steps": 2,
+        "consumption alone, gradient steps": 2,
+    }

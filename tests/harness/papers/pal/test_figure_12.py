@@ -1,0 +1,59 @@
+"""PAL Fig. 12 from made-up rows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.papers import Outcome
+from harness.papers.pal import figure_10, figure_12
+from harness.papers.pal.figure_10 import TRAINING
+from tests.harness.papers.drawn import points
+from tests.harness.papers.pal.test_figure_10 import curves, row
+from tests.harness.papers.rows import frame_of
+
+
+def test_a_training_in_turns_on_one_core_is_no_split(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, *curves(1), row(TRAINING, 0, 1, 80))
+    found = figure_12.split_of_cores(frame)
+    assert (found.outcome, found.needs, found.ours) == (
+        Outcome.NOT_RUN,
+        figure_10.NEEDS_CURVES,
+        (),
+    )
+
+
+def test_noise_hides_which_split_is_the_fastest(tmp_path: Path) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    rows[-1] = replace(rows[-1], status="too_noisy", reason="wide")
+    assert figure_12.split_of_cores(frame_of(tmp_path, *rows)).outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [
+        (250, Outcome.IN_KIND),
+        (286, Outcome.IN_KIND),  # 2% slower, and 4% at the ends of the intervals
+        (290, Outcome.NO_VERDICT),  # 3% slower: its interval holds 5%
+        (299, Outcome.NO_VERDICT),
+        (400, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_equation_5_is_judged_by_the_fastest_split(tmp_path: Path, other: float, outcome: Outcome) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, other), (3, 1, 90.0)]
+    frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    found = figure_12.split_of_cores(frame)
+    assert found.outcome is outcome
+    assert found.ours[-1].value == pytest.approx(100 * (1 - 280 / other))
+    unsure = replace(row(TRAINING, 2, 2, other), low=None, high=None)
+    rows = [*curves(4), unsure, *(row(TRAINING, a, b, rate) for a, b, rate in runs if (a, b) != (2, 2))]
+    assert figure_12.split_of_cores(frame_of(tmp_path / "unsure", *rows)).outcome is Outcome.NO_VERDICT
+
+
+def test_every_split_of_all_cores_is_drawn_with_the_prediction(tmp_path: Path) -> None:
+    runs = [(0, 1, 80.0), (1, 1, 90.0), (1, 3, 280.0), (2, 2, 250.0), (3, 1, 90.0)]
+    frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    assert points(figure_12.draw(frame)) == {"run": 3, "equation 5 (modelled)": 1}
+    alone = frame_of(tmp_path / "one", *curves(1), row(TRAINING, 0, 1, 80.0))
+    assert figure_12.draw(alone) is None, "one core cannot be split"

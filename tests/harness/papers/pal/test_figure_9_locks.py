@@ -1,0 +1,128 @@
+"""Threads on one replay: every side is checked, then measured, and the table and the claim read what was stored."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.progress import silent
+from harness.core.row import Measurement
+from harness.measure import statistics
+from harness.papers import Outcome, claims
+from harness.papers.pal import figure_9_locks
+from harness.papers.pal.figure_9_locks import BINARY, ONE_LOCK, OWNER, SHARINGS, TWO_LOCKS, LockedSide, _row
+from harness.platforms import available_memory
+from harness.platforms.available_memory import NotEnoughMemory
+from harness.store.store import Store
+from tests.harness.papers.drawn import points
+from tests.harness.papers.rows import frame_of
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_items_stay_whole_however_threads_share_them(sharing: str) -> None:
+    figure_9_locks.check(sharing)
+
+
+class _Torn:
+    size = figure_9_locks.CHECK_CAPACITY
+
+    def run(self, *_: object) -> tuple[float, int, int]:
+        return 0.1, 10, 1
+
+
+def test_one_torn_item_stops_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figure_9_locks, "make", lambda *_: _Torn())
+    with pytest.raises(ValueError, match="two locks: of 320 sampled items 1 were not whole"):
+        figure_9_locks.measure((32,), 5, 1.0, lambda *_: None)
+
+
+def test_where_the_replays_do_not_fit_the_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figure_9_locks, "check", lambda _: None)
+    needed = (len(SHARINGS) + 1) * 1000 * (105 + figure_9_locks.TREE_BYTES)
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: needed)
+    assert figure_9_locks.measure((8,), 5, 0.0, lambda *_: None, capacity=1000, threads=(1,))
+    monkeypatch.setattr(available_memory, "measurement_bytes", lambda: needed - 1)
+    with pytest.raises(NotEnoughMemory, match=r"needs 0\.00 GB of memory"):
+        figure_9_locks.measure((8,), 5, 0.0, lambda *_: None, capacity=1000, threads=(1,))
+
+
+def test_unknown_sharing() -> None:
+    with pytest.raises(ValueError, match="sharing: found 'no locks'"):
+        figure_9_locks.make("no locks", 8)
+
+
+def turns(times_us: dict[tuple[str, int], float]) -> list[Measurement]:
+    """Rows of one batch size, seconds a round, with samples that vary by 1%."""
+    rows = []
+    for (sharing, threads), time_us in times_us.items():
+        samples = [time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
+        rows.append(_row(LockedSide(sharing, threads), samples, 64, 1024, 0.02, 0))
+        if sharing == TWO_LOCKS:
+            rows.append(_row(LockedSide(sharing, threads, null=True), samples, 64, 1024, 0.02, 0))
+    return rows
+
+
+ONE_THREAD = {(TWO_LOCKS, 1): 10, (ONE_LOCK, 1): 10, (BINARY, 1): 30, (OWNER, 1): 20}
+
+
+@pytest.mark.parametrize(
+    ("two", "one", "binary", "outcome"),
+    [
+        (5, 11, 30, Outcome.REPRODUCED),
+        (5, 11, 15, Outcome.IN_KIND),  # not as much faster as the paper says
+        (8, 9, 40, Outcome.NOT_REPRODUCED),  # one lock lets threads go on at once, too
+        (10, 11, 40, Outcome.NO_VERDICT),  # two locks do not let them
+        (12, 13, 40, Outcome.NO_VERDICT),  # fewer cores than threads: slower refutes nothing
+        (4, 11, 30, Outcome.NO_VERDICT),  # 2.5 times as fast on 2 cores
+        (11, 9, 30, Outcome.NOT_REPRODUCED),
+        (10, 10, 30, Outcome.NO_VERDICT),
+    ],
+)
+def test_the_verdict_on_two_locks(
+    two: float, one: float, binary: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    four_threads = {(TWO_LOCKS, 4): two, (ONE_LOCK, 4): one, (BINARY, 4): binary, (OWNER, 4): 20}
+    rows = turns(ONE_THREAD | four_threads)
+    rows = [replace(row, details={**row.details, "cores": 2}) for row in rows]
+    (claim,) = (claim for claim in claims() if claim.key == "PAL-F9-locks")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
+        run.finish("locks", rows)
+        frame = store.frame()
+    found = claim.evaluate(frame)
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(one / two, rel=0.01)
+    assert "Measured on 2 cores" in found.finding.explanation
+    assert ("Suspect: " in found.finding.explanation) == (two < 5)
+    assert claim.evaluate(frame[frame["backend"] != "binary"]).finding.outcome is Outcome.NOT_RUN
+
+
+def test_on_cores_enough_threads_that_are_slower_refute_two_locks(tmp_path: Path) -> None:
+    four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
+    rows = [replace(row, details={**row.details, "cores": 4}) for row in turns(ONE_THREAD | four_threads)]
+    (claim,) = (claim for claim in claims() if claim.key == "PAL-F9-locks")
+    with Store.open(tmp_path / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
+        run.finish("locks", rows)
+        assert claim.evaluate(store.frame()).finding.outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "rounds"),
+    [(59.9, statistics.FEWEST_PAIRS), (60.0, statistics.PAIRS), (600.0, statistics.PAIRS)],
+)
+def test_threads_take_whole_rounds_and_more_of_them_in_a_minute(
+    budget_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(figure_9_locks, "measure", lambda *arguments: asked.append(arguments) or [])
+    assert figure_9_locks.experiment(budget_s, silent) == []
+    assert asked == [((64, 1024), rounds, budget_s, silent)]
+
+
+def test_a_point_is_a_number_of_threads_of_a_way_to_share(tmp_path: Path) -> None:
+    rows = turns({**ONE_THREAD, (TWO_LOCKS, 4): 5, (OWNER, 4): 40})
+    figure = figure_9_locks.draw(frame_of(tmp_path, *rows))
+    assert points(figure) == {TWO_LOCKS: 2, ONE_LOCK: 1, BINARY: 1, OWNER: 2}
+    assert figure is not None
+    assert figure.axes[0].containers[0][0].get_ydata()[0] == pytest.approx(1e5, rel=0.01)

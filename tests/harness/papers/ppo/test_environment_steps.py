@@ -1,0 +1,98 @@
+"""Environment steps here and in processes of their own: what is timed, and the verdict."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers.base import Outcome
+from harness.papers.ppo import environment_steps
+from tests.harness.papers.rows import frame_of
+
+
+def test_a_step_is_checked_against_a_twin() -> None:
+    case = environment_steps.case("hopper-ppo", 0, "here")
+    made, zeros = case.setup(), np.zeros((1, 11))
+    case.check(made)
+    with pytest.raises(AssertionError):
+        case.check(made)  # which has gone on, as no twin has
+    with pytest.raises(AssertionError):
+        case.check(SimpleNamespace(step=lambda actions: (zeros,)))
+    case.close(made)
+
+
+@pytest.mark.slow
+def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment_steps, "WORKLOADS", ("hopper-ppo",))
+    made = environment_steps.measured(0.0, silent)
+    assert [(row.backend, row.details["null"]) for row in made] == [
+        ("this process", False),
+        ("this process", True),
+        ("1 processes", False),
+        ("4 processes", False),
+    ]
+    assert all(row.status in ("ok", "too_noisy") for row in made)
+
+
+def environment_rows(agents: int, longer: float) -> list[Measurement]:
+    """Calls that step `agents` environments in processes; a step of one takes `longer` times a step in this process.
+
+    The second measurement of the latter is slower by 0.4%, so that taking it for the first one changes the factor.
+    """
+    made = []
+    for number, null, time_s in ((0, False, 1.0), (0, True, 1.004), (agents, False, agents * longer)):
+        pace = 11 if number else 7
+        samples = tuple(time_s * (1 + 0.01 * (pace * i % 30) / 30) for i in range(30))
+        made.append(
+            Measurement(
+                suite="claim",
+                workload="hopper-ppo",
+                primitive="environment.step",
+                quantity="time_per_call",
+                unit="s",
+                provenance=Provenance.MEASURED,
+                value=time_s,
+                samples=samples,
+                details={"experiment": environment_steps.EXPERIMENT, "agents": number, "null": null},
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("longer", "outcome"),
+    [
+        (8.0, Outcome.REPRODUCED),
+        (9.5, Outcome.REPRODUCED),
+        (9.8, Outcome.REPRODUCED),  # within a quarter of eight
+        (10.3, Outcome.IN_KIND),
+        (6.6, Outcome.REPRODUCED),
+        (6.2, Outcome.IN_KIND),
+        (11.0, Outcome.IN_KIND),
+        (5.0, Outcome.IN_KIND),
+        (4.2, Outcome.IN_KIND),  # half of it
+        (3.8, Outcome.NOT_REPRODUCED),
+        (4.0, Outcome.NO_VERDICT),
+        (3.0, Outcome.NOT_REPRODUCED),
+        (0.5, Outcome.NOT_REPRODUCED),
+    ],
+)
+@pytest.mark.parametrize("agents", [1, 4])
+def test_steps_by_way_of_processes(agents: int, longer: float, outcome: Outcome, tmp_path: Path) -> None:
+    found = environment_steps.environment_step(frame_of(tmp_path, *environment_rows(agents, longer)))
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == pytest.approx([longer], rel=1e-3)
+    assert "within a factor of 1.25 of 8; in kind: at least 4 times as long" in found.explanation
+
+
+@pytest.mark.parametrize("lacking", range(3))
+def test_steps_are_not_judged_without_all_three_rows(lacking: int, tmp_path: Path) -> None:
+    made = environment_rows(4, 8.0)
+    del made[lacking]
+    assert (
+        environment_steps.environment_step(frame_of(tmp_path, *made)).needs == environment_steps.NEEDS_STEPS
+    )

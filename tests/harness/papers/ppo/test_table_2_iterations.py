@@ -1,0 +1,89 @@
+"""PPO's iterations: what its Table 2 is about, and rows of them."""
+
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
+from harness import workloads
+from harness.core.progress import silent
+from harness.core.provenance import Provenance
+from harness.papers.ppo import table_2_iterations
+from harness.papers.ppo.table_2_iterations import (
+    BENCHMARKS,
+    counted,
+    iterations,
+    sized,
+    table_columns,
+    timed,
+)
+from primitives.fpga.cycles.ppo import PpoIteration
+from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
+from tests.harness.papers.ppo.test_table_2 import LARGE, SMALL
+
+SHORT = PpoIteration(agents=2, steps=8, minibatch=8, epochs=2)
+
+
+def test_every_column_of_table_2_names_its_iteration() -> None:
+    columns = table_columns("Hopper", "Spinning Up")
+    assert len(columns) == 10
+    assert (columns["M=64"], columns["N=4"]) == (SMALL, PpoIteration(4, 512, 512, 10))
+    assert table_columns("Hopper", "Baselines")["T=1024"] == PpoIteration(32, 1024, 128, 10)
+    assert table_columns("Pong", "Baselines")["N=16"] == PpoIteration(16, 128, 128, 3)
+    varied = {letters: len(iterations("Hopper", letters)) for letters in ("M", "MN", "MNT")}
+    assert varied == {"M": 4, "MN": 8, "MNT": 14}, "N=16 is a column of M again"
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_workload_takes_the_iteration_s_sizes_and_never_stops_early(name: str) -> None:
+    for iteration in iterations(name, "MNT"):
+        item = sized(workloads.load(BENCHMARKS[name]), iteration)
+        assert item.training.actors == iteration.agents
+        assert item.training.batch_size == iteration.minibatch
+        assert item.algorithm.hyperparameters["trajectory_length"] == iteration.steps
+        assert item.algorithm.hyperparameters["epochs"] == iteration.epochs
+        assert item.algorithm.hyperparameters["target_kl"] is None
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 0), (2, 2), (64, 16)])
+def test_iterations_take_every_core(cores: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert table_2_iterations.cores_used(SMALL) == {"threads": cores, "processes": processes}
+
+
+@pytest.mark.slow
+def test_iterations_are_timed_with_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_2_iterations, "cores_used", lambda _: {"threads": 2, "processes": 2})
+    (row,) = timed("Hopper", "cpu", [SHORT], 0.0, silent)
+    assert (row.details["threads"], row.details["processes"], len(row.samples)) == (2, 2, 5)
+    assert min(map(min, row.details["terms_s"].values())) > 0
+
+
+def test_iterations_are_timed_with_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_2_iterations, "cores_used", lambda _: {"threads": 1, "processes": 0})
+    rows = timed("Hopper", "cpu", [SHORT, PpoIteration(2, 8, 16, 2)], 0.0, silent)
+    assert [row.batch_size for row in rows] == [8, 16]
+    for row in rows:
+        parts = row.details["terms_s"]
+        assert set(parts) == {"environment", "infer", "prepare", "learner"}
+        assert (row.details["threads"], row.details["processes"]) == (1, 0)
+        assert all(len(samples) == len(row.samples) == 5 for samples in parts.values())
+        assert all(sum(each) <= wall for *each, wall in zip(*parts.values(), row.samples, strict=True))
+
+
+@pytest.mark.usefixtures("closed_forms")
+def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
+    few, many = counted("Hopper", [SMALL, LARGE], silent)
+    for row in (few, many):
+        assert (row.provenance, row.unit) == (Provenance.SIMULATED, "cycles")
+        cycles, stated = row.details["cycles"], row.details["equation_5_cycles"]
+        assert row.value == sum(cycles.values())
+        assert stated["training"] > cycles["training"] > 0.9 * stated["training"], (
+            "fill and drain are a cycle apart"
+        )
+    assert few.details["cycles"]["inference"] == many.details["cycles"]["inference"]
+
+
+def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_2_iterations.toolchain, "unavailable_reason", lambda: "no compiler")
+    (row,) = counted("Pong", [SHORT], silent)
+    assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)

@@ -1,0 +1,244 @@
+"""PRL 6.4 over runs: re-allocation, and the simulated FPGA beside earlier work; gains over RLlib on a GPU."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.papers.clocks import placed_clock
+from harness.papers.number import from_text
+from harness.papers.prl import section_6_4
+from tests.harness.papers.rows import compared, measurement, profiled, trained
+from tests.harness.papers.test_verdicts import verdict
+
+REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
+NOISY = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+
+
+def run(gps: float, cores: int = 4, moves: bool = False, actors: int = 2, **more: Any) -> Measurement:
+    options = {"actors": actors, "processes": 2, "overlap": 16} | ({"reallocate": True} if moves else {})
+    details = {"mapping": "torch-native-cpu", "options": options, "conditions": {"cores": list(range(cores))}}
+    return trained(gps, details=details, **more)
+
+
+@pytest.mark.parametrize(
+    ("gps", "more", "outcome"),
+    [
+        (125.0, {}, Outcome.REPRODUCED),  # 1.25 [1.225, 1.276], within the published 1.15 to 1.35
+        (105.0, {}, Outcome.IN_KIND),
+        (118.0, {}, Outcome.REPRODUCED),
+        (116.0, {}, Outcome.IN_KIND),  # its interval reaches below 1.15
+        (132.0, {}, Outcome.REPRODUCED),
+        (134.0, {}, Outcome.IN_KIND),  # and above 1.35
+        (290.0, {}, Outcome.IN_KIND),  # as much as a learner and two trainers can
+        (150.0, {}, Outcome.IN_KIND),
+        (101.0, {}, Outcome.NO_VERDICT),
+        (125.0, NOISY, Outcome.NO_VERDICT),
+        (
+            310.0,
+            {},
+            Outcome.NO_VERDICT,
+        ),  # suspect: a learner and two trainers train three times as much at most
+        (90.0, {}, Outcome.NOT_REPRODUCED),
+        (90.0, NOISY, Outcome.NO_VERDICT),
+    ],
+)
+def test_what_reallocation_brings(gps: float, more: dict[str, str], outcome: Outcome, tmp_path: Path) -> None:
+    found = verdict(REALLOCATION, tmp_path, run(100), run(gps, moves=True, **more))
+    assert found.finding.outcome is outcome
+    assert found.finding.ours[0].value == pytest.approx(gps / 100)
+    assert found.rows == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [run(100)],
+        [run(100), run(130, moves=True, actors=4)],  # another number of actors is another run
+        [run(100, 2), run(130, 2, moves=True)],  # on two cores actors have nowhere to train
+        [run(100, 3), run(130, 3, moves=True)],
+        [run(100, 3), run(130, 4, moves=True)],  # as few as the side with fewer has
+        [run(100, 4), run(130, 3, moves=True)],
+    ],
+)
+def test_reallocation_is_not_run_without_its_twin_or_the_cores(
+    rows: list[Measurement], tmp_path: Path
+) -> None:
+    found = verdict(REALLOCATION, tmp_path, *rows).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert "--reallocate on 4 cores" in found.needs
+
+
+def peaks(board: float = 0.2e12, core: float = 0.1e12) -> list[Measurement]:
+    fields = {"primitive": "peak", "quantity": "peak", "unit": "FLOP/s"}
+    words = {"primitives": "learner.step"}  # as `simulated_profile` names the unit
+    simulated = {
+        "suite": "validation",
+        "workload": "cartpole-dqn",
+        "backend": "fpga",
+        "device": "fpga",
+        "provenance": Provenance.MODELLED,
+    }
+    return [
+        measurement(board, details=words, **simulated, **fields),
+        measurement(9e12, details={"primitives": "sum_tree"}, **simulated, **fields),
+        measurement(core, suite="roofs", device="cpu", **fields),
+    ]
+
+
+def board(gps: float, mapping: str = "fpga-fpga-fpga", **more: Any) -> Measurement:
+    fields = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
+    details = {"mapping": mapping, "loop": "overlapped"}
+    return trained(gps, 32, **(fields | {"provenance": Provenance.SIMULATED, "details": details} | more))
+
+
+@pytest.mark.parametrize(
+    ("gps", "made", "more", "outcome"),
+    [
+        (
+            1100.0,
+            peaks(),
+            {},
+            Outcome.IN_KIND,
+        ),  # 35,200 experiences a second, at least 7,966 at the placed clock
+        (300.0, peaks(), {}, Outcome.NO_VERDICT),  # 9,600, over 7,100 at the assumed clock alone
+        (100.0, peaks(), {}, Outcome.NOT_REPRODUCED),
+        (222.0, peaks(), {}, Outcome.NO_VERDICT),
+        (1100.0, peaks(), NOISY, Outcome.NO_VERDICT),
+        (1100.0, peaks(board=0.8e12), {}, Outcome.NOT_REPRODUCED),  # from no lower peak
+    ],
+)
+def test_the_simulated_fpga_beside_the_earlier_work(
+    gps: float, made: list[Measurement], more: dict[str, str], outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = board(gps, **more), board(9e9, "native-native-cpu", provenance=Provenance.MEASURED), *made
+    found = verdict(EARLIER, tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    eps, slower, peak = found.finding.ours
+    assert (eps.value, eps.unit, eps.provenance) == (32 * gps, "EPS", Provenance.SIMULATED)
+    assert slower.value == pytest.approx(eps.value * placed_clock().mhz / 285)
+    assert "the clock that PPO states" in found.finding.explanation
+    assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
+
+
+@pytest.mark.parametrize(("gps", "outcome"), [(1100.0, Outcome.CONSISTENT), (100.0, Outcome.NO_VERDICT)])
+def test_a_rate_that_a_formula_gives_reproduces_nothing(gps: float, outcome: Outcome, tmp_path: Path) -> None:
+    rows = board(gps, provenance=Provenance.MODELLED), *peaks()
+    assert verdict(EARLIER, tmp_path, *rows).finding.outcome is outcome
+
+
+def test_without_the_fpga_s_run_the_text_alone_reproduces_nothing(tmp_path: Path) -> None:
+    found = verdict(EARLIER, tmp_path, *peaks()).finding
+    assert found.outcome is Outcome.NOT_RUN
+    assert found.explanation.startswith("The paper's own numbers agree.")
+    assert verdict(EARLIER, tmp_path, board(300.0)).finding.outcome is Outcome.NOT_RUN
+
+
+def test_of_the_board_s_runs_the_fastest_counts(tmp_path: Path) -> None:
+    rows = board(1000.0, "fpga-fpga-cpu"), board(1100.0), board(900.0, "fpga-fpga-flat"), *peaks()
+    found = verdict(EARLIER, tmp_path, *rows)
+    assert found.finding.ours[0].value == 32 * 1100
+    assert found.finding.ours[0].rows == (1,)
+    assert "fpga-fpga-fpga, overlapped loop" in found.finding.ours[0].quantity
+
+
+@pytest.mark.parametrize("missing", [0, 2])
+def test_a_peak_is_of_the_board_s_learner_and_of_a_core(missing: int, tmp_path: Path) -> None:
+    made = [row for index, row in enumerate(peaks()) if index != missing]
+    assert verdict(EARLIER, tmp_path, board(1100.0), *made).finding.outcome is Outcome.NOT_RUN
+
+
+def test_a_peak_as_high_as_the_earlier_work_s_is_no_lower_one(tmp_path: Path) -> None:
+    other = from_text("PRL.other_work_peak")[0].value
+    for off, outcome in ((-0.001, Outcome.IN_KIND), (0.0, Outcome.NOT_REPRODUCED)):
+        made = peaks(board=(other + off - 0.1) * 1e12 + (1 if off == 0 else 0))
+        assert verdict(EARLIER, tmp_path / str(off), board(1100.0), *made).finding.outcome is outcome
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1.008, True), (1.012, False), (0.992, True), (0.988, False)])
+@pytest.mark.parametrize("key", ["PRL.cartpole_eps", "PRL.cartpole_peak"])
+def test_the_text_agrees_within_a_percent(
+    key: str, factor: float, agrees: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what the earlier work has: each ratio is set to the stated one, off by some thousandths."""
+    other_eps, other_peak, more, less = (
+        number.value
+        for number in from_text(
+            "PRL.other_work_eps", "PRL.other_work_peak", "PRL.eps_gain", "PRL.peak_deficit"
+        )
+    )
+    stated = {
+        "PRL.cartpole_eps": other_eps * (1 + more / 100 + (factor - 1) * (key == "PRL.cartpole_eps")),
+        "PRL.cartpole_peak": other_peak * (1 - less / 100 + (factor - 1) * (key == "PRL.cartpole_peak")),
+    }
+    monkeypatch.setattr(
+        section_6_4,
+        "from_text",
+        lambda *keys: tuple(
+            replace(number, value=stated.get(name, number.value))
+            for name, number in zip(keys, from_text(*keys), strict=True)
+        ),
+    )
+    said = verdict(EARLIER, tmp_path).finding.explanation
+    assert said == f"The paper's own numbers {'agree' if agrees else 'do not agree'}."
+
+
+def test_what_a_run_reads_of_watts_is_shown_beside_map_s_table_7(tmp_path: Path) -> None:
+    per_watt = run(12.0, quantity="throughput_per_watt", unit="1/s/W")
+    found = verdict("MAP-T7", tmp_path, run(600.0), per_watt)
+    assert found.finding.outcome is Outcome.NOT_RUN
+    assert [n.value for n in found.finding.ours[1:]] == [12.0]
+    assert found.rows == (1,)
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [
+        ("faster", Outcome.IN_KIND),
+        ("slower", Outcome.NOT_REPRODUCED),
+        ("no verdict", Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_over_rllib_where_both_have_a_gpu(word: str, outcome: Outcome, tmp_path: Path) -> None:
+    details = {"baseline": "rllib", "verdict": word, "mapping": "torch:cuda-native-cpu"}
+    here = compared(200.0, "faster", "rllib")
+    found = verdict("MAP-F14", tmp_path / "gpu", here, compared(3.0, word, details=details)).finding
+    assert found.outcome is outcome
+    assert [n.value for n in found.ours] == [3.0]
+    alone = verdict("MAP-F14", tmp_path / "cpu", here).finding
+    assert alone.outcome is Outcome.NOT_RUN
+    assert "CUDA" in alone.needs
+    assert [n.value for n in alone.ours] == [200.0]
+
+
+def primitive_times(primitive: str, noisy: bool = False) -> list[Measurement]:
+    """Of CartPole's DQN on three kinds of device at two batch sizes: the accelerators scale, and each wins once."""
+    times_s = {("cpu", 32): 2e-4, ("cpu", 2048): 2e-2, ("cuda", 32): 1e-4, ("cuda", 2048): 2e-4}
+    times_s |= {("fpga", 32): 3e-5, ("fpga", 2048): 9e-4}
+    state = NOISY if noisy else {}
+    return [
+        profiled(primitive, time_s, size, workload="cartpole-dqn", device=device, **state)
+        for (device, size), time_s in times_s.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "primitives"), [("PRL-F6", ("sum_tree.sample", "sum_tree.update")), ("PRL-F7", ("learner.step",))]
+)
+def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path: Path) -> None:
+    def found(folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False) -> Outcome:
+        rows = [row for primitive in primitives for row in primitive_times(primitive, noisy)]
+        names = {"cpu": "cuda", "cuda": "cpu"} if swap else {}
+        chosen = [
+            replace(row, device=names.get(row.device, row.device)) for row in rows if row.device in kinds
+        ]
+        return verdict(key, tmp_path / folder, *chosen).finding.outcome
+
+    assert found("holds") is Outcome.IN_KIND
+    assert found("noisy", noisy=True) is Outcome.NO_VERDICT
+    assert found("swapped", swap=True) is Outcome.NOT_REPRODUCED
+    assert found("cpu", kinds="cpu fpga") is Outcome.NOT_RUN

@@ -1,0 +1,150 @@
+"""PRL Table 3, from rows of validations, comparisons and merged stores."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness import papers
+from harness.core.provenance import Provenance
+from harness.core.row import Measurement
+from harness.papers import Outcome
+from harness.report import site
+from harness.store.store import Store
+from tests.harness.papers.prl.test_figure_8 import mapped
+from tests.harness.papers.rows import compared, trained
+from tests.harness.papers.test_verdicts import verdict
+
+DEVICES = "PRL-T3-device-portability"
+ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]
+SIMULATED = {"provenance": Provenance.SIMULATED}
+ON_BOARD = [
+    mapped("fpga-native-cpu", 200.0, 64, **SIMULATED),
+    mapped("native-fpga-cpu", 120.0, 64, **SIMULATED),
+    mapped("fpga-fpga-fpga", 400.0, 64, **SIMULATED),
+    mapped("fpga-fpga-cpu", 300.0, 64, **SIMULATED),  # the same assignment: storage is none
+]
+ON_GPU = [mapped("torch:cuda-native-cpu", 150.0, 64), mapped("torch:cuda-cuda-cpu", 300.0, 64)]
+
+
+def library(gps: float = 10.0) -> Measurement:
+    details = {"baseline": "sb3", "part": "theirs"}
+    return trained(gps, 64, suite="compare", workload="cartpole-dqn", details=details)
+
+
+def failing(mapping: str) -> Measurement:
+    return replace(
+        mapped(mapping, 1.0, 64), value=None, low=None, high=None, status="failed", reason="no memory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        ([*ON_CPU, *ON_GPU], Outcome.REPRODUCED),
+        ([*ON_CPU, *ON_GPU, *ON_BOARD], Outcome.REPRODUCED),
+        ([*ON_CPU, *ON_GPU[:1], failing("torch:cuda-cuda-cpu")], Outcome.NOT_REPRODUCED),
+        ([*ON_CPU, ON_GPU[0]], Outcome.NOT_REPRODUCED),  # a learner's device alone: the library has that
+        ([*ON_CPU, *ON_BOARD], Outcome.CONSISTENT),  # where it could not come out otherwise
+        ([*ON_CPU, mapped("opencl-native-cpu", 5.0, 64, "opencl-cpu")], Outcome.REPRODUCED),
+        (ON_CPU, Outcome.NOT_RUN),  # many backends, one device
+    ],
+)
+def test_portability_is_over_devices_and_not_over_backends(
+    rows: list[Measurement], outcome: Outcome, tmp_path: Path
+) -> None:
+    found = verdict(DEVICES, tmp_path, *rows, library()).finding
+    assert found.outcome is outcome
+    if outcome is Outcome.NOT_RUN:
+        assert found.needs.startswith("a second device")
+    assert verdict(DEVICES, tmp_path / "alone", *rows).finding.outcome is Outcome.NOT_RUN
+
+
+def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Path) -> None:
+    found = verdict(DEVICES, tmp_path, *ON_CPU, *ON_BOARD, library())
+    ours, theirs = found.finding.ours
+    assert ours.value == pytest.approx(64 * 4 / (1 / 100 + 1 / 200 + 1 / 120 + 1 / 400))
+    assert ours.provenance is Provenance.SIMULATED
+    assert ours.rows == (0, 2, 3, 4)
+    assert theirs.value == 0
+    assert "reproduces nothing" in found.finding.explanation
+    on_gpu = verdict(DEVICES, tmp_path / "gpu", *ON_CPU, *ON_GPU, *ON_BOARD, library()).finding
+    assert on_gpu.ours[0].provenance is Provenance.MEASURED, "devices that are here are enough"
+
+
+def rates(ours: float, theirs: float) -> list[Measurement]:
+    return [
+        trained(gps, 64, suite="compare", workload="cartpole-dqn", details={"baseline": "sb3", "part": part})
+        for part, gps in (("ours", ours), ("theirs", theirs))
+    ]
+
+
+def merged(path: Path, *machines: list[Measurement]) -> pd.DataFrame:
+    with Store.open(path) as store:
+        for number, rows in enumerate(machines):
+            run = store.begin_run("quick", "revision", {"fingerprint": f"machine-{number}"})
+            for index, row in enumerate(rows):
+                run.finish(f"cell/{index}", [row])
+        return store.frame()
+
+
+def test_portability_over_the_machines_of_a_merged_store(tmp_path: Path) -> None:
+    frame = merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.IN_KIND
+    # Harmonic means: 2 / (1/100 + 1/400) = 160 over 2 / (1/50 + 1/100) = 66.7.
+    assert found.finding.ours[0].value == pytest.approx(2.4)
+    assert len(found.rows) == 4
+    one = merged(tmp_path / "one.sqlite", rates(100, 50))
+    (alone,) = papers.evaluate(one, "PRL-T3-platform-portability")
+    assert alone.finding.outcome is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("ours", "outcome"),
+    [((100, 400), Outcome.IN_KIND), ((51, 101), Outcome.NO_VERDICT), ((40, 90), Outcome.NOT_REPRODUCED)],
+)
+def test_portability_over_machines_counts_beyond_the_noise(
+    ours: tuple[float, float], outcome: Outcome, tmp_path: Path
+) -> None:
+    frame = merged(tmp_path / "two.sqlite", rates(ours[0], 50), rates(ours[1], 100))
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is outcome
+    (number,) = found.finding.ours
+    assert number.low is not None
+    assert number.high is not None
+    assert number.low == pytest.approx(number.value * 0.99 / 1.01)
+
+
+def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
+    merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
+    site.write(tmp_path / "two.sqlite", tmp_path / "report")
+    page = (tmp_path / "report" / "claims" / "PRL-T3-platform-portability.html").read_text()
+    assert page.count('data-label="Batch size"') == 4
+
+
+@pytest.mark.parametrize(
+    ("gain", "word", "outcome"),
+    [
+        (1.3, "faster", Outcome.REPRODUCED),  # 21% to 55% are published
+        (1.21, "faster", Outcome.IN_KIND),  # its interval reaches below
+        (300.0, "faster", Outcome.IN_KIND),
+        (0.8, "slower", Outcome.NOT_REPRODUCED),
+        (1.3, "no verdict", Outcome.NO_VERDICT),
+    ],
+)
+def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_path: Path) -> None:
+    key = "PRL-T3-same-hardware"
+    details = {"baseline": "sb3", "verdict": word, "mapping": "torch:cuda-native-cpu"}
+    on_gpu = compared(gain, word, details=details)
+    assert verdict(key, tmp_path, on_gpu).finding.outcome is outcome
+    assert verdict(key, tmp_path / "cpu", compared(1.3, "faster")).finding.outcome is Outcome.NOT_RUN
+
+
+def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
+    noisy = {"status": "too_noisy", "reason": "the interval is 40% of the median"}
+    second = [replace(row, **noisy) for row in rates(400, 100)]
+    frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
+    (found,) = papers.evaluate(frame[frame["run"] == 1], "PRL-T3-platform-portability", everywhere=frame)
+    assert found.finding.outcome is Outcome.NO_VERDICT

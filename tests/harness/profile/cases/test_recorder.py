@@ -1,0 +1,111 @@
+"""The training loop under the clock that records: which parts it has, and whose seconds they are."""
+
+import time
+
+import pytest
+
+from harness.mapping.loop import Shape, Traffic, TrainingLoop
+from harness.mapping.nothing import Nothing
+from harness.measure.pace import Pace
+from harness.profile.cases.recorder import Recorder
+
+STEP = ["sample", "learn", "update"]
+
+
+def recorded(traffic=Traffic(), units=None, clock=None, rounds=1, **shape):  # noqa: B008
+    clock = clock or Recorder()
+    loop = TrainingLoop(clock, units or Nothing().units, Shape(**shape), traffic)
+    for _ in range(rounds):
+        clock.open()
+        loop.round()
+    return clock
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_every_call_of_a_round_is_a_part(overlapped):
+    clock = recorded(Traffic(weights_bytes=8), gradient_steps=2, overlapped=overlapped)
+    assert set(clock.occurrences) == {"reading", "publish", "collect", "insert", *STEP}
+    parts = clock.taken()
+    once = {part: [1.0] for part in ("publish", "collect", "insert")}
+    twice = {part: [0.5, 0.5] for part in STEP}
+    assert {part: [piece.calls for piece in pieces] for part, pieces in parts.items()} == once | twice
+    assert clock.taken() == {}
+
+
+def test_calls_are_those_of_all_rounds_since_they_were_taken():
+    clock = recorded(rounds=3)
+    assert [piece.calls for piece in clock.taken()["learn"]] == [1.0] * 3
+
+
+def test_weights_that_go_nowhere_are_no_part():
+    assert "publish" not in recorded().taken()
+
+
+def test_fused_gradient_steps_are_one_part():
+    units = Nothing().units
+    units.steps = Nothing()
+    assert set(recorded(units=units, gradient_steps=2).taken()) == {"collect", "insert", "steps"}
+
+
+def test_actors_elsewhere_are_asked_and_waited_for_alone():
+    said = []
+
+    class Elsewhere(Nothing):
+        def submit(self, steps):
+            said.append(f"submit {steps}")
+
+        def result(self):
+            said.append("result")
+            return super().result()
+
+        def step(self, *_):
+            said.append("learn")
+            return super().step()
+
+    nothing = Elsewhere()
+    recorded(units=nothing.units, vector_steps=3, overlapped=True)
+    assert said == ["submit 3", "result", "learn"]
+
+
+def test_a_part_has_its_own_seconds_less_the_clocks():
+    class Slow(Nothing):
+        def step(self, *_):
+            time.sleep(2e-3)
+            return super().step()
+
+    parts = recorded(units=Slow().units, rounds=5).taken()
+    assert min(piece.seconds for piece in parts["learn"]) >= 2e-3 - 1e-4
+    for part in ("insert", "sample", "update"):
+        assert min(piece.seconds for piece in parts[part]) < 1e-3
+    assert all(piece.pace.reading_s > 0 for pieces in parts.values() for piece in pieces)
+
+
+def test_a_simulated_device_tells_its_own_seconds():
+    told = iter(range(10))
+    clock = Recorder({"learn": lambda: float(next(told))})
+    (piece,) = recorded(clock=clock).taken()["learn"]
+    assert (piece.seconds, piece.pace) == (1.0, Pace())
+
+
+def test_a_storage_apart_sums_up_its_own_seconds():
+    class Storing(Nothing):
+        gather_s = write_s = 0.0
+
+        def insert(self, _):
+            self.write_s += 3.0
+
+        def sample(self, *_, out=None):
+            self.gather_s += 5.0
+            return super().sample()
+
+    parts = recorded(Traffic(storage_apart=True), Storing().units, gradient_steps=2).taken()
+    assert [piece.seconds for piece in parts["write"]] == [3.0]
+    assert [piece.seconds for piece in parts["gather"]] == [5.0, 5.0]
+    assert [piece.pace.waited_s for piece in parts["gather"]] == [0.0, 0.0]
+
+
+def test_the_caches_are_emptied_before_each_part():
+    swept = []
+    clock = Recorder(sweep=lambda: swept.append(len(clock.occurrences)))
+    recorded(clock=clock)
+    assert swept == list(range(6)), "ahead of the reading and of five parts"

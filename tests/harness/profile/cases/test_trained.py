@@ -1,0 +1,107 @@
+"""States of real training: what learners continue from when they are timed."""
+
+import numpy as np
+import pytest
+
+from harness import workloads
+from harness.mapping import Target
+from harness.mapping.problem import problem_of
+from harness.profile.cases import learners, trained
+from harness.profile.cases.shared_parts import SharedParts
+from harness.profile.cases.trained import TrainedStart
+from harness.workloads import Workload
+
+NATIVE = Target("native")
+
+
+@pytest.fixture(scope="module")
+def small() -> Workload:
+    item = workloads.override(workloads.load("cartpole-dqn"), "training.learning_starts", 100, "test")
+    return workloads.override(item, "replay.capacity", 3000, "test")
+
+
+@pytest.fixture(scope="module")
+def start(small: Workload) -> TrainedStart:
+    return trained.train(small, 80)
+
+
+def test_the_state_is_that_of_so_many_steps_on_the_environments_own_transitions(
+    small: Workload, start: TrainedStart
+) -> None:
+    assert start.steps == start.state["gradient_steps"] == 80
+    fresh = learners.created(small, 32, NATIVE).state_dict()
+    assert any(not np.array_equal(start.state[name], fresh[name]) for name in fresh if "weight" in name)
+    observations, rewards = start.columns["observation"], start.columns["reward"]
+    assert set(np.unique(rewards)) <= {0.0, 1.0}, "CartPole's, not random ones"
+    assert np.abs(observations[:, 2]).max() < 0.5, "radians, before the pole has fallen"
+
+
+def test_batches_are_its_samples(start: TrainedStart) -> None:
+    batch = start.batch(5000, np.random.default_rng(0))
+    assert len(batch["reward"]) == 5000
+    rows = {row.tobytes() for row in start.columns["observation"]}
+    assert {row.tobytes() for row in batch["observation"]} <= rows
+    other = start.batch(5000, np.random.default_rng(1))
+    assert not np.array_equal(batch["observation"], other["observation"])
+
+
+def test_a_training_ends_at_its_limit_of_time(small: Workload) -> None:
+    assert trained.train(small, 10**6, limit_s=0).steps < 100
+
+
+def test_an_on_policy_training_keeps_the_samples_of_an_iteration() -> None:
+    item = workloads.load("cartpole-ppo")
+    start = trained.train(item, 1)
+    assert start.steps >= 1
+    samples = item.training.actors * item.algorithm.hyperparameters["trajectory_length"]
+    assert {len(column) for column in start.columns.values()} == {samples}
+    made = learners.created(item, 64, NATIVE, start)
+    learners.check_step(item, made, start.batch(64, np.random.default_rng(0)))
+
+
+def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypatch) -> None:
+    larger = workloads.override(small, "replay.capacity", 10**6, "test")
+    largest = workloads.override(small, "replay.capacity", 2 * 10**6, "test")
+    assert trained.profiled_start(larger) is trained.profiled_start(largest)
+    assert trained.profiled_start(larger).steps == trained.STEPS
+    monkeypatch.setattr(trained, "start", None)  # no other training is begun
+    trained.profiled_start(larger)
+
+
+@pytest.mark.parametrize("target", [NATIVE, Target("torch"), Target("native", precision="bfloat16")], ids=str)
+def test_a_learner_continues_from_it_on_every_backend(
+    small: Workload, start: TrainedStart, target: Target
+) -> None:
+    made = learners.created(small, 16, target, start)
+    state = made.state_dict()
+    assert state.keys() == start.state.keys()
+    for name, array in start.state.items():
+        np.testing.assert_array_equal(state[name], array, err_msg=name)
+
+
+def test_a_learner_that_narrows_does_so_by_its_own_steps_from_it(
+    small: Workload, start: TrainedStart
+) -> None:
+    made = learners.created(small, 16, Target("native", precision="dynamic"), start)
+    assert made.gradient_steps == 2
+    assert made.quantised
+
+
+def test_cases_say_from_which_state_they_are_timed(small: Workload) -> None:
+    made = {one.primitive: one for one in learners.learner_cases(small, 8) if one.target == NATIVE}
+    assert made["learner.step"].details == {"state": "trained"}
+    assert made["fresh_learner.step"].details == {"state": "fresh"}
+    begun = trained.profiled_start(small)
+    assert made["learner.step"].case.setup().gradient_steps == begun.steps
+    assert made["fresh_learner.step"].case.setup().gradient_steps == 0
+    batch = made["learner.step"].case.inputs(None, np.random.default_rng(0))
+    assert set(np.unique(batch["reward"])) <= {0.0, 1.0}
+
+
+def test_rounds_run_on_trained_learners_and_real_transitions(small: Workload) -> None:
+    parts = SharedParts(small, problem_of(small, 8))
+    assert parts.learner(NATIVE).gradient_steps == trained.profiled_start(small).steps
+    replay = parts.replay(NATIVE)
+    assert len(replay) == 3000
+    rewards = replay.sample(64, np.random.default_rng(0)).batch["reward"]
+    assert set(np.unique(rewards)) <= {0.0, 1.0}

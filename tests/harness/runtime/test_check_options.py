@@ -1,0 +1,141 @@
+"""What a run may be asked for, and what is refused before anything starts."""
+
+import os
+
+import psutil
+import pytest
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime import check_options, compose, memory
+from harness.runtime.options import STRICT, Fusion, Options
+
+NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+CARTPOLE = workloads.load("cartpole-dqn")
+CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
+PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
+
+
+def check(options, mapping=TORCH, name="cartpole-dqn"):
+    item = options.applied(workloads.load(name))
+    check_options.check(options, item, mapping, item.training.batch_size)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"actors": 4, "processes": 2, "overlap": 8},
+        {"presampled_batches": 50},
+        {"overlap": CAPACITY // UPDATE_INTERVAL},
+        {"presampled_batches": 1, "replay_beside": True},
+        {"learners": 2},
+        {"actors": 2, **PARALLEL},
+        {"fusion": Fusion.NONE},
+    ],
+)
+def test_what_can_run_passes(options):
+    check(Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "mapping", "words"),
+    [
+        ({"threads": 10_000}, TORCH, f"threads: found 10000; allowed: 1 to this machine's cores, {os.cpu_count()}"),
+        ({"actors": 0}, TORCH, "--actors: training.actors: found 0"),
+        ({"processes": 2}, TORCH, "actor processes: found 2; allowed: 0 to training.actors, 1"),
+        ({"presampled_batches": 10**6}, TORCH, "presampled_batches: found 1000000; allowed: 0 to"),
+        ({"presampled_batches": 1, "fusion": Fusion.STEP}, NATIVE, "fusion: found step; allowed: none, replay"),
+        ({"learners": 2}, NATIVE, "learner: found native; allowed: torch"),
+        ({"learners": 33}, TORCH, "learners: found 33; allowed: at most the batch size, 32"),
+        ({"learners": 2, "actors": 2, **PARALLEL}, TORCH, "learners: found 2; allowed: 1 with re-allocation"),
+        ({"overlap": 10**20}, TORCH, f"overlap: found {10**20}; allowed: 0 to {CAPACITY // UPDATE_INTERVAL}"),
+        ({"overlap": 10**400}, TORCH, "overlap: found 1000"),
+        ({"reallocate": True}, TORCH, "reallocate: found 0 actor processes, overlap 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused(options, mapping, words):
+    with pytest.raises(UserError) as refused:
+        check(Options(**options), mapping)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"presampled_batches": 5}, "presampled_batches: found 5; allowed: None for PPO"),
+        ({"overlap": 4}, "overlap: found 4; allowed: 0 for PPO"),
+        ({"replay_beside": True}, "replay_beside: found True; allowed: False for PPO"),
+        ({"learners": 2}, "learners: found 2; allowed: 1 for PPO"),
+        ({"fusion": Fusion.NONE}, "fusion: found none; allowed: None for PPO"),
+    ],
+)
+def test_an_algorithm_without_a_replay_takes_nothing_of_one(options, words):
+    with pytest.raises(UserError) as refused:
+        check(Options(**options), name="cartpole-ppo")
+    assert words in str(refused.value)
+
+
+def test_replay_management_is_not_mapped_where_there_is_none():
+    uniform = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
+    for item in (workloads.load("cartpole-ppo"), uniform):
+        check_options.check(STRICT, item, TORCH, item.training.batch_size)
+        with pytest.raises(
+            UserError, match=r"rmm: found flat; allowed: native: .* has no prioritised replay"
+        ):
+            check_options.check(STRICT, item, Mapping.parse("torch-flat-cpu"), item.training.batch_size)
+
+
+def test_processes_are_counted_in_the_memory(monkeypatch):
+    item = workloads.load("cartpole-dqn")
+    needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
+    free = type("Free", (), {"available": needed_bytes + 3 * memory.PROCESS_BYTES})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    check(Options(actors=64, processes=2, learners=2))
+    with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
+        check(Options(actors=64, processes=3, learners=2))
+    with pytest.raises(UserError, match="learners: found 5; allowed: at most 4"):
+        check(Options(learners=5))
+
+
+def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
+    item = workloads.load("cartpole-dqn")
+    row_bytes = memory.needed_bytes(item, 32, 0, 0, 1) - memory.needed_bytes(item, 32, 0, 0)
+    free = type("Free", (), {"available": memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    steps = 100 // item.training.update_interval
+    check(Options(overlap=steps))
+    with pytest.raises(UserError, match=r"transitions between two insertions: found 101; allowed: what fits"):
+        check(Options(overlap=steps + 1))
+
+
+@pytest.mark.parametrize(("cores", "allowed"), [(4, 4), (None, 1)])
+def test_a_machine_has_the_threads_that_it_says_and_one_at_least(monkeypatch, cores, allowed):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    check(Options(threads=allowed))
+    for threads in (0, allowed + 1):
+        with pytest.raises(UserError) as refused:
+            check(Options(threads=threads))
+        words = f"threads: found {threads}; allowed: 1 to this machine's cores, {allowed}"
+        assert str(refused.value).endswith(words)
+
+
+def test_there_are_no_processes_in_virtual_time(monkeypatch):
+    monkeypatch.setattr(compose, "check", lambda *asked: None)  # builds a simulator where there is none
+    simulated = Mapping.parse("native-fpga:u200-cpu")
+    check(Options(), simulated)
+    with pytest.raises(UserError, match="actor processes: found 1; allowed: 0 in virtual time"):
+        check(Options(processes=1), simulated)
+
+
+def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(monkeypatch):
+    item = workloads.load("cartpole-ppo")
+    available = {
+        "bytes": memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
+    }
+    monkeypatch.setattr(memory, "available_bytes", lambda: available["bytes"])
+    check(Options(processes=1), name="cartpole-ppo")
+    available["bytes"] -= 1
+    with pytest.raises(UserError, match="actor processes: found 1; allowed: at most 0"):
+        check(Options(processes=1), name="cartpole-ppo")

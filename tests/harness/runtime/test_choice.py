@@ -1,0 +1,112 @@
+"""The mapping that the composer chooses for a program, from given times and from measured ones."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness import platforms
+from harness.core.errors import UserError
+from harness.mapping import Mapping
+from harness.runtime import choice, program
+from harness.runtime.program import Settings
+from tests.harness.runtime.test_program import FIRST, SHORT, Sides, act, step
+
+NAMES = ("learner.step", "sum_tree.sample", "sum_tree.update", "sum_tree.insert")
+
+
+def backend(name, **other):
+    return SimpleNamespace(**{"name": name, "available": True, "simulated": False} | other)
+
+
+@pytest.fixture(autouse=True)
+def not_trained(monkeypatch):
+    """A training that only keeps its mapping."""
+    monkeypatch.setattr(program, "Training", lambda task, mapping, **_: SimpleNamespace(mapping=mapping))
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Two learners and two trees that take given seconds, None for what fails, on MAP's host."""
+    backends = [backend("reference"), backend("native"), backend("torch"), backend("fpga", simulated=True)]
+    trees = [backend("native"), backend("flat"), backend("binary"), backend("cuda", available=False)]
+    monkeypatch.setattr(choice.learner, "backends", lambda: backends)
+    monkeypatch.setattr(choice.sum_tree, "backends", lambda: trees)
+    monkeypatch.setattr(choice.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(choice, "of_this_machine", lambda: platforms.load("map-tpds23"))
+    asked = []
+
+    def use(**seconds):
+        def measure(cases, protocol):
+            found = {}
+            for case in cases:
+                asked.append(case.name)
+                primitive, target = case.name.split()
+                time_s = seconds.get(f"{target}_{primitive.split('.')[0]}", 1e-6)
+                found[case.name] = SimpleNamespace(
+                    median_s=time_s, low_s=None, high_s=None, reason="" if time_s else f"{target} broke"
+                )
+            return found
+
+        monkeypatch.setattr(choice, "measure", measure)
+        return asked
+
+    return use
+
+
+def composed(**settings):
+    return program.compose(Sides, FIRST, step, act, settings=Settings(learning_starts=100, **settings))
+
+
+def test_the_fastest_learner_and_replay_are_chosen_and_the_user_is_told_why(given, capsys):
+    asked = given(torch_learner=1e-3, native_learner=5e-3, flat_sum_tree=1e-5, native_sum_tree=2e-5)
+    training = composed()
+    assert training.mapping == Mapping.parse("torch-flat-cpu")
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("program: chose torch-flat-cpu: ")
+    assert "learner 1,000.0 us" in told[0]
+    assert told[1].startswith("program: next torch-native-cpu: ")
+    assert {name.split()[1] for name in asked} == {"native", "torch", "flat", "cpu"}, (
+        "no reference, no simulation"
+    )
+
+
+def test_what_cannot_run_the_program_is_left_out_with_its_reason(given, capsys):
+    given(torch_learner=None, native_learner=5e-3)
+    training = composed()
+    assert str(training.mapping).startswith("native-")
+    assert "program: without learner.step on torch: torch broke" in capsys.readouterr().err
+
+
+def test_a_program_that_nothing_runs_is_an_error_with_the_reasons(given):
+    given(torch_learner=None, native_learner=None)
+    with pytest.raises(UserError, match=r"learner\.step on native: native broke"):
+        composed()
+
+
+def test_a_uniform_replay_needs_no_tree(given):
+    asked = given()
+    training = composed(prioritized=False)
+    assert str(training.mapping) == "native-native-cpu"
+    assert "sum_tree.sample uniform" in asked
+    assert not any(name.startswith("sum_tree") and not name.endswith("uniform") for name in asked)
+
+
+def test_a_given_mapping_is_taken_without_measuring(monkeypatch):
+    monkeypatch.setattr(program, "choose", lambda task: pytest.fail("it was given"))
+    training = program.compose(Sides, FIRST, step, act, mapping="native-native-cpu", settings=SHORT)
+    assert str(training.mapping) == "native-native-cpu"
+
+
+def test_every_part_is_checked_and_timed_here(monkeypatch):
+    monkeypatch.setattr(choice.learner, "backends", lambda: [backend("native")])
+    monkeypatch.setattr(choice.sum_tree, "backends", lambda: [backend("native")])
+    monkeypatch.setattr(choice.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(choice, "of_this_machine", lambda: platforms.load("map-tpds23"))
+    monkeypatch.setattr(choice, "ROUNDS", 5)
+    kept = []
+    monkeypatch.setattr(program, "choose", lambda task: kept.append(choice.choose(task)) or kept[-1])
+    composed()
+    (found,) = kept
+    assert (str(found.prediction.mapping), found.others, found.left_out) == ("native-native-cpu", (), {})
+    assert {name for name, _ in found.prediction.cells} == set(NAMES)
+    assert found.prediction.gps > 0

@@ -1,0 +1,88 @@
+"""The options of each loop, and what they leave of those that were asked for."""
+
+import os
+
+import pytest
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.mapping import Loop, Mapping
+from harness.runtime.loops import under
+from harness.runtime.options import Fusion, Options
+from harness.runtime.training import Training
+from tests.harness.runtime.units.test_replay import small
+
+NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
+CARTPOLE = workloads.load("cartpole-ddpg")  # 100,000 rows, one actor
+
+
+def options(loop, mapping=NATIVE, item=CARTPOLE, size=32, **asked):
+    return under(loop, Options(**asked), item, mapping, size)
+
+
+def test_in_turns_nothing_works_beside_the_learner():
+    assert options(Loop.STRICT) == Options(fusion=Fusion.NONE, presampled_batches=0)
+    assert options(Loop.FUSED) == Options(presampled_batches=0)
+
+
+def test_the_actors_of_the_overlapped_loop_have_a_process():
+    assert options(Loop.OVERLAPPED) == Options(presampled_batches=0, processes=1, overlap=32)
+
+
+def test_the_relaxed_loop_is_that_of_map():
+    assert options(Loop.RELAXED) == Options(
+        presampled_batches=50, processes=1, overlap=32, replay_beside=True
+    )
+
+
+def test_what_is_asked_for_is_kept():
+    asked = {"presampled_batches": 7, "processes": 0, "overlap": 4, "threads": 2}
+    assert options(Loop.RELAXED, **asked) == Options(replay_beside=True, **asked)
+
+
+@pytest.mark.parametrize(("size", "ahead"), [(32, 50), (1960, 50), (1961, 49), (16384, 5), (60_000, 0)])
+def test_no_more_batches_wait_than_the_replay_holds(size, ahead):
+    """100,000 rows hold 51 batches of 1,960."""
+    assert options(Loop.RELAXED, size=size).presampled_batches == ahead
+
+
+def test_there_are_as_many_processes_as_cores_are_free(monkeypatch):
+    many = Options(actors=16).applied(CARTPOLE)
+    for cores, relaxed, overlapped in ((1, 1, 1), (2, 1, 1), (8, 6, 7), (56, 16, 16)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert options(Loop.RELAXED, item=many).processes == relaxed
+        assert options(Loop.OVERLAPPED, item=many).processes == overlapped
+
+
+def test_in_virtual_time_there_are_no_processes():
+    assert options(Loop.RELAXED, SIMULATED).processes is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "asked", "words"),
+    [
+        (Loop.STRICT, {"fusion": Fusion.STEP}, "fusion: found step; allowed: none in the strict loop"),
+        (Loop.FUSED, {"overlap": 4}, "overlap: found 4; allowed: 0 in the fused loop"),
+        (Loop.OVERLAPPED, {"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
+        (Loop.OVERLAPPED, {"replay_beside": True}, "replay_beside: found True; allowed: nothing"),
+    ],
+)
+def test_an_option_that_contradicts_the_loop_is_refused(loop, asked, words):
+    with pytest.raises(UserError, match=words):
+        options(loop, **asked)
+
+
+def test_an_algorithm_without_a_replay_has_one_loop():
+    ppo = workloads.load("cartpole-ppo")
+    assert options(Loop.FUSED, item=ppo) == Options()
+    with pytest.raises(UserError, match="--loop: found relaxed; allowed: fused"):
+        options(Loop.RELAXED, item=ppo)
+
+
+def test_every_loop_trains():
+    item = small("cartpole-ddpg")
+    for loop in Loop:
+        training = Training(item, NATIVE, options=under(loop, Options(), item, NATIVE, 8))
+        training.advance(64)
+        assert training.gradient_steps >= 50 + 64
+        training.close()

@@ -1,0 +1,101 @@
+"""C++ threads as a run: what is refused by name, what a stretch reports, and the rows of a measured run."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness import workloads
+from harness.core.errors import UserError
+from harness.core.progress import silent
+from harness.mapping import Mapping
+from harness.runtime import check_options, native_threads
+from harness.runtime.measured_run import Extent, train
+from harness.runtime.native_threads import ThreadedTraining, actor_threads
+from harness.runtime.options import Options
+from harness.workloads.task import algorithm_of
+
+NATIVE = Mapping.parse("native-native-cpu")
+
+
+def asked(**options: Any) -> Options:
+    return Options(threads_native=True, **options)
+
+
+def check(options: Options, name: str = "cartpole-dqn", mapping: Mapping = NATIVE) -> None:
+    item = options.applied(workloads.load(name))
+    check_options.check(options, item, mapping, item.training.batch_size)
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])
+def test_what_can_run_passes(name: str) -> None:
+    check(asked(actors=4, processes=2, learners=2), name)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "mapping", "words"),
+    [
+        (
+            {},
+            "cartpole-dqn",
+            "torch-native-cpu",
+            "mapping: found torch-native-cpu; allowed: native-native-cpu",
+        ),
+        ({"overlap": 4}, "cartpole-dqn", "", "overlap: found 4; allowed: 0 with --threads-native"),
+        ({"threads": 2}, "cartpole-dqn", "", "threads: found 2; allowed: 1 with --threads-native"),
+        ({"learners": 3}, "cartpole-dqn", "", "learners: found 3; allowed: a divisor of the batch size, 32"),
+        ({"actors": 3, "processes": 2}, "cartpole-dqn", "", "processes: found 2; allowed: a divisor of"),
+        ({}, "cartpole-ppo", "", "replay: found no prioritised replay"),
+        ({}, "pong-dqn", "", "environment.id: found"),
+    ],
+)
+def test_what_cannot_run_is_refused(options: dict[str, Any], name: str, mapping: str, words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check(asked(**options), name, Mapping.parse(mapping) if mapping else NATIVE)
+    assert words in str(refused.value)
+
+
+def test_what_threads_cannot_train_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = workloads.load("cartpole-dqn")
+    algorithm = algorithm_of(item)
+    monkeypatch.setattr(native_threads, "algorithm_of", lambda _: replace(algorithm, n_step=True))
+    with pytest.raises(UserError, match="threads_native: found algorithm: found pixels, float64 or n-step"):
+        ThreadedTraining(item, NATIVE)
+
+
+def test_actor_threads_are_those_asked_for_or_one_for_each_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert actor_threads(asked(processes=2), 8) == 2
+    assert actor_threads(asked(), 3) == 3
+    assert actor_threads(asked(), 8) == 4
+
+
+def test_a_stretch_reports_its_steps() -> None:
+    options = asked(actors=2, learners=2)
+    item = options.applied(workloads.load("cartpole-dqn"))
+    training = ThreadedTraining(item, NATIVE, options=options, seed=1)
+    warm = training.warm_up()
+    assert warm.gradient_steps == 50
+    assert warm.environment_steps >= item.training.learning_starts + 50
+    stretch = training.advance(200)
+    assert stretch.gradient_steps == 200
+    assert training.gradient_steps == 250
+    assert 0 < stretch.environment_steps <= 200 + native_threads.LEAD + 4
+    assert stretch.wall_s > 0
+    assert warm.episodes[0].episode_return >= 1
+    assert training.environment_steps == warm.environment_steps + stretch.environment_steps
+    training.close()
+
+
+def test_a_measured_run_has_its_rows() -> None:
+    options = asked(actors=2)
+    item = options.applied(workloads.load("cartpole-ddpg"))
+    rows = train(item, NATIVE, 32, 0, Extent(steps=60), silent, options)
+    by_quantity = {row.quantity: row for row in rows}
+    assert {"gradient_steps_per_s", "environment_steps_per_s", "episode_return"} <= set(by_quantity)
+    details = by_quantity["gradient_steps_per_s"].details
+    assert details["gradient_steps"] == 60
+    assert details["options"] == {"actors": 2, "threads_native": True}
+    assert details["fusion"] == "replay"

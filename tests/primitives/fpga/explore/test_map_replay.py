@@ -1,0 +1,62 @@
+"""MAP's number of sub-trees: doubled up to the batch, while one die holds them."""
+
+from dataclasses import replace
+
+import pytest
+
+from primitives.fpga.devices import catalogue
+from primitives.fpga.explore.map_replay import MOST_BANKS, level_flip_flops, level_luts, replay_design
+from primitives.fpga.tools import counted
+
+U200 = catalogue.device("u200")
+HUGE = replace(U200, luts=10**9, flip_flops=10**9, block_rams=10**9)
+
+
+def test_pipelines_grow_with_the_batch() -> None:
+    banks = [replay_design(size, 2**20, 16, U200).banks for size in (4, 64, 256, 4096)]
+    assert banks[0] == 1  # as many samples as levels keep one pipeline busy
+    assert banks == sorted(banks)
+    assert [replay_design(size, 2**20, 2, HUGE).banks for size in (20, 21, 32, 33, 4096)] == [
+        1,
+        16,
+        32,
+        32,
+        32,
+    ]
+    assert replay_design(21, 2**20, 2, HUGE).bound_by == "batch"
+    assert replay_design(4096, 2**20, 2, HUGE).bound_by == "MAP's S"
+    assert MOST_BANKS == 32
+
+
+def test_cycles_are_map_s() -> None:
+    design = replay_design(4096, 2**20, 16, U200)
+    assert design.banks == 8
+    assert design.sample_cycles == 4096 / 8 * 16
+    assert design.update_cycles == 4096 / 8
+
+
+@pytest.mark.parametrize(
+    ("scarce", "name"),
+    [
+        ({"luts": 3 * 300_000}, "LUTs"),
+        ({"flip_flops": 3 * 70_000}, "flip-flops"),
+        ({"block_rams": 0, "ultra_rams": 0}, "block RAMs"),
+    ],
+)
+def test_every_resource_of_a_die_bounds_them(scarce: dict[str, int], name: str) -> None:
+    free, bound = (
+        replay_design(4096, 2**20, 16, HUGE),
+        replay_design(4096, 2**20, 16, replace(HUGE, **scarce)),
+    )
+    assert bound.banks < free.banks == 32
+    assert bound.bound_by == name
+    assert bound.banks == 1 or bound.luts <= 300_000
+    assert bound.banks == 1 or bound.flip_flops <= 70_000
+
+
+def test_a_level_takes_what_yosys_counted() -> None:
+    rows = counted.committed()
+    for fanout, levels in ((2, 15), (16, 5)):
+        row = rows[f"replay-pipeline fanout={fanout} levels={levels}"].resources
+        assert levels * level_luts(fanout) == pytest.approx(row.luts, rel=0.01)
+        assert levels * level_flip_flops(fanout) == pytest.approx(row.flip_flops, rel=0.01)

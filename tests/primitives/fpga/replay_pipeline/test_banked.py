@@ -1,0 +1,145 @@
+"""Sub-tree pipelines side by side: what reads and writes of many lanes give, whatever the timing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from primitives.fpga import simulation
+from primitives.fpga.replay_pipeline import (
+    BankedGoldenTree,
+    BankedLayout,
+    BankedPipeline,
+    Form,
+    Operation,
+    PipelineLayout,
+    Request,
+    Response,
+)
+
+FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
+PLACE_BITS = 10  # of a tag: a request's place in its lane; the lane's number is above
+LAYOUTS = [
+    BankedLayout(2, PipelineLayout(2, 2, leaf_bits=4, tag_bits=13)),
+    BankedLayout(3, PipelineLayout(3, 1, leaf_bits=4, tag_bits=13)),
+    BankedLayout(4, PipelineLayout(4, 1, leaf_bits=6, tag_bits=13)),
+]
+
+
+def assert_golden(
+    model: simulation.Simulation,
+    layout: BankedLayout,
+    golden: BankedGoldenTree,
+    lanes: list[list[Request]],
+    **options: Any,
+) -> simulation.SimulatedRun:
+    """The responses are the golden tree's for the requests in the order in which they were taken."""
+    inputs = {
+        f"requests_{lane}": {
+            "operation": [request.operation.value for request in requests],
+            "tag": (lane << PLACE_BITS) + np.arange(len(requests)),
+            "path": layout.path_of(np.array([request.leaf for request in requests], np.int64)),
+            "value": [request.value for request in requests],
+        }
+        for lane, requests in enumerate(lanes)
+    }
+    banks = tuple(f"responses_{bank}" for bank in range(layout.banks))
+    run = model.run(inputs, {banks: sum(map(len, lanes))}, limit_cycles=1_000_000, **options)
+    found = {}
+    for number, bank in enumerate(banks):
+        out = run.outputs[bank]
+        leaves = layout.leaf_of(out["path"])
+        assert (leaves // layout.bank.leaves == number).all()
+        for tag, leaf, value, empty in zip(out["tag"], leaves, out["value"], out["empty"], strict=True):
+            found[divmod(int(tag), 1 << PLACE_BITS)] = Response(int(leaf), int(value), bool(empty))
+    taken = sorted(
+        (int(cycle), lane, place)
+        for lane in range(len(lanes))
+        for place, cycle in enumerate(run.input_cycles[f"requests_{lane}"])
+    )
+    assert found == {(lane, place): golden.respond(lanes[lane][place]) for _, lane, place in taken}
+    return run
+
+
+@st.composite
+def lane_lists(draw: st.DrawFn, layout: BankedLayout) -> list[list[Request]]:
+    """A leaf is written by one lane only, and a bank is inserted into by one lane only: else the order is open."""
+    lists = []
+    for lane in range(layout.banks):
+        own = st.integers(0, (layout.leaves - 1 - lane) // layout.banks).map(
+            lambda i, lane=lane: i * layout.banks + lane
+        )
+        priority = st.sampled_from([0, 0, 1]) | st.integers(0, 2**layout.bank.leaf_bits - 1)
+        request = st.one_of(
+            st.builds(
+                Request, st.just(Operation.SAMPLE), st.just(0), st.integers(0, 2**layout.total_bits - 1)
+            ),
+            st.builds(Request, st.just(Operation.GET), st.integers(0, layout.leaves - 1), st.just(0)),
+            st.builds(Request, st.just(Operation.UPDATE), own, priority),
+        )
+        lists.append(draw(st.lists(request, max_size=12)))
+    return lists
+
+
+@FORMS
+@settings(max_examples=10)
+@given(data=st.data())
+def test_any_requests_of_all_lanes(form: Form, data: st.DataObject) -> None:
+    layout = data.draw(st.sampled_from(LAYOUTS), "layout")
+    lanes = data.draw(lane_lists(layout), "lanes")
+    gaps = {
+        f"requests_{lane}": data.draw(
+            st.lists(st.sampled_from([0, 0, 1, 7]), min_size=len(requests), max_size=len(requests))
+        )
+        for lane, requests in enumerate(lanes)
+    }
+    ready = {
+        f"responses_{bank}": [*data.draw(st.lists(st.booleans(), max_size=3)), True]
+        for bank in range(layout.banks)
+    }
+    golden = BankedGoldenTree(layout)
+    model = simulation.interpreted(BankedPipeline(layout, form))
+    model.write("last_leaf", int(layout.bank.path_of(np.array([layout.bank.leaves - 1]))[0]))
+    assert_golden(model, layout, golden, lanes, gaps=gaps, ready=ready)
+    model.step(20)
+    assert model.read("total") == sum(golden.priorities)
+
+
+@FORMS
+def test_inserts_take_turns_in_the_bank_they_name(form: Form) -> None:
+    layout = BankedLayout(2, PipelineLayout(3, 1, leaf_bits=5, tag_bits=13))
+    golden = BankedGoldenTree(layout)
+    model = simulation.interpreted(BankedPipeline(layout, form))
+    model.write("last_leaf", 2)
+    lanes = [[Request(Operation.INSERT, lane * 3, 1 + i + 8 * lane) for i in range(5)] for lane in range(2)]
+    assert_golden(model, layout, golden, lanes)
+    assert golden.priorities == [4, 5, 3, 12, 13, 11]
+    lanes = [[Request(Operation.GET, leaf) for leaf in range(6)], []]
+    assert_golden(model, layout, golden, lanes)
+
+
+@pytest.mark.slow
+def test_many_requests_in_verilator() -> None:
+    layout = BankedLayout(4, PipelineLayout(4, 3, leaf_bits=12, tag_bits=13))
+    rng = np.random.default_rng(0)
+    golden = BankedGoldenTree(layout)
+    model = simulation.compiled(BankedPipeline(layout))
+    model.write("last_leaf", layout.bank.leaves - 1)
+    for phase in range(6):
+        writes = phase % 3 == 0
+        lanes = [
+            [
+                Request(
+                    Operation.UPDATE,
+                    int(rng.integers(layout.leaves // 4)) * 4 + lane,
+                    int(rng.integers(2**12)),
+                )
+                if writes or (phase == 5 and rng.random() < 0.5)
+                else Request(Operation.SAMPLE, value=int(rng.integers(2**19)))
+                for _ in range(500)
+            ]
+            for lane in range(4)
+        ]
+        assert_golden(model, layout, golden, lanes)

@@ -1,0 +1,136 @@
+"""Fused gradient steps do exactly what their parts do when called one after the other."""
+
+import numpy as np
+import pytest
+
+from primitives import algorithms, learner
+from primitives.learner.fused import FusedSteps
+from primitives.replay import ConcurrentReplay, FieldSpec, LinearSchedule, Storage
+from primitives.replay.storage import transition_fields
+
+BATCH, CAPACITY, ITEMS = 16, 200, 120
+SHAPES = {
+    "dqn": (4, 2),
+    "ddpg": (3, 2),
+    "td3": (3, 2),
+    "sac": (3, 2),
+}  # td3 and sac draw numbers of their own
+
+
+PRECISIONS = {"float32": {}, "fixed16": {}, "dynamic": {"delay": 7}}
+
+
+def parts(name, seed=0, precision="float32", **replay_options):
+    observations, actions = SHAPES[name]
+    hyperparameters = {"target_interval": 3, "double": True} if name == "dqn" else {}
+    algorithm = algorithms.create(
+        name,
+        observation_shape=(observations,),
+        action_size=actions,
+        network={"hidden": (12, 7)},
+        hyperparameters=hyperparameters,
+    )
+    action = FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((actions,), np.float32)
+    fields = transition_fields(FieldSpec((observations,), np.float32), action)
+    options = {"beta": LinearSchedule(0.4, 1.0, 20)} | replay_options
+    replay = ConcurrentReplay(Storage(CAPACITY, fields), **options)
+    replay.insert(items(fields, algorithm.discrete, actions))
+    made = learner.create(
+        algorithm, backend="native", batch_size=BATCH, seed=seed, precision=precision, **PRECISIONS[precision]
+    )
+    return replay, made, np.random.default_rng(5)
+
+
+def items(fields, discrete, actions, n=ITEMS):
+    rng = np.random.default_rng(1)
+    batch = {name: rng.standard_normal((n, *f.shape)).astype(f.dtype) for name, f in fields.items()}
+    batch["terminated"] = rng.random(n) < 0.3
+    if discrete:
+        batch["action"] = rng.integers(actions, size=n)
+    return batch
+
+
+def apart(replay, made, rng, steps):
+    for _ in range(steps):
+        sample = replay.sample(BATCH, rng)
+        outcome = made.step(sample.batch, sample.weights)
+        replay.update_priorities(sample.indices, outcome.td_errors)
+    return outcome
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+@pytest.mark.parametrize("pieces", [[1] * 12, [12], [5, 1, 6]])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fused_is_unfused_bit_for_bit(name, precision, pieces):
+    replay, made, rng = parts(name, precision=precision)
+    outcome = apart(replay, made, rng, 12)
+    fused_replay, fused_made, fused_rng = parts(name, precision=precision)
+    fused = FusedSteps(fused_replay, fused_made)
+    for steps in pieces:
+        fused.run(steps, fused_rng)
+    assert fused.losses == outcome.losses
+    for key, value in made.state_dict().items():
+        np.testing.assert_array_equal(fused_made.state_dict()[key], value)
+    rows = np.arange(ITEMS)
+    np.testing.assert_array_equal(fused_replay.priorities(rows), replay.priorities(rows))
+    assert fused_made.gradient_steps == made.gradient_steps == 12
+    assert fused_replay.samples_drawn == 12
+    assert fused_rng.bit_generator.state == rng.bit_generator.state
+    if precision != "float32":
+        assert fused_made.saturated == made.saturated
+        assert fused_made.quantised == made.quantised == (precision == "dynamic")
+
+
+def test_parts_and_fused_steps_take_turns():
+    replay, made, rng = parts("dqn")
+    apart(replay, made, rng, 9)
+    fused_replay, fused_made, fused_rng = parts("dqn")
+    fused = FusedSteps(fused_replay, fused_made)
+    fused.run(4, fused_rng)
+    apart(fused_replay, fused_made, fused_rng, 2)
+    fused.run(3, fused_rng)
+    for key, value in made.parameters().items():
+        np.testing.assert_array_equal(fused_made.parameters()[key], value)
+
+
+def test_a_batch_that_is_not_finite_is_refused_and_the_state_is_unchanged():
+    replay, made, rng = parts("ddpg")
+    replay.storage.columns["reward"][:ITEMS] = np.nan
+    fused = FusedSteps(replay, made)
+    before = made.parameters()
+    with pytest.raises(ValueError, match=r"batch/reward: found NaN"):
+        fused.run(3, rng)
+    assert made.gradient_steps == 0
+    for key, value in before.items():
+        np.testing.assert_array_equal(made.parameters()[key], value)
+
+
+def test_an_empty_replay_is_refused():
+    _, made, rng = parts("dqn")
+    fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+    fused = FusedSteps(ConcurrentReplay(Storage(CAPACITY, fields)), made)
+    with pytest.raises(ValueError, match="sample"):
+        fused.run(1, rng)
+    assert made.gradient_steps == 0
+
+
+def test_wrong_arguments_are_refused():
+    replay, made, rng = parts("dqn")
+    with pytest.raises(ValueError, match="steps: found 0"):
+        FusedSteps(replay, made).run(0, rng)
+    with pytest.raises(TypeError, match="rng"):
+        FusedSteps(replay, made).run(1, np.random.RandomState(0))
+    on_torch = learner.create(made.algorithm, backend="torch", batch_size=BATCH)
+    with pytest.raises(TypeError, match="found backend 'torch'"):
+        FusedSteps(replay, on_torch)
+
+
+def test_a_replay_with_other_columns_is_refused():
+    _, made, _ = parts("dqn")
+    wide = transition_fields(FieldSpec((5,), np.float32), FieldSpec((), np.int64))
+    with pytest.raises(ValueError, match=r"column 'observation' of \(5,\)"):
+        FusedSteps(ConcurrentReplay(Storage(CAPACITY, wide)), made)
+    without = {name: spec for name, spec in wide.items() if name != "reward"}
+    without["observation"] = without["next_observation"] = FieldSpec((4,), np.float32)
+    with pytest.raises(ValueError, match="'reward'"):
+        FusedSteps(ConcurrentReplay(Storage(CAPACITY, without)), made)

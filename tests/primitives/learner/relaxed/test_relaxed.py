@@ -1,0 +1,236 @@
+"""Relaxed gradient steps are those of a loop that samples D batches ahead, whether or not a thread does it."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from primitives.learner.fused import FusedSteps
+from primitives.learner.relaxed import RelaxedSteps
+from primitives.replay import ConcurrentReplay, FieldSpec, Storage
+from primitives.replay.storage import transition_fields
+from tests.primitives.learner.fused.test_steps import BATCH, CAPACITY, ITEMS, PRECISIONS, SHAPES, items, parts
+
+LIMIT_S = 120.0  # never waited for, unless something is broken
+
+
+def rows_of(replay, count, value=None):
+    """Items to insert: random ones, or ones whose reward is a value that tells them from others."""
+    discrete = replay.storage.fields["action"].shape == ()
+    actions = 2 if discrete else replay.storage.fields["action"].shape[0]
+    batch = items(replay.storage.fields, discrete, actions, count)
+    if value is not None:
+        batch["reward"] = np.full(count, value, np.float32)
+    return batch
+
+
+class Definition:
+    """The loop in Python: before step k the batch of step k + D is sampled, after it its priorities are updated."""
+
+    def __init__(self, replay, learner, ahead):
+        self.replay, self.learner, self.ahead = replay, learner, ahead
+        self.waiting, self.inserted = [], len(replay)
+
+    def run(self, steps, rng):
+        for _ in range(steps):
+            while len(self.waiting) <= self.ahead:
+                self.waiting.append((self.replay.sample(BATCH, rng), self.inserted))
+            sample, inserted = self.waiting.pop(0)
+            outcome = self.learner.step(sample.batch, sample.weights)
+            fresh = {row % CAPACITY for row in range(inserted, self.inserted)}
+            kept = np.array([index not in fresh for index in sample.indices])
+            self.replay.update_priorities(sample.indices[kept], outcome.td_errors[kept])
+        self.losses = outcome.losses
+
+    def insert(self, batch, td_errors=None):
+        self.replay.insert(batch, td_errors)
+        self.inserted += len(batch["reward"])
+
+
+def expect_same(one, other):
+    (replay, made, rng), (other_replay, other_made, other_rng) = one, other
+    for key, value in made.state_dict().items():
+        np.testing.assert_array_equal(other_made.state_dict()[key], value, err_msg=key)
+    rows = np.arange(len(replay))
+    np.testing.assert_array_equal(other_replay.priorities(rows), replay.priorities(rows))
+    assert other_rng.bit_generator.state == rng.bit_generator.state
+    assert other_replay.samples_drawn == replay.samples_drawn
+    assert other_made.gradient_steps == made.gradient_steps
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("ahead", [0, 1, 7])
+def test_the_batches_and_priorities_are_those_of_the_definition(name, beside, ahead):
+    expected, found = parts(name), parts(name)
+    definition = Definition(*expected[:2], ahead)
+    relaxed = RelaxedSteps(*found[:2], ahead, beside=beside)
+    for steps in (3, 1, 9):
+        for one, rng in ((definition, expected[2]), (relaxed, found[2])):
+            one.run(steps, rng)
+            one.insert(
+                rows_of(expected[0], 45)
+            )  # the second and third time rows of waiting batches are replaced
+    relaxed.drain()
+    assert relaxed.losses == definition.losses
+    expect_same(expected, found)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_without_batches_ahead_it_is_the_strict_loop_bit_for_bit(precision, beside):
+    strict, relaxed = parts("ddpg", precision=precision), parts("ddpg", precision=precision)
+    fused, made = FusedSteps(*strict[:2]), RelaxedSteps(*relaxed[:2], 0, beside=beside)
+    for steps in (1, 12):
+        fused.run(steps, strict[2])
+        made.run(steps, relaxed[2])
+    made.drain()
+    assert made.losses == fused.losses
+    expect_same(strict, relaxed)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 20, [20], [7, 1, 12]])
+def test_stopping_and_going_on_changes_nothing(pieces):
+    whole, cut = parts("td3"), parts("td3")
+    made = RelaxedSteps(*whole[:2], 5)
+    made.run(20, whole[2])
+    made.drain()
+    stopped = RelaxedSteps(*cut[:2], 5)
+    for steps in pieces:
+        stopped.run(steps, cut[2])
+        stopped.drain()
+    expect_same(whole, cut)
+
+
+def test_a_late_priority_of_an_overwritten_row_is_dropped():
+    """All rows are replaced while batches wait: their new items keep the priority with which they came."""
+    replay, made, rng = parts("dqn", alpha=1.0, epsilon=0.5)
+    relaxed = RelaxedSteps(replay, made, 2)
+    relaxed.run(1, rng)
+    relaxed.insert(rows_of(replay, CAPACITY), np.full(CAPACITY, 2.5))
+    relaxed.run(2, rng)  # on batches of the items that are gone
+    relaxed.drain()
+    np.testing.assert_array_equal(replay.priorities(np.arange(CAPACITY)), np.full(CAPACITY, 3.0))
+    relaxed.run(1, rng)  # on a batch of the new items
+    relaxed.drain()
+    assert np.any(replay.priorities(np.arange(CAPACITY)) != 3.0)
+
+
+def test_a_late_priority_goes_to_the_row_that_it_was_computed_for():
+    replay, made, rng = parts("dqn", alpha=1.0, epsilon=0.5)
+    other = parts("dqn", alpha=1.0, epsilon=0.5)
+    sample = other[0].sample(BATCH, other[2])
+    expected = np.abs(other[1].step(sample.batch, sample.weights).td_errors) + np.float32(0.5)
+    relaxed = RelaxedSteps(replay, made, 4)
+    relaxed.run(1, rng)
+    relaxed.insert(rows_of(replay, 10), np.full(10, 8.0))  # rows of their own: the replay is not full
+    relaxed.drain()
+    last = {int(index): value for index, value in zip(sample.indices, expected, strict=True)}
+    np.testing.assert_allclose(replay.priorities(np.array(list(last))), list(last.values()), rtol=1e-6)
+    np.testing.assert_array_equal(replay.priorities(np.arange(ITEMS, ITEMS + 10)), np.full(10, 8.5))
+
+
+def test_the_actors_priorities_are_those_of_the_replay_itself():
+    direct, relaxed = parts("ddpg")[0], parts("ddpg")
+    errors = np.linspace(-3, 3, 11)
+    direct.insert(rows_of(direct, 11), errors)
+    made = RelaxedSteps(*relaxed[:2], 1)
+    made.insert(rows_of(direct, 11), errors)
+    made.drain()
+    rows = np.arange(ITEMS + 11)
+    np.testing.assert_array_equal(relaxed[0].priorities(rows), direct.priorities(rows))
+
+
+def test_the_manager_works_while_the_interpreter_is_busy():
+    """The caller holds the interpreter, and never lets go, until the manager has inserted."""
+    replay, made, _ = parts("dqn")
+    relaxed = RelaxedSteps(replay, made, 3)
+    relaxed.insert(rows_of(replay, 5))
+    spent = threading.Event()
+    timer = threading.Timer(LIMIT_S, spent.set)
+    timer.start()
+    while len(replay) < ITEMS + 5 and not spent.is_set():
+        pass
+    timer.cancel()
+    assert len(replay) == ITEMS + 5
+
+
+def test_more_insertions_than_have_room_wait():
+    replay, made, rng = parts("dqn")
+    relaxed = RelaxedSteps(replay, made, 1)
+    for number in range(50):
+        relaxed.insert(rows_of(replay, 4, number))
+    relaxed.drain()
+    assert len(replay) == CAPACITY
+    newest = replay.gather(np.arange(ITEMS - 4, ITEMS))["reward"]  # 320 items in all: row 119 is the newest
+    np.testing.assert_array_equal(newest, np.full(4, 49.0))
+    relaxed.run(2, rng)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_batch_that_is_not_finite_is_refused_at_its_step(beside):
+    replay, made, rng = parts("ddpg")
+    relaxed = RelaxedSteps(replay, made, 2, beside=beside)
+    relaxed.run(1, rng)
+    replay.storage.columns["reward"][:] = np.nan
+    relaxed.run(2, rng)  # on the batches that waited
+    with pytest.raises(ValueError, match=r"batch/reward: found NaN"):
+        relaxed.run(1, rng)
+    assert made.gradient_steps == 3
+    assert all(np.isfinite(value).all() for value in made.parameters().values())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_empty_replay_is_refused_and_can_be_filled(beside):
+    full, made, rng = parts("dqn")
+    fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
+    replay = ConcurrentReplay(Storage(CAPACITY, fields))
+    relaxed = RelaxedSteps(replay, made, 2, beside=beside)
+    with pytest.raises(ValueError, match="sample: found no item"):
+        relaxed.run(1, rng)
+    assert (made.gradient_steps, replay.samples_drawn) == (0, 0)
+    relaxed.insert(rows_of(full, 30))
+    relaxed.run(4, rng)
+    assert made.gradient_steps == 4
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_td_error_that_is_too_large_is_raised_and_stays(beside):
+    replay, made, rng = parts("ddpg", alpha=4.0)
+    replay.storage.columns["reward"][:] = 1e30
+    relaxed = RelaxedSteps(replay, made, 1, beside=beside)
+
+    def learn():
+        relaxed.run(1, rng)
+        relaxed.drain()
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="td_errors: found NaN, or a priority above"):
+            learn()
+
+
+def test_its_seconds_are_of_both_threads():
+    replay, made, rng = parts("dqn")
+    relaxed = RelaxedSteps(replay, made, 3)
+    assert set(relaxed.terms_s.values()) == {0.0}
+    relaxed.run(5, rng)
+    relaxed.insert(rows_of(replay, 5))
+    relaxed.drain()
+    assert relaxed.terms_s.keys() == {"sample", "update", "insert", "learner", "wait"}
+    assert all(seconds > 0 for name, seconds in relaxed.terms_s.items() if name != "wait")
+
+
+def test_wrong_arguments_are_refused():
+    replay, made, rng = parts("dqn")
+    with pytest.raises(ValueError, match="ahead: found -1"):
+        RelaxedSteps(replay, made, -1)
+    relaxed = RelaxedSteps(replay, made, 1)
+    with pytest.raises(ValueError, match="steps: found 0"):
+        relaxed.run(0, rng)
+    with pytest.raises(TypeError, match="rng"):
+        relaxed.run(1, np.random.RandomState(0))
+    with pytest.raises(ValueError, match="found columns"):
+        relaxed.insert({"reward": np.zeros(1, np.float32)})
+    with pytest.raises(ValueError, match="td_errors: found shape"):
+        relaxed.insert(rows_of(replay, 3), np.zeros(2))
+    assert len(replay) == ITEMS

@@ -1,0 +1,252 @@
+// Actors and learners on one replay, with a policy and a gradient step that can be added up by hand: nothing
+// is lost, the pace holds, learners agree, and what fails stops all. To be run under the sanitizers: `make
+// sanitize`.
+#include <stdexcept>
+#include <string>
+
+#include "check.hpp"
+#include "training/native/parallel_training.hpp"
+
+using namespace placerl;
+using namespace placerl::training;
+
+namespace {
+
+constexpr int64_t capacity = 4096, batch_size = 8;
+constexpr size_t weights = 3;
+
+std::vector<Block> blocks(float *data) { return {{data, 1, int64_t(weights), int64_t(weights), 1}}; }
+
+// Its weights are all the number of gradient steps: a mixture shows.
+class CountingPolicy : public Policy {
+  public:
+    void take(Mailbox &mailbox) override { mailbox.take(seen_, blocks(own_)); }
+    void explore(const float *, int64_t, Random &random, int64_t *discrete, float *) override {
+        for (size_t i = 1; i < weights; ++i)
+            CHECK(own_[i] == own_[0]);
+        discrete[0] = random.below(2);
+    }
+    float newest() const { return own_[0]; }
+
+  private:
+    float own_[weights] = {};
+    uint64_t seen_ = 0;
+};
+
+// Adds the mean of the ranks + 1 to its state, in two phases.
+class CountingStep : public GradientStep {
+  public:
+    CountingStep(int rank, int learners) : rank_(rank), phases_(learners > 1 ? 2 : 1) {}
+
+    int phases(int) const override { return phases_; }
+    void sample(int variant, replay::ConcurrentReplay &replay, sum_tree::Seed seed, double beta,
+                Random &) override {
+        CHECK(variant == int(steps_ % 2));
+        if (fails_at_ == steps_)
+            throw std::domain_error("reward: found NaN");
+        for (size_t c = 0; c < replay.columns().size(); ++c)
+            batch_[c].resize(replay.columns()[c].row_bytes * batch_size);
+        char *out[5];
+        for (size_t c = 0; c < 5; ++c)
+            out[c] = batch_[c].data();
+        CHECK(replay.sample(seed, false, batch_size, beta, indices_, importance_, out));
+        // A transition is whole: CartPole's reward is 1, and the cart moves by 0.02 times its speed.
+        for (int64_t b = 0; b < batch_size; ++b) {
+            const auto *reward = reinterpret_cast<const float *>(batch_[2].data()) + b;
+            const auto *from = reinterpret_cast<const float *>(batch_[0].data()) + 4 * b;
+            const auto *to = reinterpret_cast<const float *>(batch_[3].data()) + 4 * b;
+            CHECK(*reward == 1.0f);
+            CHECK(std::abs(to[0] - from[0] - 0.02f * from[1]) < 1e-4f);
+        }
+    }
+    void run(int, int phase) override {
+        if (phase == 0)
+            gradient_ = float(rank_ + 1);
+        if (phase == phases_ - 1) {
+            sum_ += phases_ == 1 ? gradient_ : mean_;
+            ++steps_;
+        }
+    }
+    void average(int, int, const std::vector<GradientStep *> &all) override {
+        mean_ = 0;
+        for (const GradientStep *step : all)
+            mean_ += static_cast<const CountingStep *>(step)->gradient_ / float(all.size());
+    }
+    void update(int, replay::ConcurrentReplay &replay) override {
+        const double priorities[batch_size] = {1, 2, 3, 4, 5, 6, 7, 8};
+        replay.update(indices_, priorities, batch_size);
+    }
+    void publish(Mailbox &mailbox) override {
+        float now[weights];
+        std::fill(now, now + weights, float(steps_));
+        mailbox.publish(blocks(now));
+    }
+    float sum() const { return sum_; }
+    int64_t steps() const { return steps_; }
+    void fail_at(int64_t step) { fails_at_ = step; }
+
+  private:
+    const int rank_, phases_;
+    float gradient_ = 0, mean_ = 0, sum_ = 0;
+    int64_t steps_ = 0, fails_at_ = -1;
+    std::vector<char> batch_[5];
+    int64_t indices_[batch_size] = {};
+    float importance_[batch_size] = {};
+};
+
+struct Setup {
+    std::vector<char> columns[5];
+    std::unique_ptr<replay::ConcurrentReplay> replay;
+    std::vector<std::unique_ptr<environments::VectorEnv>> envs;
+    std::vector<std::unique_ptr<CountingPolicy>> policies;
+    std::vector<std::unique_ptr<CountingStep>> steps;
+    std::unique_ptr<ParallelTraining> training;
+
+    Setup(int actors, int learners, int64_t lead, int64_t count = 2) {
+        const size_t row_bytes[5] = {16, 8, 4, 16, 1};
+        std::vector<replay::Column> views;
+        for (size_t c = 0; c < 5; ++c) {
+            columns[c].resize(row_bytes[c] * capacity);
+            views.push_back({columns[c].data(), row_bytes[c]});
+        }
+        replay = std::make_unique<replay::ConcurrentReplay>(
+            capacity, views, 16, replay::ConcurrentReplay::Options{0.6, 1e-6, true});
+        std::vector<std::unique_ptr<Actor>> made;
+        for (int i = 0; i < actors; ++i) {
+            envs.push_back(
+                environments::make_classic("CartPole-v1", count, environments::Autoreset::same_step));
+            policies.push_back(std::make_unique<CountingPolicy>());
+            made.push_back(std::make_unique<Actor>(*envs.back(), *policies.back(),
+                                                   TransitionColumns{0, 1, 2, 3, 4}, uint64_t(i)));
+        }
+        std::vector<GradientStep *> all;
+        for (int rank = 0; rank < learners; ++rank) {
+            steps.push_back(std::make_unique<CountingStep>(rank, learners));
+            all.push_back(steps.back().get());
+        }
+        float like[weights] = {};
+        training = std::make_unique<ParallelTraining>(
+            *replay, std::move(made), all, blocks(like),
+            ParallelTraining::Schedule{64, 2, lead, {0.4, 1.0, 100}, {0, 1}, 7});
+    }
+
+    void run(int64_t gradient_steps) {
+        training->start(gradient_steps);
+        while (!training->wait_for(0.01)) {
+        }
+        training->join();
+    }
+};
+
+void counts_hold(int actors, int learners, int64_t lead) {
+    Setup setup(actors, learners, lead);
+    setup.run(0); // fills
+    CHECK(setup.training->filled());
+    const int64_t filled = setup.training->environment_steps();
+    CHECK(filled >= 64 && filled < 64 + 2 * actors);
+    CHECK(setup.training->gradient_steps() == 0);
+    int64_t steps = 0;
+    for (const int64_t more : {1, 300, 50}) {
+        setup.run(more);
+        steps += more;
+        CHECK(setup.training->gradient_steps() == steps);
+        const int64_t taken = setup.training->environment_steps() - filled;
+        CHECK(taken >= 2 * steps);
+        CHECK(taken < 2 * (steps + 1) + lead + 2); // and one vector step
+        CHECK(setup.replay->size() == std::min(capacity, setup.training->environment_steps()));
+        CHECK(setup.replay->taken() == setup.replay->size());
+    }
+    for (const auto &step : setup.steps) {
+        CHECK(step->steps() == steps);
+        CHECK(step->sum() == float(steps) * float(learners + 1) / 2);
+    }
+    if (lead == 0 && actors == 1)
+        CHECK(setup.policies[0]->newest() >=
+              float(steps - 2)); // in turns: the newest weights but for the last step's
+    int64_t last = 0;
+    for (const Episode &episode : setup.training->take_episodes()) {
+        CHECK(episode.total_reward >= 1 && episode.environment_step >= last);
+        last = episode.environment_step;
+    }
+    CHECK(last > 0);
+    CHECK(setup.training->take_episodes().empty());
+}
+
+void stops_in_the_middle_and_goes_on() {
+    Setup setup(2, 2, 16);
+    setup.run(0);
+    setup.training->start(int64_t(1) << 40);
+    while (setup.training->gradient_steps() < 20)
+        std::this_thread::yield();
+    setup.training->stop();
+    setup.training->join();
+    const int64_t steps = setup.training->gradient_steps();
+    CHECK(setup.steps[0]->steps() == steps && setup.steps[1]->steps() == steps);
+    CHECK(setup.replay->size() == std::min(capacity, setup.training->environment_steps()));
+    setup.run(10);
+    CHECK(setup.training->gradient_steps() == steps + 10);
+    CHECK(setup.steps[1]->sum() == float(steps + 10) * 1.5f);
+}
+
+void a_failure_stops_all_and_says_what() {
+    for (const int learners : {1, 2}) {
+        Setup setup(2, learners, 16);
+        setup.run(0);
+        setup.steps.back()->fail_at(5);
+        std::string message;
+        try {
+            setup.run(100);
+        } catch (const std::domain_error &error) {
+            message = error.what();
+        }
+        CHECK(message == "reward: found NaN");
+        CHECK(setup.training->gradient_steps() == 5);
+        for (const auto &step : setup.steps)
+            CHECK(step->steps() == 5);
+        setup.steps.back()->fail_at(-1);
+        setup.run(3);
+        CHECK(setup.training->gradient_steps() == 8);
+    }
+}
+
+void weights_are_copied_between_layouts() {
+    const float rows[6] = {1, 2, 3, 4, 5, 6}; // 2 x 3
+    float columns[6] = {};
+    copy({const_cast<float *>(rows), 2, 3, 3, 1}, {columns, 2, 3, 1, 2});
+    for (int r = 0; r < 2; ++r)
+        for (int c = 0; c < 3; ++c)
+            CHECK(columns[c * 2 + r] == rows[r * 3 + c]);
+    bool refused = false;
+    try {
+        const Mailbox mailbox({{columns, 2, 2, 3, 1}});
+    } catch (const std::invalid_argument &) {
+        refused = true;
+    }
+    CHECK(refused);
+}
+
+void environments_that_reset_later_are_refused() {
+    const auto envs = environments::make_classic("CartPole-v1", 1, environments::Autoreset::next_step);
+    CountingPolicy policy;
+    bool refused = false;
+    try {
+        const Actor actor(*envs, policy, TransitionColumns{0, 1, 2, 3, 4}, 0);
+    } catch (const std::invalid_argument &) {
+        refused = true;
+    }
+    CHECK(refused);
+}
+
+} // namespace
+
+int main() {
+    for (const int actors : {1, 2})
+        for (const int learners : {1, 2, 3})
+            for (const int64_t lead : {0, 32})
+                counts_hold(actors, learners, lead);
+    stops_in_the_middle_and_goes_on();
+    a_failure_stops_all_and_says_what();
+    weights_are_copied_between_layouts();
+    environments_that_reset_later_are_refused();
+    return 0;
+}

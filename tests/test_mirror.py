@@ -1,0 +1,75 @@
+"""The tests of `primitives` mirror its tree: a test file stands where its source does, with its name.
+
+`tests/primitives/F/test_X.py` tests `primitives/F/X.py`, a C++ file X or the package F/X; in a package's own folder
+`test_F.py` tests what the package itself offers. `X_test.cpp` tests X in C++.
+
+    .venv/bin/python -P tests/test_mirror.py    # lists the files that do not
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "primitives"
+SUITES = {
+    "primitives/algorithms/test_learning.py": "every algorithm learns",
+    "primitives/learner/test_graph_conformance.py": "every backend of the learner",
+    "primitives/learner/test_n_step.py": "every backend of the learner and the replay together",
+    "primitives/learner/test_precision.py": "every backend of the learner",
+    "primitives/quantization/test_conformance.py": "every backend of fixed point",
+    "primitives/quantization/native/executor_test.cpp": "the executor's operations in fixed point, on threads",
+    "primitives/quantization/test_native_products.py": "several C++ files of the products",
+    "primitives/replay/test_process.py": "every replay",
+    "primitives/sum_tree/test_conformance.py": "every backend of the sum tree",
+    "primitives/sum_tree/test_new_backend.py": "what adding a backend takes",
+}
+"""Test files of more than one source, and of what."""
+SUFFIXES = (".py", ".hpp", ".cpp", ".h")
+
+
+def sources(test: Path) -> Iterator[Path]:
+    """Where the source of a test file may lie; both relative to their roots."""
+    folder = test.parent
+    name = test.stem.removesuffix("_test") if test.suffix == ".cpp" else test.stem.removeprefix("test_")
+    for suffix in SUFFIXES:
+        yield folder / f"{name}{suffix}"
+        yield folder / "native" / f"{name}{suffix}"
+    yield folder / name / "__init__.py"
+    if name == folder.name:
+        yield folder / "__init__.py"
+
+
+def violations(root: Path) -> list[str]:
+    """Return the test files of the package that mirror no source and are no suite, and suites that are not there."""
+    tests = root / "tests"
+    found = [*tests.glob(f"{PACKAGE}/**/test_*.py"), *tests.glob(f"{PACKAGE}/**/*_test.cpp")]
+    relative = {path.relative_to(tests) for path in found}
+    alone = (test for test in relative if not any((root / source).is_file() for source in sources(test)))
+    names = {test.as_posix() for test in alone}
+    missing = {name for name in SUITES if not (tests / name).is_file()} if root == ROOT else set()
+    return sorted((names - {*SUITES}) | missing)
+
+
+def test_every_test_file_mirrors_a_source() -> None:
+    assert not violations(ROOT)
+
+
+def test_a_file_without_a_source_is_found(tmp_path: Path) -> None:
+    for name in ("x/y.py", "x/native/z.hpp", "x/__init__.py", "x/w/__init__.py"):
+        path = tmp_path / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for name in ("x/test_y.py", "x/native/z_test.cpp", "x/test_x.py", "x/test_w.py", "test_x.py"):
+        path = tmp_path / "tests" / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert violations(tmp_path) == []
+    (tmp_path / "tests" / PACKAGE / "x" / "test_v.py").touch()
+    (tmp_path / "tests" / PACKAGE / "test_y.py").touch()
+    assert violations(tmp_path) == ["primitives/test_y.py", "primitives/x/test_v.py"]
+
+
+if __name__ == "__main__":
+    print(*(found := violations(ROOT)), sep="\n")
+    sys.exit(bool(found))
