@@ -114,4 +114,4 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Take what belongs to no command."""
+    """Take the options of `placerl` itself, which precede the command."""

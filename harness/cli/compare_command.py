@@ -58,7 +58,7 @@ def side_by_side(rows: Sequence[Measurement]) -> Table:
 
 
 def returns(rows: Sequence[Measurement]) -> list[str]:
-    """Return what both sides of each comparison had learnt, or why that was not compared."""
+    """Return a line for each comparison: the returns that both systems reached, or why they were not compared."""
     return [
         f"{row.details['baseline']}: {row.details['returns']}"
         for row in rows

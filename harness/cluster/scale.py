@@ -33,7 +33,7 @@ Event = Generator[Any, Any, None]
 
 @dataclass(frozen=True)
 class Service:
-    """The duration of one visit to each part.
+    """The service times of a cluster: how long one visit to each of its parts takes.
 
     Attributes:
         cell_s: seconds to measure a cell on its machine.
@@ -41,8 +41,9 @@ class Service:
         collect_s: seconds of an actor's call, which collects `collected` transitions.
         collected: transitions per call.
         insert_s: seconds of a shard to insert the transitions of one call.
-        sample_s, update_s: seconds of a single shard with all items, for the `batches` of a learner's call.
-        call_s: Ray's share of such a visit, which does not depend on the number of items.
+        sample_s, update_s: seconds to sample, and to update the priorities of, the `batches` of one learner's call, if
+            a single shard holds all items.
+        call_s: the seconds of `sample_s` and of `update_s` that Ray takes, whatever the number of items.
         learn_s: seconds of a learner's call.
         batches: gradient steps per learner's call.
         weights_bytes: bytes of one version of the weights.
@@ -180,15 +181,15 @@ class _Model:
 
 
 def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulated:
-    """Simulate machines that measure cells, and the single writer.
+    """Simulate machines that measure cells (units of work of a run), and the one process that stores the results.
 
     Args:
         service: service times.
-        machines: at least 1.
-        seed: seed of the spread.
+        machines: number of machines, at least 1.
+        seed: seed of the random spread of the service times.
 
     Returns:
-        `cells` per second, and the busy fraction of the writer.
+        `cells` measured per second, and the fraction of the time in which the `writer`, that process, is busy.
     """
     model = _Model(seed)
     (writer,) = model.servers("writer")
@@ -212,14 +213,14 @@ def simulate_training(
 
     Args:
         service: service times.
-        actors, shards: at least 1 each.
-        tree: if True, actors pass the weights on to each other, so that the learner's link carries each version
-            twice; if False, every actor fetches them from the learner's machine.
-        seed: seed of the spread.
+        actors, shards: their numbers, at least 1 each.
+        tree: how actors get new weights. True: the learner sends them to two actors, and actors pass them on, in a
+            binary tree. False: every actor fetches them over the learner's link.
+        seed: seed of the random spread of the service times.
 
     Returns:
-        `environment_steps` and `gradient_steps` per second; busy fractions of `shards` (their mean), `learner`
-        and its `link`.
+        `environment_steps` and `gradient_steps` per second, and the fractions of the time in which the `shards` (their
+        mean), the `learner` and its `link` are busy.
     """
     model = _Model(seed)
     held = model.servers("shards", shards)

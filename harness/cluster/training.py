@@ -210,7 +210,7 @@ class ClusterTraining:
         return self._progress(*begin)
 
     def close(self) -> None:
-        """End every role. Idempotent."""
+        """End the processes of all actors, replay shards and learners. Idempotent."""
         for role in (*self._actors, *self._shards, *self._learners):
             ray.kill(role)
         self._actors, self._shards, self._learners = [], [], []

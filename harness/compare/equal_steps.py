@@ -212,16 +212,18 @@ def _failed(asked: Sequence[tuple[ComparedSide, "Future[Trained | None]"]]) -> s
 
 
 def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes: int) -> tuple[int, int]:
-    """Return how many seeds are trained for how many environment steps: as many seeds as leave each
-    `LEAST_STEPS`.
+    """Return how many seeds to train, and for how many environment steps each, in the given time.
+
+    The number of seeds is the largest with which every training still has `LEAST_STEPS` steps, or all steps of the
+    extent if these are fewer.
 
     Args:
-        ours, theirs: their speeds, from their timed rounds.
-        extent: upper limits of both, and the seconds.
-        lanes: trainings at the same time.
+        ours, theirs: both sides, with their speeds.
+        extent: most seeds, most environment steps, and the time.
+        lanes: trainings that run at the same time.
 
     Returns:
-        Seeds and environment steps, a multiple of 100; (0, 0) if the time is too short for one seed.
+        Seeds, and environment steps: the extent's or a multiple of 100. (0, 0) if the time is too short for one seed.
     """
     start_s = ours.start_s + theirs.start_s
     step_s = 1 / ours.environment_steps_per_s + 1 / theirs.environment_steps_per_s

@@ -194,7 +194,11 @@ def own_worker(mapping: str, cpus: Sequence[int] | None = None, *, envpool: bool
 
 
 def own_replay_worker(cpus: Sequence[int] | None = None) -> Worker:
-    """Start this project's replay, without training, as a worker of the same protocol."""
+    """Start a worker that runs this project's replay without training; it answers the same requests as a baseline's.
+
+    Args:
+        cpus: processors that it may use; all by default.
+    """
     modules = {"PYTHONPATH": str(BASELINES)}
     return Worker(
         [sys.executable, "-P", str(REPLAY_WORKER), str(OWN_REPLAY)], environment_variables=modules, cpus=cpus

@@ -21,12 +21,12 @@ _ANY = " ".join(QUANTITIES)
 
 
 class Suite(StrEnum):
-    """The purpose for which rows are measured.
+    """A group of rows that are measured for one purpose.
 
     Attributes:
-        about: subject of its rows.
-        quantities: quantities of its rows, also as `predicted_NAME`; every suite may also hold "failure".
-        predicts: whether its rows are predictions, which are not better because they promise more.
+        about: what its rows are about.
+        quantities: quantities that its rows may have, as such or as `predicted_NAME`. "failure" is always allowed.
+        predicts: whether its rows are predictions. A prediction of more throughput is not a better result.
     """
 
     about: str

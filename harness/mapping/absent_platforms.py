@@ -95,8 +95,12 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
 def predictions(
     workload: Workload, batch_size: int, platform: PlatformFile
 ) -> tuple[list[Measurement], list[Measurement]]:
-    """Return the rows of the primitive table, modelled or published, and the predictions that every strategy makes
-    from it, each with those for slow links (`predict.with_slow_links`).
+    """Return the times of the primitives on a platform that is not here, and the predictions of every strategy.
+
+    Returns:
+        The rows of the primitive table, `modelled` or `published`; and the rows of the predictions made from them,
+        whose details have a second prediction, with slow links, if the platform gives no latency
+        (`predict.with_slow_links`).
 
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.

@@ -270,8 +270,14 @@ class Platform(Protocol):
         ...
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """Return the bandwidth between two devices, named as by `Target.device`, or within one; UserError if
-        unknown.
+        """Return the bandwidth of transfers between two devices, bytes/s.
+
+        Args:
+            source, target: the devices' names, as `Target.device` gives them; the same name twice for transfers
+                within a device.
+
+        Raises:
+            UserError: the bandwidth is unknown.
         """
         ...
 

@@ -222,7 +222,7 @@ def compare_cases(
     clock: Clock = time.perf_counter,
     bracket: Bracket | None = None,
 ) -> tuple[Comparison, dict[str, Timing]]:
-    """Compare A with B, measured in the same rounds together with a second A.
+    """Compare A with B. Both are timed in the same rounds, together with a second copy of A, which shows the noise.
 
     Args:
         a: the first case.
@@ -230,8 +230,8 @@ def compare_cases(
         protocol, progress, clock, bracket: as `measure` takes them.
 
     Returns:
-        The comparison, and the timings of A, B and `<A> (null)`. If one of them failed there is no verdict, and
-        its reason is the comparison's.
+        The comparison, and the timings by name: A, B, and the copy `<A> (null)`. If one of the three failed, the
+        comparison has no verdict, and its reason says which one failed and why.
     """
     null = replace(a, name=f"{a.name} (null)")
     protocol = protocol or Protocol()

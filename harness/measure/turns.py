@@ -45,11 +45,11 @@ class Rounds:
     """How many rounds to run.
 
     Attributes:
-        most: maximum of timed rounds, at least 1; intervals need 5, comparisons 15, usually 45.
+        most: most timed rounds, at least 1. An interval needs 5, a comparison 15; the default is 45.
         fewest: timed rounds that are run whatever the budget, at least 1; never more than `most`.
         budget_s: begin no further round after this many seconds, warm-up included; None: no limit.
         warm_up: rounds before the timed ones, whose results are dropped, at least 0.
-        seed: seed of the orders.
+        seed: seed of the random order of the turns in each round.
     """
 
     most: int = statistics.PAIRS

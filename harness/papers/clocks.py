@@ -164,13 +164,14 @@ def _both(one: Outcome, other: Outcome) -> Outcome:
 
 
 def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that is proportional to the clock, such as a rate, at the assumed and at the placed clock.
+    """Return a number that is proportional to the clock frequency, such as a rate, at two frequencies.
 
-    This is for numbers of models, which are in no row; findings from rows use `at_both_clocks`.
+    The first is the assumed one, the second that of the slowest block placed and routed here (`placed_clock`). Use
+    this for numbers that a model computes without rows; for findings from rows use `at_both_clocks`.
 
     Args:
-        number: the number at the assumed clock.
-        assumed_mhz: the assumed clock frequency, MHz.
+        number: the number at the assumed frequency.
+        assumed_mhz: the assumed frequency, MHz.
     """
     return _pair(number, assumed_mhz, placed_clock().mhz / assumed_mhz)
 

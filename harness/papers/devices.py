@@ -294,8 +294,9 @@ def gpu_slower_at_small_batches(frame: pd.DataFrame) -> Finding:
 
 
 def fpga_linear(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-C: the FPGA's replay operations are proportional to batches above a size, and grow less below
-    it.
+    """Check MAP VII-C: the time of the FPGA's replay operations is proportional to large batch sizes.
+
+    Below a batch size that MAP gives, the time grows less than in proportion.
     """
     limit = from_text("MAP.fpga_replay_linear_above")[0].value
     ours: list[Number] = []

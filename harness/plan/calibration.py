@@ -67,7 +67,7 @@ class CalibrationFinding:
 
     @property
     def share(self) -> float:
-        """Return found / of; NaN without any try."""
+        """Return `found` divided by `of`; NaN if `of` is 0."""
         return self.found / self.of if self.of else float("nan")
 
 
@@ -160,11 +160,11 @@ def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFindin
 
 
 def summary(same: list[Try], slower: list[Try]) -> list[CalibrationFinding]:
-    """Return what the comparisons show, over all primitives and for each.
+    """Return how often intervals held, verdicts were false and slowdowns were found, in all and for each primitive.
 
     Args:
-        same: comparisons of A with itself.
-        slower: comparisons of a slower A with A.
+        same: comparisons of a primitive with itself.
+        slower: comparisons of a primitive, made slower by `SLOWDOWN`, with the primitive as it is.
     """
     found = [
         *_of_each("95% intervals of A/A that hold 1", same, _holds, (0.93, 0.97)),

@@ -183,8 +183,10 @@ class PlatformFile(TomlTable):
         return 1 / (1 / self._link_bytes_per_s("cpu", a) + 1 / self._link_bytes_per_s("cpu", b))
 
     def latency_s(self, source: str, target: str) -> float:
-        """Return the seconds of a transfer before its first byte: over the host without a link, 0 if the platform
-        states none.
+        """Return the latency of a transfer between two devices, in seconds: the time before its first byte.
+
+        Two devices without a link of their own communicate over the host, and their links' latencies are added. A
+        latency that the platform does not state counts as 0.
 
         Raises:
             UserError: the platform has no such device.

@@ -51,12 +51,12 @@ CELL = "simulated"
 
 @dataclass(frozen=True)
 class SimulatedDevice:
-    """The source of a device's clock frequency.
+    """A simulated device, given by the platform that states its clock frequency.
 
     Attributes:
-        platform: a platform of `harness.platforms.schema`.
-        key: the device's key there.
-        note: the reason for that frequency.
+        platform: name of the platform (`harness.platforms`).
+        key: key of the device in that platform.
+        note: why this platform's frequency is used.
     """
 
     platform: str

@@ -141,9 +141,10 @@ class Throughput:
     Attributes:
         system: "placerl" or the baseline.
         mapping: the mapping; empty for a baseline.
-        suite: suite of its row: "run", "validation" or "compare".
-        loop: loop of a validation; empty otherwise.
-        beside: for this project in a comparison, the baseline.
+        suite: the purpose of its row: "run" (a training), "validation" (a check of a prediction) or "compare" (a
+            comparison with a baseline).
+        loop: in a validation, the form of the training loop, such as "fused"; empty otherwise.
+        beside: in a comparison, the baseline that this project was timed with; empty otherwise.
         options: options of a run, each as name=value.
         value: None if it failed or was not run.
         status: status of its row; `reason` says why it is not "ok".
@@ -378,8 +379,8 @@ class BaselineVersions:
         tasks: parts that were compared: "training", "learner and replay" or "replay".
         workloads: workloads that ran with these versions and settings.
         versions: each as "package version"; empty if its rows give none.
-        settings: each as "name: value"; the system's own, and its departures from the workload.
-        rows: rows that state them.
+        settings: each as "name: value": what the system reports as its own or as different from the workload.
+        rows: indices of the rows that report these versions and settings.
     """
 
     system: str

@@ -166,7 +166,10 @@ def chosen_not_run(found: HeatMap) -> str:
 
 
 def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
-    """Plot the throughput over each baseline's with its interval, and the A/A null."""
+    """Plot the ratio of this project's throughput to each baseline's, with its interval.
+
+    Each has the A/A null beside it: the ratio of this project's throughput to its own in the same rounds.
+    """
     shown = [c for c in comparisons if c.ratio is not None]
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(7.2, 0.9 + 0.5 * len(shown))

@@ -8,15 +8,14 @@ Which rows get a verdict, and how:
 
 - Counted cycles, times computed from them at a stated clock, and numbers computed from published numbers alone
   are compared by value. They have no noise and do not depend on the machine's speed, so every difference counts.
-- Rows that in both runs have at least 5 samples or a stored interval are compared by the interval of the ratio,
-  which must exceed the drift. (Ratios of throughputs and predictions have stored intervals. The interval of
-  several rows, such as those of seeds, spans all of theirs.) If some values are not positive (returns of
-  Pendulum), the interval of the difference is used, beyond the same fraction of the larger median. For a loss (a
-  regret) the difference must exceed the drift of the quantity that it is a part of.
+- Rows that in both runs have at least 5 samples or a stored interval are compared by the ratio of their values:
+  its whole interval must be beyond the drift. (Ratios of throughputs and predictions have stored intervals. If a
+  run has several such rows, as of seeds, their interval spans all of theirs.) If some values are not positive, such
+  as Pendulum's returns, the interval of the difference must be beyond the drift times the larger median. For a
+  loss, such as a regret, which is already a fraction, it must be beyond the drift itself.
 - Nothing else gets a verdict. Numbers computed from measured times without an interval (a portability, a
-  simulated cluster) vary as these times do, by an unknown amount. A prediction is not better because it promises
-  more.
-  as they do, and does not say by how much. Nor does a prediction: it is not better for promising more.
+  simulated cluster) vary as these times do, by an unknown amount. A prediction gets no verdict either: to promise
+  more is not better.
 """
 
 import math

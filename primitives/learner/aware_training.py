@@ -109,7 +109,7 @@ class FixedPointLearner(GraphLearner):
         return FixedPointPolicy(self.algorithm, self.precision, self.backend)
 
     def policy_parameters(self) -> dict[str, Array]:
-        """See `Learner.policy_parameters`: the parameters as stored, with the rules of the quantised operands."""
+        """Return copies of what a `FixedPointPolicy` acts with: stored parameters, and operands' quantisation rules."""
         self._published += 1
         return published(self.fixed, self._acting_leaves, self._published)
 

@@ -33,7 +33,7 @@ class StepOutcome(NamedTuple):
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether no element is NaN or infinite; takes one pass if that is so."""
+    """Whether no element is NaN or infinite. One pass over the array usually shows that all are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(array, axis=None))
     return math.isfinite(total) or bool(np.isfinite(array).all())

@@ -8,11 +8,13 @@ from primitives.graph.graph import Graph, Node
 
 
 def with_followers(graph: Graph) -> tuple[Graph, frozenset[int]]:
-    """Return the graph with each element-wise node that alone reads a matrix product directly after it, if
-    possible.
+    """Return the graph with element-wise nodes moved to directly after the matrix products that only they read.
+
+    A node stays where it is if the product is an output of the graph, or if a node in between reads or writes the
+    same buffers in a way that forbids the move.
 
     Returns:
-        The graph, and the positions of the products that are followed in this way.
+        The graph, and the positions in it of the products that such a node follows directly.
     """
     nodes, followed = list(graph.nodes), set()
     position = 0

@@ -235,8 +235,15 @@ def _same(a: Located, b: Located) -> bool:
 def integer_operations(
     node: Node, inputs: Sequence[Located], outputs: Sequence[Located]
 ) -> list[AddRectify | Mask] | None:
-    """Return a program as integer operations that give the same bits; None if it is not such, or its formats do
-    not fit.
+    """Return integer operations that give the same bits as an element-wise node's program, one per result.
+
+    Args:
+        node: the node.
+        inputs, outputs: its arrays and their formats.
+
+    Returns:
+        None if a result is neither a bias with ReLU (`AddRectify`) nor ReLU's derivative (`Mask`), or if the formats
+        or the layouts of its arrays do not allow the operation.
     """
     found = []
     for result, y in zip(node.results, outputs, strict=True):

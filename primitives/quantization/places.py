@@ -1,4 +1,4 @@
-"""Where the numbers and products of a fixed-point graph are stored, in every backend."""
+"""Where a backend stores the numbers of a fixed-point graph, and the operands and results of its products."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Product:
     c: Located
 
     def formats(self) -> tuple[Q, Q, Q]:
-        """Return the formats of A, B and C."""
+        """Return the fixed-point formats of the operands A and B and of their product C."""
         a, b, c = self.a.storage, self.b.storage, self.c.storage
         assert isinstance(a, Q)
         assert isinstance(b, Q)

@@ -134,7 +134,12 @@ class Storage:
         return {name: column[:size] for name, column in self.columns.items()}
 
     def restore_columns(self, columns: Mapping[str, npt.NDArray]) -> None:
-        """Take the first rows of every column from arrays that `held_columns` returned, and that were filled since."""
+        """Restore the first rows of every column from a snapshot.
+
+        Args:
+            columns: the arrays that `held_columns` returned, after the snapshot's rows were read into them. Here they
+                are views of the columns, so that nothing is left to do.
+        """
         # Those are views of the columns themselves.
 
     def checked(self, batch: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:

@@ -133,7 +133,7 @@ class ParallelTraining:
 
     @property
     def filled(self) -> bool:
-        """Whether the replay holds the steps before learning starts."""
+        """Whether the actors have taken the `learning_starts` random steps that precede the first gradient step."""
         return bool(self._threads.filled)
 
     def fill(self) -> None:

@@ -81,7 +81,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
 
 def timing(key: str) -> Cell:
-    """Return a cell that times a primitive."""
+    """Return a cell, a unit of work that a machine runs, that times `sum_tree.sample`."""
 
     def measure(run: Run, report: Report) -> list[Measurement]:
         rng = np.random.default_rng(0)

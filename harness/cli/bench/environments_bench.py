@@ -1,10 +1,12 @@
-"""Steps of environments on one core: native, Gymnasium's, EnvPool's, and for MuJoCo mj_step alone.
+"""Measures how many steps per second environments take on one core.
 
     placerl bench environments [--environments CartPole-v1,Hopper-v5] [--count 1024]
 
-For each environment the cases take turns. The native ones are compared with Gymnasium's bit for bit before they are
-timed, and mj_step alone repeats the run that native environments have recorded, to the same last bit. PufferLib's
-environments in C have rules of their own and are installed with its trainer (`baselines/pufferlib`), not here.
+It times this project's native environments, Gymnasium's, EnvPool's and, for MuJoCo, `mj_step` alone (the simulator
+without the rest of the environment). Those of one environment take turns. Before they are timed, the native ones
+must equal Gymnasium's bit for bit. `mj_step` alone repeats a run that was recorded from the native environments,
+and must end in the same states, bit for bit. PufferLib's environments in C are not timed: they have rules of their
+own, and are installed only with its trainer (`baselines/pufferlib`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,7 +105,12 @@ def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
 
 
 def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> tuple[str, str]:
-    """Return the goal and whether the native rate reaches it."""
+    """Return the speed that the native environments should reach, and whether they do, as text for the table.
+
+    Args:
+        id: Gymnasium's ID of the environment.
+        rates: environment steps per second with the bounds of their interval, by column of the table.
+    """
     mine, bare = rates.get("native"), rates.get("mj_step alone")
     if mine is None:
         return "-", "not measured"

@@ -96,7 +96,11 @@ class Result:
         return min(quick, key=quick.__getitem__) if quick else None
 
     def against(self, side: str, other: str) -> statistics.Ratio | None:
-        """Return the speedup of a side over another one; None if either was not timed."""
+        """Return the speedup of one system (a side of the cell) over another, with its interval.
+
+        Returns:
+            None if either was not timed, failed, or has too few samples.
+        """
         ours, theirs = self.timings.get(side), self.timings.get(other)
         if not ours or not theirs or "failed" in (ours.status, theirs.status):
             return None
@@ -206,7 +210,11 @@ def run_cell(
 
 
 def trained(cell: LearnerCell, steps: int) -> TrainedStart:
-    """Return the state after some gradient steps of a cell's workload; UserError if a call of the cell is an update."""
+    """Train a cell's workload for `steps` gradient steps, and return the learner's state and samples of the replay.
+
+    Raises:
+        UserError: the cell times whole updates of PPO (`LearnerCell.whole_update`) instead of gradient steps.
+    """
     if cell.whole_update:
         raise UserError("command line", "--trained", cell.name, "cells whose call is one gradient step")
     return train(cell.item, steps, cell.batch_size)

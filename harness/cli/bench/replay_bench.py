@@ -5,8 +5,9 @@
 Each tree has its own process and virtual environment, is filled to its capacity, and is checked before anything
 is timed. In each round every tree does one block of calls, one tree at a time, in a new random order. Each call
 is a whole call from Python with its own arguments, including random numbers for `sample`. The native tree runs
-twice, to show its difference from itself (A/A). Each cell also shows the fastest peer, the memory floor, the
-targets and whether they are met. A tree that fails or takes too long has a row that says so.
+twice, to show its difference from itself (A/A). For each operation, capacity and batch size, the table also shows
+the fastest tree of another library, the memory floor (the time of a descent's memory accesses alone), the targets
+and whether they are met. A tree that fails or takes too long has a row that says so.
 """
 
 from collections.abc import Sequence

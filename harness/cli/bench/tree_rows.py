@@ -1,4 +1,8 @@
-"""The trees of the replay benchmark, each in its own process and environment (`baselines/tree_worker.py`)."""
+"""The sum trees that the replay benchmark times: this project's and other libraries'.
+
+Each tree runs in its own worker process (`baselines/tree_worker.py`), and each other library in its own virtual
+environment.
+"""
 
 import json
 import sys
@@ -122,7 +126,13 @@ def _torch_sees_cuda() -> bool:
 
 
 def peer_rows(names: Iterable[str]) -> list[Row]:
-    """Return one row per peer; for a peer without an environment the row says so."""
+    """Return one row per sum tree of another library.
+
+    A library whose virtual environment does not exist has a row that says so, and is not timed.
+
+    Args:
+        names: the libraries, of `PEERS`.
+    """
     rows = []
     for name in names:
         python = registry.baseline_python(name)

@@ -39,7 +39,14 @@ NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with tw
 
 @dataclass(frozen=True)
 class ThreadedSide:
-    """One line of the experiment: a call, its items, its threads, and whether it is the A/A null."""
+    """One configuration that the experiment times.
+
+    Attributes:
+        call: `FIND` or `UPDATE`.
+        batch_size: items per call.
+        threads: threads that share a call.
+        null: whether it is the second copy of this configuration, which shows the noise.
+    """
 
     call: str
     batch_size: int

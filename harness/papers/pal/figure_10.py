@@ -75,12 +75,12 @@ class Count(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A running configuration.
+    """A configuration that is running and gets its turns to be timed.
 
     Attributes:
-        kind: `COLLECTION`, `CONSUMPTION` or `TRAINING`.
-        actor_cores, learner_cores: its cores; a training in turns has one core, the learner's.
-        advance: works for the given number of seconds, approximately.
+        kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
+        actor_cores, learner_cores: number of cores of each; 0 and 1 if actor and learner take turns on one core.
+        advance: works for about the given number of seconds, and returns the number of steps and the seconds taken.
     """
 
     kind: str
@@ -123,8 +123,17 @@ def measure(
 
 
 def splits(rows: Sequence[Measurement], item: Workload, cores: Sequence[int]) -> list[tuple[int, int]]:
-    """Return cores of actors and learners: Equation 5's split for each number of cores, and every split of all
-    cores.
+    """Return the divisions of cores between actors and learners with which training is timed.
+
+    These are the division that PAL's Equation 5 chooses for each number of cores, and every division of the largest.
+
+    Args:
+        rows: the timed curves of actors and of learners over cores.
+        item: the workload.
+        cores: the numbers of cores, ascending.
+
+    Returns:
+        (actor cores, learner cores), sorted.
     """
     collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
     interval = item.training.update_interval

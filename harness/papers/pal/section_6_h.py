@@ -32,7 +32,7 @@ def layout(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of the tree of a million leaves with each layout."""
+    """Return the cell that times a sum tree of a million leaves with and without aligned node groups."""
     return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
 
 

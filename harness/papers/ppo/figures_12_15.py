@@ -230,8 +230,9 @@ def draw_dataflows(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_dataflows_pong(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gain of the best dataflow for Pong, on an array that divides its layers and on one that does not
-    (Fig. 13).
+    """Draw the gain of the best dataflow for Pong on two arrays (Fig. 13).
+
+    The sizes of the hidden layers are multiples of the first array's side, 32, and not of the second's, 38.
     """
     rows = _rows(frame, DATAFLOWS_PONG)
     return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))

@@ -144,7 +144,7 @@ def measured(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell; none in a tier without a name."""
+    """Return the experiment's cell; none in a tier that is not in `TIERS`, which has no time for it."""
     if tier.name not in TIERS:
         return []
     names, budget_s = TIERS[tier.name]

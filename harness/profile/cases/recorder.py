@@ -125,7 +125,10 @@ class Recorder:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`; the work becomes a piece of the last call, without a known time of waiting for a core."""
+        """Record the seconds of work that was part of the last call, at that call's core speed; returns `after_s`.
+
+        The time for which the work waited for a core is unknown and recorded as 0. Arguments as `Clock.charge`.
+        """
         self.occurrences[PARTS.get(term, term)].append((seconds, self._pace._replace(waited_s=0.0)))
         return after_s
 

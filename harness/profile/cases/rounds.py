@@ -71,15 +71,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Variant:
-    """The differences of rounds from those of the strict loop in one process.
+    """How timed rounds differ from rounds of the strict loop, where all parts take turns in one process.
 
     Attributes:
-        fusion: as `SharedParts.replay` takes it; `STEP` fuses the learner too.
-        rounds: rounds per call, as in overlapped iterations.
-        gradient_steps: gradient steps per round; None: as many as belong to its vector steps.
-        overlapped: whether the order is that of the overlapped loop.
-        acting: creates actors on another unit for a learner, which receive its weights; None: `actor_for`, in
-            turns.
+        fusion: how tree and storage are fused, as `SharedParts.replay` takes it; `STEP` also fuses the learner's step.
+        rounds: rounds that are timed as one, as an iteration of the overlapped loop contains several.
+        gradient_steps: gradient steps in the timed rounds; None: the number that belongs to their vector steps.
+        overlapped: whether the parts have the order of the overlapped loop.
+        acting: creates a learner's actors, in another thread or process, which get copies of its weights; None: an
+            actor in the learner's thread (`actor_for`).
         cold: whether the caches are emptied before each part.
         storage: target of the storage.
     """

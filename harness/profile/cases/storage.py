@@ -51,7 +51,7 @@ def fitted(workload: Workload) -> Workload:
 
 
 def storing_devices() -> list[Target]:
-    """Return the targets of storage on this machine's devices, besides the host."""
+    """Return the devices, other than the host, whose memory can hold the replay's transitions on this machine."""
     return [Target(status.name) for status in device.backends() if status.available]
 
 

@@ -58,7 +58,10 @@ def copy_work(workload: Workload, rows: int, capacity: int) -> Work:
 
 
 def step_work(workload: Workload, batch_size: int) -> Work:
-    """Return the work of the first variant of the workload's gradient step on a batch."""
+    """Return the arithmetic and the memory traffic of one gradient step of the workload's algorithm.
+
+    If the algorithm has several kinds of gradient steps, this is the first of its `variants`.
+    """
     algorithm = algorithm_of(workload)
     graph: Graph = step_graph(algorithm, batch_size, algorithm.variants[0])
     state, inputs = (

@@ -153,7 +153,7 @@ class ThreadActors(InlineActors):
         self._published = False  # both buffers are equal
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """See `Actors.submit`."""
+        """Start `steps` vector steps in the actor's thread, with the latest published weights; see `Actors.submit`."""
         if self._published:
             self._policy.swap()
             self._published = False

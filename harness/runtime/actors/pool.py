@@ -179,10 +179,12 @@ class ActorPool(Actors):
         self._read = 1 - self._read
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """See `Actors.submit`.
+        """Request `steps` vector steps from the active actors, with random actions unless `explore`.
+
+        See `Actors.submit`. If not all actors are active, each environment of the active ones takes more steps.
 
         Raises:
-            ValueError: more steps are requested than the local storage holds.
+            ValueError: `steps` is below 1, or each environment would take more steps than the local storage holds.
         """
         active = self._units[: self.active]
         width = sum(self._widths[: len(active)])

@@ -76,7 +76,8 @@ class ProcessUnit(Generic[Request, Answer]):
         """Wait until the unit's function has been created.
 
         Raises:
-            UnitError: as `result`.
+            UnitError: creating it raised, the process ended, the unit is closed, or it took longer than `limit_s`
+                seconds.
         """
         if not self._ready:
             self._receive(limit_s)

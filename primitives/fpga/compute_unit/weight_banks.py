@@ -1,12 +1,13 @@
-"""The blocked layout with a separate address for each bank: vectors, whole blocks at once, and rows from any word
-on.
+"""A matrix memory in the blocked layout, in which every bank has its own address.
 
-Element (r, c) of a matrix is in bank (r mod P, c mod P), as in `matrix_buffer.BlockedBuffer`, where a row of
-banks shares an address. With P x P addresses, a stationary block enters the array at once (PPO 3.2.2.2, Fig. 6):
-its address moves through the banks as the vectors move through the array, one diagonal per cycle, as `GemmCore`
-with `block_load` needs. Also, a row can be written from any column on, as `LayoutTransform` produces it.
+Element (r, c) of a matrix is in bank (r mod P, c mod P), as in `matrix_buffer.BlockedBuffer`, where the banks of a
+row share one address. With P x P addresses the memory can do two things more:
 
-Golden models: NumPy's indexing for vectors, `gemm_simulation.WeightWave` for blocks.
+- It gives a whole stationary block to the array at once, as `GemmCore` with `block_load` needs it (PPO 3.2.2.2,
+  Fig. 6). The block's address moves through the banks as vectors move through the array, one diagonal per cycle.
+- It writes a row that begins at any column, as `LayoutTransform` produces it.
+
+Golden models: NumPy's indexing for vectors, `gemm.simulation.WeightWave` for blocks.
 """
 
 from typing import Any

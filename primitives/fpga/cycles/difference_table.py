@@ -149,7 +149,13 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
 def convolution_differences(
     convolutions: Iterable[tuple[Convolution, int]], side: int = SIDE, windows: int = 64
 ) -> Iterator[CycleDifference]:
-    """Yield PPO's Equation 5 and convolutions, given with their outputs, in bands of at most `windows`."""
+    """Yield how the simulated cycles of convolutions differ from PPO's Equation 5, in each dataflow.
+
+    Args:
+        convolutions: each convolution with its number of output channels.
+        side: P, rows and columns of the array.
+        windows: most output pixels of a band. A convolution is computed in bands, one after another.
+    """
     from primitives.fpga.convolution.simulation import SimulatedConvolution
 
     unit = SimulatedConvolution(

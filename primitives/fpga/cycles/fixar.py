@@ -27,7 +27,10 @@ def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> i
 
 
 def layer_passes(outputs: int, inputs: int, *, cores: int, side: int, inference: bool) -> int:
-    """Return the passes of one layer; in inference its inputs are divided among the cores."""
+    """Return the number of passes of one layer: one for each P x P block of weights that a core loads.
+
+    In inference the cores divide the layer's inputs, so that each loads fewer blocks. `side` is P.
+    """
     return blocks(outputs, side) * blocks(blocks(inputs, cores) if inference else inputs, side)
 
 
@@ -41,10 +44,19 @@ def layer_cycles(
     inference: bool,
     halves: bool = False,
 ) -> int:
-    """Return the cycles of a layer alone, from the first row of weights to the last sum.
+    """Return the cycles of one layer that runs alone, from loading the first row of weights to the last sum.
 
-    These are the first blocks, the passes, and the latency of the sums: a register after the products, one per
-    level of adders in the columns, and one after the sum over the cores.
+    They have three parts: loading the first P x P blocks of weights, streaming the vectors through all blocks, and
+    the latency of the sums (a register after the products, one per level of adders in the columns, and one after
+    the sum over the cores).
+
+    Args:
+        outputs, inputs: the layer's numbers of outputs and of inputs.
+        vectors: number of input vectors, such as the batch size.
+        cores: N.
+        side: P, rows and columns of a core.
+        inference: whether the cores divide the layer's inputs; otherwise they divide the vectors.
+        halves: whether a word carries two activations of half the width.
     """
     words = layer_words(vectors, cores=cores, inference=inference, halves=halves)
     passes = layer_passes(outputs, inputs, cores=cores, side=side, inference=inference)

@@ -65,7 +65,15 @@ def layout_gain(
     side: int,
     dataflow: str | None = None,
 ) -> float:
-    """Return the throughput gain of the blocked layout (Fig. 14), as a ratio - 1."""
+    """Return the throughput with the blocked layout over that with the plain layout, minus 1 (Fig. 14).
+
+    Args:
+        layers: the layers of the network.
+        iteration: hyper-parameters of an iteration.
+        published: the published throughput, with the blocked layout.
+        side: P, rows and columns of the array.
+        dataflow: dataflow in which the RTL waits for the plain layout; None: the cycles that PPO states are used.
+    """
     stalls = update_stalls(layers, iteration.minibatch, side=side, dataflow=dataflow)
     return published.gain(iteration, stalls * iteration.updates)
 

@@ -18,12 +18,15 @@ from primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, passes, vectors, wor
 
 
 def fill_cycles(*, side: int) -> int:
-    """Return the cycles beyond the operands until the last sum; consecutive products of one dataflow share them."""
+    """Return the cycles to fill and drain the array, 2 P - 2, which are added to those of streaming the operands.
+
+    Consecutive products in the same dataflow overlap, so that a sequence needs these cycles only once.
+    """
     return 2 * side - 2
 
 
 def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return PPO's Equation 5."""
+    """Return the cycles of a product by PPO's Equation 5: passes x vectors per pass + 2 P - 1."""
     return passes(shape, dataflow, side) * vectors(shape, dataflow) + 2 * side - 1
 
 

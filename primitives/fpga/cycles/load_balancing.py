@@ -24,12 +24,14 @@ UPDATE_CYCLES = 1  # beyond a gradient's rows: the adders' register
 
 @dataclass(frozen=True)
 class Schedule:
-    """The division of updates between two units.
+    """The division of the updates of a policy and a value network between two compute units.
+
+    Each unit first updates its own network. Once one has done all its updates, both share the other network's rest.
 
     Attributes:
-        alone: updates of the policy on unit 0, and of the value network on unit 1.
-        longer: the network, 0 or 1, whose further updates are shared.
-        shared: number of shared updates.
+        alone: number of updates before the sharing: of the policy on unit 0, and of the value network on unit 1.
+        longer: the network that both units share in the end: 0 is the policy, 1 the value network.
+        shared: number of updates that both units share.
     """
 
     alone: tuple[int, int]
@@ -38,11 +40,11 @@ class Schedule:
 
 
 def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule:
-    """Return the schedule: separate updates until a unit is free, then shared ones.
+    """Return the schedule in which each unit updates its own network until one is free, and both share the rest.
 
     Args:
-        update_cycles: cycles of one update of each network.
-        updates: number of updates of each network.
+        update_cycles: cycles of one update of the policy, and of one of the value network.
+        updates: number of updates of the policy, and of the value network.
     """
     busy = [cycles * count for cycles, count in zip(update_cycles, updates, strict=True)]
     longer = int(busy[1] > busy[0])

@@ -63,7 +63,16 @@ def process_cycles(
     dataflow: str,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> int:
-    """Return the cycles of FW, BW or WU of one batch in one dataflow (Equation 6)."""
+    """Return the cycles of one process of a training step, for one batch in one dataflow (Equation 6).
+
+    Args:
+        layers: the layers of the network.
+        process: "FW" (forward), "BW" (backward) or "WU" (gradients of the weights).
+        batch: number of samples.
+        side: P, rows and columns of the array.
+        dataflow: "NS", "WS" or "IS".
+        product_cycles: returns the cycles of one product.
+    """
     return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
 
 

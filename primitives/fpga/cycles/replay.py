@@ -1,17 +1,20 @@
-"""Cycles of a batch on the replay pipeline: MAP's formulas (IV-C4, VI-A2), and `fpga.replay_pipeline`.
+"""Cycles of a batch on the replay pipeline: MAP's formulas (IV-C4, VI-A2), and the RTL of `fpga.replay_pipeline`.
 
-MAP's formulas are B / S x F cycles for B samples and B / S for B updates, with S pipelines and fanout F. The RTL
-differs as follows (`difference_terms`):
+The tree is divided into S banks. A bank is a sub-tree with its own pipeline. A lane is one of the S inputs for
+requests; a crossbar passes each request from its lane to its bank. The interval is the number of cycles between
+two requests at a level of a pipeline. With K children per node (MAP's F), MAP's formulas are B K / S cycles for B
+samples and B / S cycles for B updates. The RTL differs as follows (`difference_terms`):
 
-- fill and drain: the formulas assume a full pipeline. A request passes the front end in 3 cycles, and a level in
-  1 cycle more than its interval (a memory answers in the cycle after the request).
-- lanes and crossbar: with S > 1, a request is held for one cycle before its bank takes it.
-- phase change: lanes that wrote before take one cycle more to begin with reads, and the reverse.
-- imbalance: the batch is done when its fullest bank is. MAP's B / S is the mean.
-- blocked lanes: a lane whose next request waits for a busy bank delays the requests after it. This depends on the
-  order of the requests, and is the rest of a simulated run after the terms above: never negative.
+- fill and drain: the formulas assume a full pipeline. A request takes 3 cycles to reach the first level, and at
+  each level 1 cycle more than the interval (a memory answers in the cycle after the request). With S > 1, it also
+  waits for one cycle before its bank takes it.
+- phase change: with S > 1, all lanes read or all lanes write. A change between the two takes one cycle.
+- imbalance: the batch ends when the bank with the most requests has answered them. MAP's B / S is the mean.
+- blocked lanes: a lane whose next request waits for a busy bank also delays the requests behind it. This depends
+  on the order of the requests, so it is what a simulated run takes beyond the terms above; it is never negative.
 
-The wide form reads a node in one cycle, so that samples also take B / S: MAP's formula for an update.
+In the wide form (`Form.WIDE`) a level reads all children of a node in one cycle. Then B samples also take B / S
+cycles, as MAP's formula for updates.
 """
 
 FRONT_END_CYCLES = 3
@@ -43,7 +46,13 @@ def fill_cycles(*, levels: int, interval: int, banks: int = 1) -> int:
 
 
 def pipeline_cycles(batch_size: int, *, levels: int, interval: int) -> int:
-    """Return the exact cycles of a batch of one kind on one pipeline."""
+    """Return the exact cycles of a batch on one pipeline, if all its requests have the same interval.
+
+    Args:
+        batch_size: number of requests.
+        levels: levels of the tree.
+        interval: cycles between two requests at a level (`interval_cycles`).
+    """
     return batch_size * interval + fill_cycles(levels=levels, interval=interval)
 
 

@@ -51,7 +51,7 @@ class SimulatedProducts:
         return self._of(shape, dataflow)[1]
 
     def simulate(self, products: Iterable[Product]) -> None:
-        """Simulate all unknown products together."""
+        """Simulate those products whose cycles are not known yet, all in one simulation, and keep their cycles."""
         self._known.simulate(map(self._size, products))
 
     def is_known(self, product: Product) -> bool:

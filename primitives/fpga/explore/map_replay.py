@@ -29,14 +29,15 @@ CROSSBAR_LUTS = 233
 
 @dataclass(frozen=True)
 class ReplayDesign:
-    """S sub-tree pipelines: cycles of a batch of samples and of a batch of updates, `modelled` (MAP VI-A2).
+    """A replay of S sub-trees with a pipeline each: its cycles, `modelled`, and what it needs on the FPGA (MAP VI-A2).
 
     Attributes:
-        banks: S.
-        sample_cycles, update_cycles: cycles of a batch.
-        memory_bits: bits of the blocks that hold the sums.
-        luts, flip_flops: of the pipelines and the crossbar.
-        bound_by: what stopped S: "batch", "block RAMs", "LUTs", "flip-flops" or "MAP's S".
+        banks: number of sub-trees, S.
+        sample_cycles, update_cycles: cycles of a batch of samples, and of a batch of updates.
+        memory_bits: bits of the block RAMs that hold the sums.
+        luts, flip_flops: look-up tables and flip-flops of the pipelines and the crossbar.
+        bound_by: what allows no larger S: "batch" (its size), "block RAMs", "LUTs", "flip-flops" or "MAP's S" (the
+            largest that MAP considers).
     """
 
     banks: int

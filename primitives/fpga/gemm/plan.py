@@ -56,7 +56,12 @@ def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
 
 
 def vectors(words: GemmShape, dataflow: str) -> int:
-    """Return the number of vectors that stream in one pass, for a shape in words."""
+    """Return the number of vectors that stream through the array in one pass.
+
+    Args:
+        words: the product's sizes in words, as `word_shape` returns them.
+        dataflow: "NS", "WS" or "IS".
+    """
     return {"NS": words.b, "WS": words.c, "IS": words.a}[dataflow]
 
 
@@ -151,11 +156,18 @@ class GemmPlan:
         width: int,
         halves: bool,
     ) -> "GemmPlan":
-        """Return the plan of A B.
+        """Return the plan of the product A B.
+
+        Args:
+            a, b: matrices of integers, (M, K) and (K, N).
+            side: P, rows and columns of the array.
+            dataflow: "NS", "WS" or "IS".
+            width: bits of a word.
+            halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 
         Raises:
-            ValueError: the operands are not integer matrices that fit each other and their words, or the dataflow
-                is unknown.
+            ValueError: an operand is not a matrix of integers that fit its words, the sizes do not match, or the
+                dataflow is unknown.
         """
         checked_dataflow(dataflow)
         left_bits = width // 2 if halves else width

@@ -53,7 +53,7 @@ class Topology:
 
     @property
     def stage_count(self) -> int:
-        """n: 3 L if all L layers are trained and the targets come with the samples (MAP IV-B3)."""
+        """Number of stages, MAP's n; 3 L if all L layers are trained and `target` is 0 (MAP IV-B3)."""
         return self.target + self.forward + 1 + self.backward + self.trained
 
 

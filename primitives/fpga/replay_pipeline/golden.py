@@ -17,7 +17,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response with its leaf as an index."""
+    """The answer to a `Request`.
+
+    Attributes:
+        leaf: index of the leaf that was sampled, read or written.
+        value: its priority before the request.
+        empty: whether a SAMPLE found no positive priority.
+    """
 
     leaf: int
     value: int

@@ -100,7 +100,10 @@ def pack(shape: Any, values: Values) -> NDArray[np.uint32]:
 
 
 def unpack(shape: Any, words: NDArray[np.uint32]) -> Values:
-    """Return the inverse of `pack`; integers are int64, or uint64 if unsigned with 64 bits."""
+    """Turn words made by `pack`, (N, words) uint32, back into values of an Amaranth shape.
+
+    Integers become int64, or uint64 if unsigned with 64 bits; integers of more than 64 bits stay words.
+    """
     if isinstance(shape, data.StructLayout):
         return {key: unpack(field.shape, _slice(words, field.offset, field.width)) for key, field in shape}
     if isinstance(shape, data.ArrayLayout):

@@ -19,7 +19,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Words:
-    """A choice of a few words."""
+    """The allowed values of a block's parameter that is a word."""
 
     words: tuple[str, ...]
 

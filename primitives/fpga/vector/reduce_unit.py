@@ -40,8 +40,14 @@ def reduction_latency(operation: str, lanes: int) -> int:
 
 
 def reduce_golden(operation: str, groups: Array) -> Array:
-    """Return the golden model's result: (G, R) float32 to (G,) float32, or int64 positions; all groups have one
-    scale.
+    """Return what a `ReduceUnit` must return: the golden model.
+
+    Args:
+        operation: one of `OPERATIONS`.
+        groups: (G, R) float32, a group per row. For "sum" the largest magnitude of all groups sets the scale.
+
+    Returns:
+        (G,) float32, or for "argmax" and "argmin" (G,) int64 positions within the groups.
     """
     groups = golden.flushed(groups)
     if operation.startswith("arg"):
@@ -60,13 +66,14 @@ class ReduceUnit(wiring.Component):
     """Reduces groups of a stream, one after another; all lanes of a word belong to one group.
 
     Args:
-        operation: one of `OPERATIONS`; an argument reduction gives the position of the first extreme.
+        operation: one of `OPERATIONS`; "argmax" and "argmin" give the position of the first extreme in its group.
         lanes: numbers in a word, a power of two.
 
     Ports:
-        items: In(stream): numbers (lanes x 32); count: number of valid lanes, from lane 0 on, at least 1; last:
-            the group ends; scale: signed, the tensor's `block_exponent` ("sum").
-        results: Out(stream of 32): one number or position a group.
+        items: In(stream of words): `numbers` (lanes x 32), float32; `count`: how many of them are valid, from lane 0
+            on, at least 1; `last`: this word ends its group; `scale`: signed, the `block_exponent` of the whole
+            tensor, used for "sum" only.
+        results: Out(stream of 32): for each group a float32 number or a position.
 
     Latency: `reduction_latency` cycles from a group's last word. The unit stalls while a result is not taken.
     """

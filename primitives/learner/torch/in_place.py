@@ -86,7 +86,7 @@ class SplitUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return gradients as `Updates.gradients` does, part by part."""
+        """Return what `Updates.gradients` returns, computed for each part of the batch and then combined."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         results = []
         for index, piece in enumerate(self.split(batch)):

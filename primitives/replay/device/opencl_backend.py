@@ -27,7 +27,10 @@ def unavailable_reason() -> str:
 
 
 def create(device: str | int = "cpu") -> "OpenclRows":
-    """Return the memory of a device, as `primitives.learner.create` takes `device` for backend "opencl".
+    """Return an object that keeps rows of a replay in an OpenCL device's memory.
+
+    Args:
+        device: position or part of the name of the device, or "cpu"; as for a learner of backend "opencl".
 
     Raises:
         ValueError: there is no such device.
