@@ -12,7 +12,7 @@ from harness.workloads.task import Task
 
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
-    """Check before anything starts or is stored that the machine and the workload support the options.
+    """Check that the machine and the workload support the options, before anything starts or is stored.
 
     Args:
         options: the requested options.

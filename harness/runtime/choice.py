@@ -27,21 +27,21 @@ from primitives.replay import Storage
 from primitives.sum_tree import SumTree
 
 BESIDE = ("binary", REFERENCE)
-"""Backends that exist for comparison only."""
+"""Backends that exist only to be compared with, and take no part in the choice."""
 NATIVE, CPU = Target("native"), Target("cpu")
 ROUNDS, BUDGET_S = 15, 5.0
 ROWS = 4_096
-"""Most transitions and leaves that are timed: a choice need not wait for a million of them."""
+"""Most transitions and leaves in the timed replays; to fill in a million of them would take too long."""
 
 
 @dataclass(frozen=True)
 class MappingChoice:
-    """A chosen mapping, and why.
+    """A chosen mapping, and the reasons for the choice.
 
     Attributes:
-        prediction: of the chosen mapping.
-        others: predictions of the other mappings, the fastest first.
-        left_out: why a target took no part, by its name.
+        prediction: prediction for the chosen mapping.
+        others: predictions for the other mappings, the fastest first.
+        left_out: why a backend took no part, by its name together with the primitive that it failed to run.
     """
 
     prediction: Prediction
@@ -49,7 +49,7 @@ class MappingChoice:
     left_out: dict[str, str]
 
     def lines(self) -> list[str]:
-        """Return what was chosen and why, for the user."""
+        """Return lines of text that tell the user what was chosen and why."""
         words = [f"chose {_told(self.prediction)}"]
         words += [f"next {_told(self.others[0])}"] if self.others else []
         words += [f"without {name}: {reason}" for name, reason in self.left_out.items()]
@@ -63,7 +63,7 @@ def _told(prediction: Prediction) -> str:
 
 
 def choose(task: CustomTask) -> MappingChoice:
-    """Time what runs here, and return the mapping that PRL's composer chooses.
+    """Time every backend that runs the program, and return the mapping that PRL's composer chooses from the times.
 
     Args:
         task: the program's task.

@@ -57,11 +57,11 @@ class _Begun(Made[Value], Generic[Value]):
 
 
 class RealTime:
-    """The wall clock.
+    """The wall clock: makes each call at once, and measures its seconds.
 
     Attributes:
-        provenance: provenance of the seconds.
-        terms_s: seconds spent so far, by term.
+        provenance: provenance of the seconds, "measured".
+        terms_s: seconds spent so far, by term (the part of the loop that a call belongs to).
     """
 
     provenance = Provenance.MEASURED
@@ -74,14 +74,14 @@ class RealTime:
         return perf_counter()
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """See `Clock.run`."""
+        """Call `work` with `argument`, and add its seconds to the term; see `Clock.run`."""
         start_s = perf_counter()
         value = work(argument)
         self.terms_s[term] += perf_counter() - start_s
         return value
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """See `Clock.act`."""
+        """Let the actors take their vector steps; they count their own seconds. See `Clock.act`."""
         return work(vector_steps)
 
     def call(
@@ -92,7 +92,7 @@ class RealTime:
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`; a unit is a key of the simulated devices, `ACTORS`, or otherwise the host."""
+        """Call `work`, and add its seconds to the term, whatever the unit; see `Clock.call`."""
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
@@ -102,12 +102,15 @@ class RealTime:
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`; work in parallel with the host counts its own seconds."""
+        """Start work that runs in parallel with the host; see `Clock.begin`.
+
+        The value of the result waits for the answer. No term is charged, because such work counts its own seconds.
+        """
         ask()
         return _Begun(answer)
 
     def is_simulated(self, unit: str) -> bool:
-        """Whether a unit works in virtual time."""
+        """Whether a unit runs on a simulated device, so that its time is virtual; here always False."""
         return False
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
@@ -122,31 +125,31 @@ class RealTime:
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`; the work was part of the call."""
+        """Return `after_s` unchanged, because the seconds were measured as part of the call; see `Clock.charge`."""
         return after_s
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`; the hand-over is part of the wall time, but of no term."""
+        """Hand over a unit's output. Its seconds are wall time that no term includes; see `Clock.deliver`."""
         work()
 
     def wait(self, ready_s: float) -> None:
-        """See `Clock.wait`; every call has already ended."""
+        """Do nothing, because every call has already ended; see `Clock.wait`."""
 
     def drain(self) -> None:
         """Make the host wait until every unit is free."""
 
     def close(self) -> None:
-        """End the threads that were started."""
+        """End the threads that the clock has started, if any."""
 
 
 class Device(NamedTuple):
-    """A simulated unit.
+    """The simulated device that a unit of the training loop (the learner, the replay management) runs on.
 
     Attributes:
-        simulated_s: returns the seconds that it has worked so far, by its own clock.
-        name: name of the device; units of one device work one after another.
+        simulated_s: returns the seconds that the device has worked so far, by its own clock.
+        name: name of the device; units with the same device work one after another.
     """
 
     simulated_s: Callable[[], float]
@@ -154,15 +157,15 @@ class Device(NamedTuple):
 
 
 class VirtualTime(RealTime):
-    """A discrete-event clock; the module's docstring describes it.
+    """A discrete-event clock for trainings with simulated devices; the module's docstring describes it.
 
     Args:
-        devices: the simulated units, by the names that `call` uses.
-        links_bytes_per_s: bandwidth of the link from one unit to another, unless both are on the host.
-        latencies_s: seconds of a transfer over such a link before its first byte; 0 without one.
+        devices: the simulated devices, by the names that `call` uses for units.
+        links_bytes_per_s: bandwidth of the link from one unit to another; two units on the host need none.
+        latencies_s: seconds of a transfer over such a link before its first byte; 0 for a pair that is missing.
         provenance: provenance of the devices' seconds.
-        beside: units on the host that work in parallel with the rest of it, as the actors do, each on a core of its
-            own; their calls take their real time.
+        beside: units on the host that work in parallel with the rest of it, each on a core of its own. The actors
+            always do. Their calls take their real time.
     """
 
     def __init__(
@@ -183,15 +186,15 @@ class VirtualTime(RealTime):
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
     def is_simulated(self, unit: str) -> bool:
-        """See `RealTime.is_simulated`."""
+        """Whether a unit runs on a simulated device."""
         return unit in self._devices
 
     def now_s(self) -> float:
-        """Return the seconds of virtual time."""
+        """Return the current virtual time in seconds, since an arbitrary start."""
         return perf_counter() + self._ahead_s
 
     def link_s(self, source: str, unit: str, sent_bytes: int) -> float:
-        """See `RealTime.link_s`."""
+        """Return the seconds to send `sent_bytes` from one unit to another: latency and bytes; 0 without a link."""
         bytes_per_s = self._links_bytes_per_s.get((source, unit))
         if not bytes_per_s or not sent_bytes:
             return 0.0
@@ -205,7 +208,14 @@ class VirtualTime(RealTime):
         after_s: float = 0.0,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`."""
+        """Call `work` now, and determine when it ends in virtual time; see `Clock.call`.
+
+        A call on the host takes its real time. A call on a simulated device takes the seconds that the device
+        counts. Both also take the time of the links that bring their inputs.
+
+        Raises:
+            RuntimeError: a device reports no time for a call.
+        """
         device = self._devices.get(unit)
         links_s = sum(self.link_s(source, unit, sent) for source, sent in input_bytes.items())
         if device is None and unit not in self._beside:
@@ -228,7 +238,7 @@ class VirtualTime(RealTime):
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`: the work is run at once, and its seconds start at the time of the request."""
+        """Do the work at once; in virtual time it begins at the request and runs in parallel. See `Clock.begin`."""
         ask()
         return self.call(unit, term, answer)
 
@@ -240,7 +250,10 @@ class VirtualTime(RealTime):
         after_s: float,
         input_bytes: MappingABC[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`: the server does it as soon as its inputs are ready and it is free."""
+        """Add seconds of work to a server's schedule, and return when that work ends; see `Clock.charge`.
+
+        The server begins as soon as its inputs are ready and its earlier work is done.
+        """
         seconds += sum(self.link_s(source, server, sent) for source, sent in input_bytes.items())
         end_s = max(after_s, self._free_s[server]) + seconds
         self._free_s[server] = end_s
@@ -250,7 +263,7 @@ class VirtualTime(RealTime):
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`: uses the device's link to the host."""
+        """Bring a unit's output to the host over its device's link, and wait for it; see `Clock.deliver`."""
         work()
         if (device := self._devices.get(unit)) is None:
             self.wait(after_s)
@@ -259,11 +272,11 @@ class VirtualTime(RealTime):
         self.wait(self.charge(f"link of {device.name}", term, seconds, max(self.now_s(), after_s)))
 
     def wait(self, ready_s: float) -> None:
-        """See `Clock.wait`."""
+        """Move the host's virtual time forward to `ready_s`, unless it is later already; see `Clock.wait`."""
         self._ahead_s += max(0.0, ready_s - self.now_s())
 
     def drain(self) -> None:
-        """See `RealTime.drain`."""
+        """Move the host's virtual time forward to when every unit is free."""
         self.wait(max(self._free_s.values(), default=0.0))
 
 
@@ -274,13 +287,13 @@ def time_of(
     platform: Callable[[], Platform],
     beside: Collection[str] = (),
 ) -> RealTime:
-    """Return the clock of a training: virtual time if one of its parts is simulated.
+    """Return the clock of a training: virtual time if one of its parts is simulated, otherwise real time.
 
     Args:
         mapping: gives the devices.
         learner, replay: the parts of the training.
-        platform: gives the bandwidth of links if they are needed.
-        beside: see `VirtualTime`.
+        platform: returns the platform that states the links; called only if a part is simulated.
+        beside: units on the host that work in parallel with the rest of it; see `VirtualTime`.
 
     Raises:
         UserError: the platform lacks a link that the mapping needs.
@@ -312,16 +325,15 @@ def time_of(
 
 
 def weights_bytes(time: RealTime, learner: Learner) -> int:
-    """Return the bytes of a simulated learner's acting parameters, for which actors on the host wait; else 0."""
+    """Return the bytes of the weights that a simulated learner sends to actors on the host; 0 if not simulated."""
     return sum(value.nbytes for value in learner.parameters().values()) if time.is_simulated(LEARNER) else 0
 
 
 def simulated_s(part: Any) -> Callable[[], float] | None:
-    """Return a function that gives the seconds that a part's simulated device has worked so far; None without
-    one.
+    """Return a function that gives the seconds that a part's simulated device has worked so far; None if it has none.
 
-    A part reports them as `simulated_s`, or as `cycles` at `clock_hz`; for a replay its tree does, for a learner
-    its executable.
+    The device's time is the attribute `simulated_s`, or `cycles` divided by `clock_hz`. It is looked for on the part
+    itself, on a replay's `tree` and on a learner's `executable`.
     """
     for owner in (part, getattr(part, "tree", None), getattr(part, "executable", None)):
         if hasattr(owner, "simulated_s"):

@@ -49,7 +49,7 @@ number.
 
 
 STORING_DEVICES = tuple(status.name for status in device.backends())
-"""Kinds of devices whose memory can hold the storage; simulated ones have the host's."""
+"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
 
 
 class TimedStorage(Storage):
@@ -82,7 +82,7 @@ class TimedStorage(Storage):
 
 
 class TimedDeviceStorage(TimedStorage, DeviceStorage):
-    """The same on a device."""
+    """A `TimedStorage` in a device's memory."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Parts:
 
     Attributes:
         actors: plan of the actors that step the environments.
-        storage: the data, which `replay` manages.
-        replay: priorities and sampling.
+        storage: the transitions; `replay` manages them.
+        replay: keeps priorities, and samples.
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
-        fusion: the parts that are fused.
-        steps: the fused gradient steps, if whole steps are fused.
+        fusion: which calls are joined into one native call.
+        steps: runs whole gradient steps in one call, if `fusion` is `Fusion.STEP`.
     """
 
     actors: ActorPlan
@@ -111,10 +111,15 @@ class Parts:
 def fusions(
     workload: Task, mapping: Mapping, presampled_batches: int, beside: bool = False
 ) -> tuple[Fusion, ...]:
-    """Return the fusions that a mapping allows, in ascending order.
+    """Return the fusions that a mapping allows, from none to the largest.
 
-    Batches that are sampled ahead in turns have left the replay before their gradient step, so such steps are not
-    fused; with a replay manager in parallel to the learner (`beside`) they are.
+    Without `beside`, batches that are sampled ahead leave the replay before their gradient step, so whole steps
+    cannot be fused.
+
+    Args:
+        workload, mapping: what is trained, and where.
+        presampled_batches: D, batches sampled ahead.
+        beside: whether a replay manager samples them in parallel with the learner.
     """
     possible = [Fusion.NONE]
     if str(mapping.rmm) == "native" and str(mapping.storage) == "cpu" and workload.replay.prioritized:
@@ -178,7 +183,7 @@ def compose(
 
 
 def steps_of(replay: Replay, trainee: Learner, ahead: int, beside: bool) -> FusedSteps:
-    """Return fused gradient steps of a native learner on a native replay.
+    """Return an object that runs whole gradient steps of a native learner and a native replay in one call.
 
     Args:
         replay, trainee: the replay and the learner.
@@ -201,8 +206,10 @@ def check_batches(workload: Task, batch_size: int, presampled_batches: int) -> N
 
 
 def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, options: Options) -> Fusion:
-    """Return the requested fusion, or by default the most that the mapping allows; UserError if it is not
-    possible.
+    """Return the requested fusion, or by default the largest that the mapping allows.
+
+    Raises:
+        UserError: the mapping does not allow the requested fusion.
     """
     possible = fusions(workload, mapping, presampled_batches, options.replay_beside)
     chosen = possible[-1] if options.fusion is None else options.fusion
@@ -212,12 +219,16 @@ def chosen_fusion(workload: Task, mapping: Mapping, presampled_batches: int, opt
 
 
 def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size: int = 2) -> None:
-    """Check that a mapping's parts can be created here, by creating small ones before anything starts or is
-    stored.
+    """Check that a mapping's parts can be created on this machine, by creating small ones.
+
+    Args:
+        workload, mapping: what is trained, and where.
+        delay: requested gradient steps before a learner of precision "dynamic" narrows its activations.
+        batch_size: transitions per gradient step.
 
     Raises:
-        UserError: the mapping names a backend, a device or a precision that does not exist here, or its precision
-            is not compatible with the delay.
+        UserError: the mapping names a backend, a device or a precision that does not exist here, or its precision is
+            not compatible with the delay.
     """
     _check_storage(mapping)
     _create(mapping, "rmm", mapping.rmm, sum_tree.create, 2, fanout=workload.replay.fanout)
@@ -233,7 +244,7 @@ def check(workload: Task, mapping: Mapping, delay: int | None = None, batch_size
 
 
 def is_simulated(mapping: Mapping) -> bool:
-    """Whether a part of a mapping runs on a simulated device, so that the run is in virtual time."""
+    """Whether a mapping uses a simulated device, so that its runs report virtual time."""
     return time_provenance.of_mapping(mapping) is not Provenance.MEASURED
 
 
@@ -266,9 +277,14 @@ def actors_of(
     envpool: bool = False,
     native: bool = False,
 ) -> ActorPlan:
-    """Return the plan of the actors: environments stepped by EnvPool or in C++, or one after another.
+    """Return the plan of the actors, whose environments are stepped by EnvPool, in C++, or one after another in Python.
 
-    For `fields` to `clip` see `Actor`.
+    Args:
+        workload: gives the environment and the number of actors.
+        environment_seed, exploration_seed: seeds of the environments and of the random numbers of actions.
+        fields, local_storage, clip: see `Actor`.
+        envpool: whether EnvPool steps the environments.
+        native: whether C++ code steps them.
 
     Raises:
         UserError: EnvPool or native environments are requested, and lack the environment or cannot run.
@@ -325,11 +341,12 @@ def learner_of(
     """Create the learner of a mapping.
 
     Args:
-        workload, mapping, batch_size: what is learnt, where, and with which batch size.
-        seed: seed of its first state and its draws.
-        threads: threads of a native learner; PyTorch's are set for the process, and other backends have their
-            own.
-        delay: for precision "dynamic", gradient steps before it narrows; `DELAY` if None.
+        workload, mapping: give the algorithm and the learner's backend, device and precision.
+        batch_size: transitions per gradient step.
+        seed: seed of its first state and of its random draws.
+        threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
+            their own.
+        delay: gradient steps before a learner of precision "dynamic" narrows its activations; `DELAY` if None.
 
     Raises:
         UserError: its backend, device or precision does not exist here.

@@ -1,5 +1,6 @@
-"""An iteration of the training loop: the smallest unit with whole vector steps and whole gradient steps, or
-several.
+"""The iteration of the training loop: vector steps of the actors, then the gradient steps that belong to them.
+
+It is the smallest unit in which both numbers are whole, or a multiple of that unit.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from harness.workloads.task import Task
 
 @dataclass(frozen=True)
 class Iteration:
-    """The steps between two insertions.
+    """The steps of one iteration, between two insertions into the replay.
 
     Attributes:
-        vector_steps: steps of all actors together.
+        vector_steps: vector steps; each steps all environments once.
         gradient_steps: gradient steps that belong to them.
     """
 
@@ -24,15 +25,23 @@ class Iteration:
 
     @classmethod
     def of(cls, settings: Settings, overlap: int = 0) -> "Iteration":
-        """Return the smallest iteration with at least `overlap` gradient steps."""
+        """Return the smallest iteration of whole vector steps with at least `overlap` gradient steps."""
         common = gcd(settings.actors, settings.update_interval)
         rounds = max(1, -(-overlap * common // settings.actors))
         return cls(rounds * settings.update_interval // common, rounds * settings.actors // common)
 
 
 def check_overlap(task: Task, overlap: int) -> None:
-    """Raise UserError if an iteration collects more than the replay holds, because the rest would be evicted
-    unused.
+    """Check that the replay holds all transitions that one iteration collects.
+
+    If it did not, the oldest of them would be evicted before they were ever sampled.
+
+    Args:
+        task: the task that is trained.
+        overlap: requested gradient steps per iteration.
+
+    Raises:
+        UserError: the iteration collects more than the replay holds.
     """
     settings, one = task.training, Iteration.of(task.training)
     rounds = max(1, task.replay.capacity // (one.vector_steps * settings.actors))
@@ -42,6 +51,9 @@ def check_overlap(task: Task, overlap: int) -> None:
 
 
 def collected_rows(task: Task, overlap: int, reallocate: bool) -> int:
-    """Return the transitions that the actors' local storages hold; a single active actor may step for all."""
+    """Return how many transitions the actors' local storages must hold for one iteration.
+
+    With `reallocate`, they must hold more, because a single active actor may have to step for all of them.
+    """
     actors = task.training.actors
     return Iteration.of(task.training, overlap).vector_steps * actors * (actors if reallocate else 1)

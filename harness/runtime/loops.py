@@ -1,4 +1,4 @@
-"""The options under which a mapping is run in each of the loops that performance models describe."""
+"""The options that run a mapping in each of the loops: the orders of calls that performance models describe."""
 
 import os
 from dataclasses import replace
@@ -14,21 +14,22 @@ from harness.workloads import Workload
 
 
 def under(loop: Loop, options: Options, item: Workload, mapping: Mapping, batch_size: int) -> Options:
-    """Return options that run a mapping in a loop.
+    """Return the options with which a mapping runs in a given loop, the order in which its parts are called.
 
     | loop | gradient steps | actors | replay manager |
     |---|---|---|---|
-    | strict | separate calls | in turns | in turns, D = 0 |
-    | fused | neighbours are one call | in turns | in turns, D = 0 |
+    | strict | separate calls | in turns with the learner | in turns with the learner, D = 0 |
+    | fused | neighbouring calls joined into one | in turns | in turns, D = 0 |
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
 
-    D is smaller if the replay does not hold so many batches. Each actor process has a policy and a random stream of
-    its own. There is one process per core that learner and replay manager leave free, and at least one.
+    D is the number of batches sampled ahead; it is smaller if the replay does not hold so many. Each actor process
+    has a policy and a random stream of its own. There is one process per core that learner and replay manager leave
+    free, and at least one.
 
     Args:
         loop: the loop.
-        options: requested options; those that the loop leaves open are kept.
+        options: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
         mapping: the mapping.
         batch_size: transitions per gradient step.

@@ -28,7 +28,7 @@ STRETCH_S = 0.5
 
 
 class Trains(Protocol):
-    """The interface of a measured training, in this process or on a cluster."""
+    """The interface of a training that can be measured; it may run in this process or on a cluster."""
 
     @property
     def fusion(self) -> Fusion: ...
@@ -45,18 +45,23 @@ class Trains(Protocol):
 
 @dataclass(frozen=True)
 class Extent:
-    """The length of a run, without its warm-up.
+    """The length of a run, not counting its warm-up.
 
     Attributes:
         seconds: seconds of training.
-        steps: least number of gradient steps, used instead of the seconds if given.
+        steps: least number of gradient steps; if given, it counts instead of the seconds.
     """
 
     seconds: float = 30.0
     steps: int | None = None
 
     def share(self, begun_s: float, gradient_steps: int) -> float:
-        """Return the fraction of the run that is done; 1 at the end."""
+        """Return the fraction of the run that is done; 1 or more at the end.
+
+        Args:
+            begun_s: reading of `time.perf_counter` when the run began.
+            gradient_steps: gradient steps taken since then.
+        """
         if self.steps is not None:
             return gradient_steps / self.steps
         return (time.perf_counter() - begun_s) / self.seconds
@@ -64,7 +69,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Setup:
-    """The training of a run, as `train` takes it."""
+    """The settings of a run: the arguments of `train` that define the training."""
 
     workload: Workload
     mapping: Mapping
@@ -180,7 +185,7 @@ def train(
     report: Report,
     options: Options = STRICT,
 ) -> list[Measurement]:
-    """Train for a time and measure it.
+    """Train for a time, and return the measured throughput and episode returns.
 
     Args:
         workload: the workload to train.
@@ -193,9 +198,9 @@ def train(
 
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
-        sample per stretch of about half a second, without warm-up), gradient steps per second and watt ("not run"
-        if the energy of a device cannot be read) and the returns of all episodes that ended. If a unit fails, the
-        rows measured before, and a failed row with its name and error.
+        sample per stretch of about half a second, without warm-up), gradient steps per second and watt ("not run" if
+        the energy of a device cannot be read) and the returns of all episodes that ended. If a unit fails, the rows
+        measured before, and a failed row with its name and error.
 
     Raises:
         UserError: settings are not compatible, or something is not installed.
@@ -210,7 +215,18 @@ def train(
 def measured(
     training: Trains, setup: Setup, extent: Extent, report: Report, meter: EnergyMeter | None = None
 ) -> list[Measurement]:
-    """As `train`, for a training that was already created; closes it. Without a meter there is no row per watt."""
+    """Measure a training that was already created, and close it; returns the rows that `train` describes.
+
+    Args:
+        training: the training, before its warm-up.
+        setup: its settings, for the rows.
+        extent: length of the run.
+        report: called with the progress.
+        meter: reads the energy that the devices use; without it there is no row per watt.
+
+    Raises:
+        Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
+    """
     details = {
         "mapping": str(setup.mapping),
         "fusion": str(training.fusion),

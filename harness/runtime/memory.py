@@ -9,8 +9,8 @@ from harness.platforms.available_memory import available_bytes
 from harness.workloads.task import Task, columns_of
 
 PROCESS_BYTES = 250 * 2**20
-"""Memory of an actor's process with PyTorch and MuJoCo. Two of them on Hopper-v5 had 197 MiB each of their own,
-and 229 MiB with their share of common pages; rounded up.
+"""Memory assumed for one actor process with PyTorch and MuJoCo. Two processes on Hopper-v5 each had 197 MiB of their
+own, and 229 MiB with their share of common pages; rounded up.
 """
 
 
@@ -22,8 +22,13 @@ def item_bytes(task: Task) -> int:
 def needed_bytes(
     task: Task, batch_size: int, presampled_batches: int, processes: int, collected_rows: int = 0
 ) -> int:
-    """Return the bytes of the data storage, the batches that wait for their gradient step, and the other
-    processes.
+    """Return the bytes that a run needs for its transitions and its other processes.
+
+    Args:
+        task: gives the replay's capacity and the size of a transition.
+        batch_size, presampled_batches: size of a batch, and D, the number of batches sampled ahead.
+        processes: number of other processes.
+        collected_rows: transitions that the actors hold in addition to the replay.
     """
     items = task.replay.capacity + batch_size * (presampled_batches + 1) + collected_rows
     return items * item_bytes(task) + processes * PROCESS_BYTES
@@ -37,17 +42,17 @@ def check(
     learners: int = 1,
     collected_rows: int = 0,
 ) -> None:
-    """Check that there is enough memory.
+    """Check that there is enough free memory for a run.
 
     Args:
         task: the task that is trained.
-        batch_size, presampled_batches: size of the batches, and number of batches that wait.
+        batch_size, presampled_batches: size of a batch, and D, the number of batches sampled ahead.
         processes: number of actor processes.
         learners: number of learner processes, including this one.
-        collected_rows: transitions that the actors store besides the storage.
+        collected_rows: transitions that the actors hold in addition to the replay.
 
     Raises:
-        UserError: there is not; the message names what can be reduced.
+        UserError: there is not enough; the message names what can be reduced.
     """
     free_bytes = available_bytes()
     stored_bytes = needed_bytes(task, batch_size, presampled_batches, 0)

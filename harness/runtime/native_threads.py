@@ -1,4 +1,4 @@
-"""Training with C++ threads as actors and learners (PAL IV-D and V): `primitives.training.parallel` as a run."""
+"""Training with C++ threads as actors and learners (PAL IV-D and V), run by `primitives.training.parallel`."""
 
 import os
 from time import perf_counter
@@ -24,7 +24,7 @@ from primitives.training.parallel import Pacing, ParallelTraining
 
 MAPPING = "native-native-cpu"
 LEAD = 64
-"""Environment steps by which actors may be ahead of the learners, besides a vector step of each."""
+"""Environment steps by which actors may be ahead of the learners, in addition to one vector step of each actor."""
 _OTHERS = (
     "threads",
     "envpool",
@@ -43,10 +43,11 @@ def actor_threads(options: Options, environments: int) -> int:
 
 
 def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> None:
-    """Check before anything starts or is stored that threads can train a task.
+    """Check that C++ threads can train a task, before anything starts or is stored.
 
     Raises:
-        UserError: the mapping, an option, the workload or its environment is not supported; the first one is reported.
+        UserError: the mapping, an option, the workload or its environment is not supported; the first one
+            is reported.
     """
     if str(mapping) != MAPPING:
         raise UserError(task.name, "mapping", mapping, f"{MAPPING} with --threads-native")
@@ -66,17 +67,18 @@ def check(options: Options, task: Task, mapping: Mapping, batch_size: int) -> No
 
 
 class ThreadedTraining:
-    """A training of a workload whose actors and learners are C++ threads, as `measured_run` takes it.
+    """A training of a workload whose actors and learners are C++ threads.
 
-    Between two calls of `advance` no thread runs. Terms are the seconds of all threads together.
+    It has the interface `measured_run.Trains`. Between two calls of `advance` no thread runs. The seconds of its
+    terms are summed over all threads.
 
     Args:
-        workload: the workload to train, with an environment that exists natively.
-        mapping: `MAPPING`.
+        workload: the workload to train; its environment must exist natively.
+        mapping: must be `MAPPING`.
         batch_size: transitions per gradient step, of all learners together; by default the workload's.
         seed: seed of everything random.
-        options: actors, processes (here: actor threads) and learners are used.
-        lead: see `Pacing`.
+        options: `actors`, `processes` (here the number of actor threads) and `learners` are used.
+        lead: environment steps by which actors may be ahead of the learners; see `Pacing`.
 
     Raises:
         UserError: an option or the workload is not supported.
@@ -134,7 +136,7 @@ class ThreadedTraining:
         return self._progress(before)
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Continue training for `gradient_steps`.
+        """Continue training for `gradient_steps`, and return what happened.
 
         Raises:
             ValueError: `gradient_steps` is below 1, or a thread found a number that is not finite.

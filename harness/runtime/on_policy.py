@@ -23,20 +23,21 @@ from primitives.replay import FieldSpec
 
 
 class OnPolicyTraining:
-    """Iterations of sample generation and model update; the same seed and processes give the same training.
+    """On-policy training in iterations of sample generation and model update.
 
     N actors take T steps each with the current policy, followed by K epochs of minibatches of M samples. If the
-    policy stops early, the other steps of the iteration update only the value network (PPO 3.3). There is no
-    replay, so of the mapping only the learner's target is used.
+    policy stops early, the other steps of the iteration update only the value network (PPO 3.3). There is no replay,
+    so of the mapping only the learner's backend and device are used. The same seed and number of processes give the
+    same training.
 
     Args:
         workload: the workload to train.
         mapping: the mapping.
         batch_size: M; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload
-            must have the requested number of actors (`Options.applied`). By default, with several threads there
-            is one actor process per thread, up to the number of environments.
+        options: how the mapping is run. Options of a replay are not allowed (`check_options`), and the workload must
+            have the requested number of actors (`Options.applied`). By default, with several threads there is one
+            actor process per thread, up to the number of environments.
         platform: gives the bandwidth of links to simulated devices.
 
     Attributes:
@@ -110,7 +111,9 @@ class OnPolicyTraining:
         return self._advance(1)
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Continue training for at least `gradient_steps`, in whole iterations.
+        """Continue training for at least `gradient_steps`, in whole iterations, and return what happened.
+
+        The first call also runs the warm-up, which the result does not include.
 
         Raises:
             ValueError: `gradient_steps` is below 1.
@@ -142,7 +145,7 @@ class OnPolicyTraining:
         )
 
     def samples(self) -> dict[str, npt.NDArray]:
-        """Collect the transitions of one iteration, and return the samples that the learner would learn from."""
+        """Collect the transitions of one iteration, and return the samples to learn from, by column."""
         self._time.deliver(LEARNER, "publish", self._acting.publish, self._weights_bytes, 0.0)
         transitions = self._acting.collect(self._length)
         shape = (self._length, self._actors)
@@ -189,7 +192,7 @@ def start(
     seed: int = 0,
     options: Options = STRICT,
 ) -> Training | OnPolicyTraining:
-    """Create the training loop that a workload's algorithm needs.
+    """Create the training that a workload's algorithm needs: on-policy, or with a replay.
 
     Args:
         workload, mapping, batch_size, seed: see `Training`.

@@ -1,4 +1,4 @@
-"""The options of running a mapping."""
+"""The options of running a mapping: how many actors, threads and processes, and what runs in parallel."""
 
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
@@ -11,7 +11,7 @@ from primitives.algorithms.ppo import PPO
 
 
 class Fusion(StrEnum):
-    """Which neighbours of a mapping run as one call."""
+    """Which neighbouring calls of a gradient step are joined into one native call."""
 
     NONE = "none"  # replay management, data storage and learner are called one after the other
     REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
@@ -20,26 +20,27 @@ class Fusion(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """How the runtime runs a mapping; the defaults are its strict loop in one process.
+    """How the runtime runs a mapping. With the defaults, everything runs in one process, one part after another.
 
     Attributes:
         actors: number of environments stepped in turns; None: the workload's number.
         threads: threads of the learner: PyTorch's in this process, or the native learner's.
         processes: number of parallel processes that step the environments; 0: this process; None: chosen for the
             algorithm (on-policy, where nothing else runs meanwhile, one per thread).
-        envpool: whether EnvPool steps all environments of a process in one call, if it is installed and has them.
-        native_environments: whether C++ steps all environments of a process in one call, if they are native; the
-            trajectories are Gymnasium's.
-        presampled_batches: D of MAP V-A; None: the workload's.
-        overlap: least number of gradient steps that run in parallel with the actors; 0: actors and learner take
-            turns.
+        envpool: whether EnvPool steps all environments of a process in one call; it must be installed and have them.
+        native_environments: whether C++ code steps all environments of a process in one call; it must have them. The
+            trajectories are the same as Gymnasium's.
+        presampled_batches: D, batches sampled ahead of their gradient steps (MAP V-A); None: the workload's.
+        overlap: least number of gradient steps that run in parallel with the actors; 0: actors and learner
+            take turns.
         learners: number of processes that each differentiate a part of every batch (PAL V-B).
-        reallocate: whether actors are moved to training and back (PRL Algorithm 1).
+        reallocate: whether actors are moved to training and back while training runs (PRL Algorithm 1).
         replay_beside: whether replay management and storage run in a thread parallel to the learner; needs D > 0.
-        fusion: the parts that run as one call; None: as many as the mapping allows.
-        threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes` and
-            `learners` are then numbers of threads.
-        delay: gradient steps after which a learner of precision "dynamic" narrows; None: `compose.DELAY`.
+        fusion: which calls are joined into one native call; None: as many as the mapping allows.
+        threads_native: whether actors and learners are C++ threads (`harness.runtime.native_threads`); `processes`
+            and `learners` are then numbers of threads.
+        delay: gradient steps after which a learner of precision "dynamic" narrows its activations;
+            None: `compose.DELAY`.
     """
 
     actors: int | None = None
@@ -57,7 +58,7 @@ class Options:
     threads_native: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Return the options that are not the default, by name, for the details of a row."""
+        """Return the options that differ from their defaults, by name. Result rows hold them in their details."""
         return {f.name: value for f in fields(self) if (value := asdict(self)[f.name]) != f.default}
 
     def __str__(self) -> str:
@@ -68,20 +69,20 @@ class Options:
         return item if self.actors is None else override(item, "training.actors", self.actors, "--actors")
 
     def check_applied(self, task: Task) -> None:
-        """Raise ValueError if a task's number of actors differs from the requested one; see `applied`."""
+        """Raise ValueError if a task's number of actors differs from the requested one (`applied` sets it)."""
         found = task.training.actors
         if self.actors not in (None, found):
             raise ValueError(f"training.actors: found {found}; allowed: the {self.actors} of the options")
 
     def ahead(self, task: Task) -> int:
-        """Return D of a task under these options."""
+        """Return D, the number of batches sampled ahead, for a task: the requested number or else the task's own."""
         return (
             task.training.presampled_batches if self.presampled_batches is None else self.presampled_batches
         )
 
 
 STRICT = Options()
-"""The strict loop in one process."""
+"""The default options: one part after another, in one process."""
 
 
 def is_on_policy(task: Task) -> bool:

@@ -1,9 +1,11 @@
-"""A user's program: the user's own algorithm and environment, on any mapping, in a few lines.
+"""A user's program: trains the user's own algorithm in the user's own environment, on any mapping, in a few lines.
 
     training = compose("CartPole-v1", weights, step, act, mapping="native-native-cpu")
     progress = training.advance(10_000)
 
-The same lines run on every mapping. Without `mapping`, PRL's composer chooses it. README.md shows a whole program.
+A mapping says where learner, replay management and storage run; the same lines run on every mapping. Without
+`mapping`, PRL's composer, which predicts the fastest one from times measured here, chooses it. README.md shows a
+whole program.
 """
 
 import sys
@@ -27,7 +29,7 @@ class Settings:
     """Settings of a program's training.
 
     Attributes:
-        exploration: see `CustomAlgorithm`.
+        exploration: strength of the exploration; see `CustomAlgorithm`.
         batch_size: B, transitions per gradient step.
         capacity: transitions stored before the oldest is evicted.
         prioritized: whether the replay is prioritised; if not, it is uniform.

@@ -1,7 +1,8 @@
 """Dynamic re-allocation of actor threads to training and back (PRL 3.3.1, Algorithm 1).
 
-The text of Algorithm 1 in the available copy lacks its first lines and its comparisons; they are reconstructed
-from the sentences of section 3.3.1. One step of the host's loop checks which of four times is the longest:
+A trainer is a thread that differentiates a part of each batch for the learner. The text of Algorithm 1 in the
+available copy lacks its first lines and its comparisons; they are reconstructed from the sentences of section 3.3.1.
+One step of the host's loop checks which of four times is the longest:
 
 | longest | what is done |
 |---|---|
@@ -26,13 +27,13 @@ IMBALANCE = 2.0
 
 @dataclass(frozen=True)
 class Allocation:
-    """The roles in the next iteration.
+    """How threads and samples are divided between acting and training in the next iteration.
 
     Attributes:
         actors: number of threads or processes that step environments, at least 1.
-        trainers: number of trainers, which take parts of each batch from the learner.
+        trainers: number of trainers, threads that take parts of each batch from the learner.
         batch_size: samples per gradient step.
-        trained_beside: samples of these that the trainers take together; 0 without trainers.
+        trained_beside: samples of each batch that all trainers take together; 0 without trainers.
     """
 
     actors: int
@@ -42,7 +43,7 @@ class Allocation:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the samples of the learner, then of each trainer that has some; their sum is the batch size."""
+        """Return the number of samples for the learner, then for each trainer with any; their sum is the batch size."""
         if not self.trained_beside:
             return (self.batch_size,)
         each, more = divmod(self.trained_beside, self.trainers)
@@ -52,7 +53,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of an iteration, by unit.
+    """Seconds that each group of threads worked in one iteration.
 
     Attributes:
         learner: the learner's seconds on its part of the batches.
@@ -68,9 +69,13 @@ class Times:
 
 
 def reallocate(now: Allocation, times: Times) -> Allocation:
-    """Return the allocation after one step of Algorithm 1; see the module's docstring.
+    """Return the allocation after one step of Algorithm 1; the module's docstring lists its rules.
 
-    A sixteenth of the batch is moved at a time: the smallest step that changes the times of a small batch, too.
+    A sixteenth of the batch is moved at a time: the smallest step that also changes the times of a small batch.
+
+    Args:
+        now: the current allocation.
+        times: the times of the iteration that has just ended.
     """
     share = max(1, now.batch_size // 16)
     longest = max(times.learner, times.trainers, times.actors, times.synchronisation)
@@ -93,10 +98,17 @@ def reallocate(now: Allocation, times: Times) -> Allocation:
 
 
 def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int, reallocate: bool) -> None:
-    """Check that a mapping's learner can be divided as requested.
+    """Check that a mapping's learner can be divided among processes or threads as requested.
+
+    Args:
+        mapping: the mapping.
+        learners: requested number of learner processes.
+        processes: number of actor processes.
+        overlap: gradient steps that run in parallel with the actors.
+        reallocate: whether actors are to be moved to training and back.
 
     Raises:
-        UserError: it cannot, or there is no actor to free.
+        UserError: it cannot be divided, or there is no actor to move.
     """
     if learners < 1:
         raise UserError(mapping, "learners", learners, "at least 1")
@@ -111,16 +123,19 @@ def check_learners(mapping: Mapping, learners: int, processes: int, overlap: int
 
 
 def parallel_learner(made: Learner, processes: int) -> ParallelLearner:
-    """Return a learner equal to `made`, with a trainer for every actor that may be freed."""
+    """Return a new learner with the algorithm, batch size and seed of `made`.
+
+    It has `processes` - 1 trainers, one for each actor that may be moved to training.
+    """
     return ParallelLearner(made.algorithm, batch_size=made.batch_size, trainers=processes - 1, seed=made.seed)
 
 
 class Reallocator:
-    """Re-allocates actors and trainers after every iteration.
+    """Re-allocates threads between acting and training after every iteration.
 
     Args:
         learner: the learner whose batches are divided.
-        pool: the actors that are freed and taken back.
+        pool: the actors, some of which pause while trainers work in their place.
 
     Attributes:
         allocation: allocation of the next iteration.
@@ -137,7 +152,7 @@ class Reallocator:
         return updates.learner_s, updates.trainers_s, acting_s, updates.synchronisation_s
 
     def step(self) -> None:
-        """Evaluate the iteration that has just ended, and apply the allocation of the next one."""
+        """Take the times of the iteration that has just ended, and apply the allocation for the next one."""
         spent = self._spent()
         times = Times(*(now - before for now, before in zip(spent, self._before, strict=True)))
         self._before = spent

@@ -7,8 +7,10 @@ T = TypeVar("T")
 
 
 def interleaved(seeds: Iterable[int], sides: Sequence[T]) -> Iterator[tuple[int, T]]:
-    """Yield each seed with each side: an interruption leaves whole groups, and the machine's drift favours no
-    side.
+    """Yield every pair of a seed and a side, one of the things that are compared, in the order to train them.
+
+    All sides of one seed come before the next seed. So an interruption leaves complete comparisons, and slow changes
+    of the machine's speed favour no side.
     """
     for seed in seeds:
         for side in sides:
@@ -21,5 +23,5 @@ def first_fifth(values: Sequence[T]) -> Sequence[T]:
 
 
 def last_fifth(values: Sequence[T]) -> Sequence[T]:
-    """Return the last fifth of a run's values, at least one, whose mean is the run's score."""
+    """Return the last fifth of a run's values, at least one. Their mean is the run's score."""
     return values[-max(1, len(values) // 5) :]

@@ -1,8 +1,9 @@
-"""The provenance of the seconds of a mapping's parts, determined in one place for all rows that use them.
+"""Determines the provenance of the seconds of a mapping's parts, for all rows that state them.
 
-A simulated backend counts clock cycles. If its own controllers count them, they are simulated. If a formula gives
-some of the counts, as for the stream and reduction units of the FPGA's learner, they are modelled. Each backend's
-module states which (`primitives.backend`).
+The time of a simulated backend is a number of clock cycles. If its own controllers count them, the time is
+"simulated". If a formula gives some of the counts, as for the stream and reduction units of the FPGA's
+learner, it is "modelled". Each backend's module states which (`primitives.backend`). The time of every other
+backend is "measured".
 """
 
 from collections.abc import Sequence
@@ -14,17 +15,17 @@ from primitives.backend import BackendStatus
 
 
 def of_mapping(mapping: Mapping) -> Provenance:
-    """Return the provenance of a run's time under a mapping: the weakest of its learner's and its replay's."""
+    """Return the provenance of a run's time under a mapping: the weaker of its learner's and its replay's."""
     return weakest(of_learner(mapping.learner), of_rmm(mapping.rmm))
 
 
 def of_learner(target: Target) -> Provenance:
-    """Return the provenance of the time of a learner's step on a target."""
+    """Return the provenance of the time of a learner's step on a backend."""
     return _of(learner.backends(), target)
 
 
 def of_rmm(target: Target) -> Provenance:
-    """Return the provenance of the time of replay management on a target."""
+    """Return the provenance of the time of replay management (RMM) on a backend."""
     return _of(sum_tree.backends(), target)
 
 

@@ -1,4 +1,7 @@
-"""Training under a mapping: runs the loop of `harness.mapping.loop` on the mapping's parts."""
+"""Trains a workload under a mapping, with the loop of `harness.mapping.loop`.
+
+A mapping says where learner, replay management (sampling and priorities) and data storage run.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -44,11 +47,12 @@ class Progress:
         environment_steps: steps taken in it, over all environments.
         wall_s: duration in seconds.
         episodes: episodes that ended in it; their environment steps count from the beginning of training.
-        terms_s: seconds by part of the loop: environment, infer, insert, sample, gather, learner, update. If
-            sampling is fused with gathering, both are the term sample; a whole fused gradient step is the term
-            step. Next to a replay manager with a thread of its own, the terms of both threads add up to more than
-            `wall_s`, and wait is the learner's waiting for a batch. Bringing a simulated learner's weights to the
-            actors is the term publish. The rest of `wall_s` is the loop itself.
+        terms_s: seconds by part of the loop (a term): environment, infer, insert, sample, gather, learner, update.
+            If sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are
+            fused, the term step replaces sample, gather, learner and update. If the replay manager has a thread of
+            its own, the terms of both threads together may exceed `wall_s`, and the term wait is the time that the
+            learner waits for a batch. The term publish is the transfer of a simulated learner's weights to the
+            actors. The rest of `wall_s` is the loop itself.
         losses: losses of the last gradient step, by name.
     """
 
@@ -71,38 +75,37 @@ class _Counts:
 
 
 def links_of_map() -> Platform:
-    """Return MAP's platform, whose board the simulated FPGA is: a simulated run uses its links."""
+    """Return the platform of the MAP paper. Its FPGA board is the one simulated here, so runs with it use its links."""
     return platforms.load("map-tpds23")
 
 
 class Training:
     """Training of a workload on a mapping; the same seed gives the same training.
 
-    A round has `update_interval` environment steps per gradient step: if several environments are stepped
-    together, it is the smallest number of vector steps with whole gradient steps. A gradient step (MAP II-A2, PAL
-    Algorithm 1) consists of sampling, gathering, the learner's step and the update of the priorities.
+    A round has `update_interval` environment steps per gradient step. A vector step steps all environments once, so
+    a round with several environments is the smallest number of vector steps that gives whole gradient steps. A
+    gradient step (MAP II-A2, PAL Algorithm 1) consists of sampling, gathering, the learner's step and the update of
+    the priorities.
 
     With `options.presampled_batches` = D > 0 sampling does not wait for the last priority updates (MAP V-A): D
-    batches are sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its
-    new item (the purpose of PRL 3.2.1's collision-free insertion).
+    batches are sampled ahead. If a row was overwritten after its batch was sampled, it keeps the priority of its new
+    item (the purpose of PRL 3.2.1's collision-free insertion).
 
-    With `options.replay_beside` the D batches are sampled, and priorities updated, in parallel with the learner: by
-    a thread without the interpreter if learner and replay are native (`primitives.learner.relaxed`), otherwise by a
-    thread that calls them, and in virtual time by a core of its own. Without it, D saves time only in virtual time,
-    if a device does this work.
+    With `options.replay_beside` the D batches are sampled, and priorities updated, in parallel with the learner. If
+    learner and replay are native, a C++ thread does this without Python (`primitives.learner.relaxed`); otherwise a
+    Python thread calls them; in virtual time, it is a core of its own. Without this option, D saves time only in
+    virtual time, if a device does this work.
 
-    With `options.overlap` = n > 0 the actors run in parallel with the rest (PRL 3.2): during n gradient steps
-    they collect the environment steps that belong to them, with the weights from before. Their transitions are
-    inserted, and the weights handed over, between two such iterations. The order is still the same for the same
-    seed.
+    With `options.overlap` = n > 0 the actors run in parallel with the rest (PRL 3.2): during n gradient steps they
+    collect the environment steps that belong to them, with the weights from before. Their transitions are inserted,
+    and the weights handed over, between two such iterations. The order is still the same for the same seed.
 
     Args:
         workload: the workload to train.
         mapping: the mapping.
         batch_size: transitions per gradient step; by default the workload's.
         seed: seed of everything random.
-        options: how the mapping is run; the workload must have the requested number of actors
-            (`Options.applied`).
+        options: how the mapping is run; the workload must have the requested number of actors (`Options.applied`).
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: gives the bandwidth of links to simulated devices.
@@ -112,8 +115,8 @@ class Training:
         replay, learner: the parts of the training.
         fusion: the parts that are fused.
         reallocator: re-allocates actors, if requested.
-        provenance: provenance of the seconds that it reports: not "measured" if a part runs on a simulated
-            device, in virtual time (`harness.runtime.clock`, `harness.runtime.time_provenance`).
+        provenance: provenance of the seconds that it reports: not "measured" if a part runs on a simulated device,
+            in virtual time (`harness.runtime.clock`, `harness.runtime.time_provenance`).
 
     Raises:
         UserError: mapping, batch size and workload are not compatible, or something is not installed.
@@ -220,13 +223,15 @@ class Training:
         return self._progress(before)
 
     def fill(self) -> None:
-        """Fill the replay to `learning_starts` with random actions, unless it is already, without learning."""
+        """Step the environments with random actions, and store transitions, until `learning_starts` steps are taken."""
         while self.environment_steps < self._learning_starts:
             missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
             self._loop.fill(min(missing, self._warm_up_steps))
 
     def advance(self, gradient_steps: int) -> Progress:
-        """Continue training for at least `gradient_steps`, in whole rounds.
+        """Continue training for at least `gradient_steps`, in whole rounds, and return what happened.
+
+        The first call also runs the warm-up, which the result does not include.
 
         Raises:
             ValueError: `gradient_steps` is below 1.
@@ -240,9 +245,12 @@ class Training:
         return self._progress(before)
 
     def learn(self, gradient_steps: int) -> Progress:
-        """Take only gradient steps, without environment steps, on what the replay holds.
+        """Take exactly `gradient_steps` on the transitions that the replay holds, without environment steps.
 
-        This runs replay and learner alone. Arguments as `advance`.
+        This times replay and learner alone. The first call also runs the warm-up, as in `advance`.
+
+        Raises:
+            ValueError: `gradient_steps` is below 1.
         """
         if gradient_steps < 1:
             raise ValueError(f"gradient_steps: found {gradient_steps}; allowed: at least 1")
@@ -261,7 +269,7 @@ class Training:
             self._parallel.close()
 
     def take(self, gradient_steps: int) -> None:
-        """Take at least `gradient_steps`, in whole rounds, without warm-up and without a result."""
+        """Take at least `gradient_steps`, in whole rounds, without a warm-up and without returning a `Progress`."""
         until = self.gradient_steps + gradient_steps
         try:
             while self.gradient_steps < until:

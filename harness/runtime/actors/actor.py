@@ -18,7 +18,7 @@ class Episode(NamedTuple):
     """One finished episode.
 
     Attributes:
-        environment_step: environment step, over all environments, at which it ended.
+        environment_step: number of environment steps, over all environments, at its end.
         episode_return: undiscounted return.
     """
 
@@ -27,19 +27,21 @@ class Episode(NamedTuple):
 
 
 class Actor:
-    """Steps environments with one inference for all of them, and returns their transitions in batches.
+    """An actor steps several environments, with one inference for all of them, and returns transitions in batches.
 
-    Transitions first go to a local storage, so that the replay is called once per batch instead of once per step.
-    An episode ends by termination or by truncation, but only termination is recorded in a transition, because
-    only termination ends the bootstrap. A transition's next observation is the episode's own last observation.
+    Transitions first go to a local storage, so that the replay is called once per batch instead of once per step. An
+    episode ends by termination or by truncation, but only termination is recorded in a transition, because only
+    termination ends the bootstrap. A transition's next observation is the episode's own last observation, not the
+    first one after the reset.
 
     Args:
         environments: at least one, all with the same spaces, reset or not.
         rng: source of the random numbers of actions.
-        fields: columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated` if it is
-            needed.
-        local_storage: vector steps that fit the local storage; each adds one row per environment.
-        clip: whether the policy's continuous actions may be outside [-1, 1]: the environments then get clipped
+        fields: columns of a transition (`primitives.replay.storage.transition_fields`), and `truncated` if it
+            is needed.
+        local_storage: vector steps that fit the local storage. A vector step steps every environment once, and adds
+            one row per environment.
+        clip: whether the policy's continuous actions may be outside [-1, 1]. The environments then get clipped
             actions, and the transitions hold the unclipped ones.
         columns: arrays of the local storage, (local_storage * environments, ...) each; by default new arrays.
 
@@ -106,7 +108,7 @@ class Actor:
         return episodes
 
     def collect(self, steps: int, policy: Policy | None) -> dict[str, npt.NDArray]:
-        """Step every environment.
+        """Step every environment `steps` times, and return the transitions.
 
         Args:
             steps: vector steps, at least 1 and at most what the local storage holds.
@@ -116,7 +118,7 @@ class Actor:
             The transitions by column, (steps * environments, ...): views that the next call overwrites.
 
         Raises:
-            ValueError: more steps than the local storage holds.
+            ValueError: `steps` is below 1, or more than the local storage holds.
         """
         if not 1 <= steps <= self._steps_that_fit:
             raise ValueError(f"steps: found {steps}; allowed: 1 to {self._steps_that_fit}")

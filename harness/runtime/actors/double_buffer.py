@@ -1,6 +1,4 @@
-"""Double-buffered weights (PRL 3.3.2): actors read one buffer while the learner's weights are copied to the
-other.
-"""
+"""Double-buffered weights (PRL 3.3.2): actors read one buffer while the other gets the learner's new weights."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +7,7 @@ from primitives.learner import Learner
 
 
 class DoubleBufferedPolicy:
-    """A policy with a copy of the learner's weights, which actors may use while the learner trains.
+    """A policy with its own copies of the learner's weights, so that actors may use it while the learner trains.
 
     Args:
         learner: the learner whose weights are copied; both buffers start with its current weights.
@@ -22,13 +20,11 @@ class DoubleBufferedPolicy:
         self._read = 0
 
     def publish(self) -> None:
-        """Copy the learner's weights into the buffer that no actor reads. The learner must not step during the
-        call.
-        """
+        """Copy the learner's weights into the buffer that no actor reads. The learner must not step meanwhile."""
         self._buffers[1 - self._read] = self._learner.policy_parameters()
 
     def swap(self) -> None:
-        """Make actors read the weights published last. No actor may act during the call."""
+        """Make actors read the weights published last. No actor may act during this call."""
         self._read = 1 - self._read
 
     def __call__(

@@ -1,4 +1,4 @@
-"""The actor side of a training: it takes requests for vector steps and returns transitions.
+"""Actors as the training loop uses them: they take requests for environment steps and return transitions.
 
 | class | where the environments are stepped | weights |
 |---|---|---|
@@ -18,7 +18,7 @@ from primitives.learner import Learner
 from primitives.learner.base import all_finite
 
 Transitions = dict[str, npt.NDArray]
-"""Columns, (steps * environments, ...), in the order of the steps: views that the next request overwrites."""
+"""Transitions by column, (steps * environments, ...), in the order of the steps: views that a request overwrites."""
 
 
 def refuse_invalid(actor: str, columns: Transitions) -> None:
@@ -42,7 +42,13 @@ class Actors(ABC):
 
     @abstractmethod
     def submit(self, steps: int, explore: bool = True) -> None:
-        """Request vector steps, with random actions unless `explore`; at most one request may be open."""
+        """Request `steps` vector steps, each of which steps every environment once; only one request may be open.
+
+        Args:
+            steps: number of vector steps.
+            explore: whether the policy chooses the actions, with its exploration; otherwise they are
+                uniformly random.
+        """
 
     @abstractmethod
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
@@ -66,16 +72,16 @@ class Actors(ABC):
         """End the actor's thread, if there is one, and close the environments. Idempotent."""
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """Call `submit` and return `result`."""
+        """Request `steps` vector steps, and return their transitions: `submit`, then `result`."""
         self.submit(steps, explore)
         return self.result()
 
 
 ONE = "actor"
-"""Name of the only actor."""
+"""Name in error messages of an actor that is the only one."""
 CHECKED_ROWS = 64
-"""Fewest rows that are checked in turns with the learner. For fewer, the check would take a quarter of a fused
-gradient step; invalid numbers are then searched for when a later step fails (`Training.take`).
+"""Fewest rows in which `InlineActors` search for NaN and infinity. For fewer rows, the search would take a quarter
+of a fused gradient step; invalid numbers are then searched for when a later step fails (`Training.take`).
 """
 
 
@@ -108,15 +114,20 @@ class InlineActors(Actors):
         return self._actor.inference_s
 
     def submit(self, steps: int, explore: bool = True) -> None:
-        """See `Actors.submit`; the work is done in `result`."""
+        """Note the request for `steps` vector steps; `result` takes them."""
         self._asked = steps, explore
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """See `Actors.result`; exceptions of the environments are not wrapped."""
+        """Take the requested steps and return their transitions; the environments' exceptions pass through."""
         return self.collect(*self._asked)
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """See `Actors.collect`."""
+        """Take `steps` vector steps now, and return their transitions.
+
+        Raises:
+            UnitError: the observations for the policy, or at least `CHECKED_ROWS` returned rows, hold NaN
+                or infinity.
+        """
         try:
             transitions = self._actor.collect(steps, self._learner.explore if explore else None)
         except ValueError:  # raised by the policy if its inputs are invalid
@@ -130,7 +141,7 @@ class InlineActors(Actors):
         """Do nothing: the learner itself chooses the actions."""
 
     def take_episodes(self) -> list[Episode]:
-        """See `Actors.take_episodes`."""
+        """Return the episodes that ended since the last call, oldest first."""
         return self._actor.take_episodes()
 
     def close(self) -> None:
@@ -160,18 +171,18 @@ class ThreadActors(InlineActors):
         self._unit.submit((steps, explore))
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Transitions:
-        """See `Actors.result`."""
+        """Wait for the transitions of the last request, check them, and return them; see `Actors.result`."""
         transitions = self._unit.result(limit_s)
         refuse_invalid(ONE, transitions)
         return transitions
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
-        """See `Actors.collect`."""
+        """Request `steps` vector steps from the thread, and return their transitions."""
         self.submit(steps, explore)
         return self.result()
 
     def publish(self) -> None:
-        """See `Actors.publish`."""
+        """Copy the learner's weights to the buffer that the next request reads. The learner must not step meanwhile."""
         self._policy.publish()
         self._published = True
 

@@ -1,8 +1,8 @@
 """Parallel actors in processes (PRL 3.1): each steps its environments with its own copy of the policy.
 
-An actor writes its transitions directly into memory shared with the host, for a whole request at a time: a
-message per step would cost more than most environments do. Weights are double-buffered (PRL 3.3.2): the actors
-read one buffer while the next weights are copied to the other.
+An actor writes the transitions of a whole request directly into memory shared with the host, because a message per
+step would cost more than most environments do. Weights are double-buffered (PRL 3.3.2): the actors read one buffer
+while the next weights are copied to the other.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,15 +29,16 @@ from primitives.replay.storage import FieldSpec
 
 @dataclass(frozen=True)
 class ActorPlan:
-    """The description of an actor, from which it is created here or in another process.
+    """The description of an actor, from which it is created in this or another process.
 
     Attributes:
         environments: functions that each create one environment that has been reset with its seed.
         seed: seed of the random numbers of actions.
         fields: columns of a transition; see `Actor`.
-        local_storage: vector steps that fit the local storage.
-        clip: see `Actor`.
-        together: creates a pool that steps all the environments in one call; None: one after another.
+        local_storage: vector steps that fit the local storage; see `Actor`.
+        clip: whether actions may be outside [-1, 1] and are clipped for the environments; see `Actor`.
+        together: creates a pool that steps all the environments in one call; None: they are stepped one
+            after another.
     """
 
     environments: tuple[Callable[[], gymnasium.Env[Any, Any]], ...]
@@ -48,7 +49,7 @@ class ActorPlan:
     together: Callable[[tuple[Any, ...]], Pool] | None = None
 
     def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
-        """Create the actor with its environments; `columns` as for `Actor`."""
+        """Create the actor with its environments. `columns` are arrays for its local storage; by default new ones."""
         rng = np.random.default_rng(self.seed)
         if self.together:
             pool = self.together(self.environments)
@@ -57,7 +58,7 @@ class ActorPlan:
         return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
 
     def split(self, parts: int) -> list["ActorPlan"]:
-        """Divide the environments among `parts` actors as evenly as possible, each with its own random numbers."""
+        """Divide the environments evenly among `parts` actors, and return the plan of each, with a seed of its own."""
         bounds = np.linspace(0, len(self.environments), parts + 1).round().astype(int)
         return [
             replace(self, environments=self.environments[first:end], seed=seed)
@@ -65,7 +66,7 @@ class ActorPlan:
         ]
 
     def columns(self) -> dict[str, FieldSpec]:
-        """Return shape and dtype of the local storage's arrays."""
+        """Return the shape and dtype of each array of the local storage, by column of a transition."""
         rows = self.local_storage * len(self.environments)
         return {name: FieldSpec((rows, *field.shape), field.dtype) for name, field in self.fields.items()}
 
@@ -174,7 +175,7 @@ class ActorPool(Actors):
         return [unit.pid for unit in self._units]
 
     def publish(self) -> None:
-        """See `Actors.publish`; copies into the buffer that no actor reads."""
+        """Copy the learner's weights to the buffer that no actor reads, for the next requests; see `Actors.publish`."""
         self._weights[1 - self._read].fill(self._learner.policy_parameters())
         self._read = 1 - self._read
 
@@ -199,7 +200,16 @@ class ActorPool(Actors):
         self._asked = len(active), each
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> dict[str, npt.NDArray]:
-        """See `Actors.result`."""
+        """Wait for the transitions of the last request, and return them.
+
+        Returns:
+            The transitions by column, in the order in which one `Actor` with the active actors' environments would
+            return them: views that the next call overwrites.
+
+        Raises:
+            UnitError: an actor died, took longer than `limit_s` seconds or returned invalid data; the message
+                names it.
+        """
         active, steps = self._asked
         units, widths = self._units[:active], self._widths[:active]
         answers = [unit.result(limit_s) for unit in units]
@@ -217,7 +227,7 @@ class ActorPool(Actors):
         return {name: column[:rows] for name, column in self._columns.items()}
 
     def take_episodes(self) -> list[Episode]:
-        """See `Actors.take_episodes`."""
+        """Return the episodes that ended since the last call, oldest first."""
         episodes, self._episodes = self._episodes, []
         return episodes
 

@@ -1,4 +1,4 @@
-"""An actor whose environments are stepped together in one call."""
+"""An actor whose environments are all stepped in one call, by EnvPool or by C++ code."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from primitives.replay.storage import FieldSpec
 
 
 class PooledActor(Actor):
-    """An `Actor` whose environments form one pool.
+    """An `Actor` whose environments form one pool, which steps all of them in one call.
 
     Args:
-        pool: a pool of `number` environments.
+        pool: the pool.
         rng, fields, local_storage, clip, columns: see `Actor`.
     """
 

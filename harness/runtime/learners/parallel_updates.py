@@ -1,9 +1,8 @@
-"""Parallel learners: threads differentiate parts of a batch, and their gradients are averaged (PAL V-B, PRL
-3.3.1).
+"""Parallel learners in threads: the mean of the gradients of a batch's parts is the batch's (PAL V-B, PRL 3.3.1).
 
-Each part of a batch goes to a thread: PyTorch releases the GIL while it computes. The mean of the parts'
-gradients, weighted by their sizes, is the gradient of the whole batch up to rounding, because the order of
-summation differs. The update after it is therefore that of one learner.
+Each thread differentiates a part of the batch. PyTorch releases the GIL while it computes, so the threads run in
+parallel. The mean of the parts' gradients, weighted by their sizes, is the gradient of the whole batch up to
+rounding, because the order of summation differs. The update after it is therefore that of one learner.
 """
 
 from collections.abc import Sequence
@@ -25,13 +24,14 @@ _Result = tuple[Parameters, Tensor, Any]
 
 
 class ParallelUpdates(InPlaceUpdates):
-    """`InPlaceUpdates` whose gradients come from several threads.
+    """Updates in place (`InPlaceUpdates`) whose gradients are computed by several threads.
 
     Args:
         trainers: number of threads in addition to the caller's.
 
     Attributes:
-        parts: samples in each part of a batch, the caller's first; used for the next gradients.
+        parts: number of samples in each part of a batch, the caller's part first; used for the next gradients.
+            Empty: the caller differentiates the whole batch.
         learner_s, trainers_s, synchronisation_s: seconds spent so far: by the caller on its part, by the slowest
             trainer of each call, and by the caller on waiting for them and averaging the gradients.
     """
@@ -45,7 +45,11 @@ class ParallelUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return gradients as `Updates.gradients` does, with the parts computed in parallel."""
+        """Return what `Updates.gradients` returns, with the parts of the batch differentiated in parallel.
+
+        Raises:
+            ValueError: the sizes in `parts` do not sum up to the batch size, or there are more parts than threads.
+        """
         size = len(next(iter(batch.values())))
         parts = self.parts or (size,)
         if sum(parts) != size or len(parts) > self.trainers + 1:
@@ -83,7 +87,7 @@ class ParallelUpdates(InPlaceUpdates):
 
 
 class ParallelLearner(TorchLearner):
-    """`TorchLearner` on the CPU whose gradients are computed by parallel learners.
+    """A learner on PyTorch on the CPU (`TorchLearner`) whose gradients are computed by several threads.
 
     Args:
         trainers: number of threads in addition to the learner's own.

@@ -50,13 +50,16 @@ class Part(NamedTuple):
 
 
 def parts_of(batch_size: int, processes: int) -> list[Part]:
-    """Return the rows of each process, divided as evenly as possible."""
+    """Return the part of each process: the rows of a batch, divided as evenly as possible."""
     bounds = np.linspace(0, batch_size, processes + 1).round().astype(int).tolist()
     return [Part(rank, processes, bounds[rank], bounds[rank + 1]) for rank in range(processes)]
 
 
 class AggregatedUpdates(InPlaceUpdates):
-    """`InPlaceUpdates` on a part of the batch that returns the gradients of the whole batch.
+    """Updates in place (`InPlaceUpdates`) of one process that sees only its part of a batch.
+
+    The process differentiates its part. The gradients that it returns are those of the whole batch, summed over
+    all processes.
 
     Args:
         group: the group of processes.
@@ -69,7 +72,11 @@ class AggregatedUpdates(InPlaceUpdates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Return as `Updates.gradients`: sums and means over the whole batch, per-sample numbers of the part."""
+        """Return what `Updates.gradients` returns, computed by all processes of the group together.
+
+        Gradients and means are those of the whole batch. Numbers per sample, such as TD errors, are those of
+        the part.
+        """
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         gradients, value, rest = self._differentiate(loss, leaves, batch)
         means = [value, *_means(rest)]
@@ -164,7 +171,8 @@ class LearnerProcesses(_PartLearner):
     """A learner on PyTorch whose batches are differentiated by several processes, including the caller's.
 
     Args:
-        algorithm: off-policy; outside its losses it must compute each sample independently of the others.
+        algorithm: an off-policy algorithm that, outside its losses, computes each sample independently of
+            the others.
         processes: number of processes, 2 to the batch size.
         batch_size, seed: see `TorchLearner`.
 
@@ -201,7 +209,7 @@ class LearnerProcesses(_PartLearner):
         self.pids = [unit.pid for unit in self._units]
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Learner.load_state_dict`; every process continues from this state."""
+        """Make every process continue from the given state; see `Learner.load_state_dict`."""
         super().load_state_dict(state)
         self._ask(_Request("", self.state_dict()))
         for unit in self._units:

@@ -1,7 +1,7 @@
-"""A processing unit in its own process: like `Unit`, without a shared GIL.
+"""A processing unit in its own process: like `Unit`, a function that answers requests, but without a shared GIL.
 
-Requests and answers are small and sent through a socket; large data is in `SharedArrays`. The process ends when
-its unit is closed, and when its parent process ends for any reason.
+Requests and answers are small and sent through a socket; large data is in `SharedArrays`. The process ends when its
+unit is closed, and when its parent process ends for any reason.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ _CLOSE_GRACE_S = 0.5
 
 
 class ProcessUnit(Generic[Request, Answer]):
-    """Answers requests in order, in its own process.
+    """A process that answers requests in order.
 
     Args:
         name: name used in its errors.
-        build: creates the unit's function, from a request to its answer, inside the process; called with
-            `shared`. Functions and classes of the main program are pickled by value.
+        build: called in the new process with `shared`; returns the unit's function, from a request to its answer.
+            Functions and classes of the main program are pickled by value.
         shared: arrays that both processes map.
         threads: threads of numerical libraries in the process.
     """
@@ -84,7 +84,7 @@ class ProcessUnit(Generic[Request, Answer]):
             self._ready = True
 
     def submit(self, request: Request) -> None:
-        """Submit a request.
+        """Send a request to the process, without waiting for the answer.
 
         Raises:
             UnitError: the unit has failed before, or is closed.
@@ -97,11 +97,11 @@ class ProcessUnit(Generic[Request, Answer]):
             self._fail(self._how_it_ended())
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
-        """Return the answer to the oldest unanswered request.
+        """Wait for the answer to the oldest unanswered request, and return it.
 
         Raises:
-            UnitError: its function raised, its process ended, the unit is closed, or there was no answer within
-                `limit_s` seconds.
+            UnitError: the unit's function raised, its process ended, the unit is closed, or there was no answer
+                within `limit_s` seconds.
         """
         answer: Answer = self._receive(limit_s)
         return answer
@@ -156,7 +156,7 @@ class ProcessUnit(Generic[Request, Answer]):
 
 
 def close_all(units: Sequence[ProcessUnit[Any, Any]]) -> None:
-    """End several units together: all have the same time to end by themselves, however many there are."""
+    """End several units together: all of them have the same half second to end by themselves, then they are killed."""
     for unit in units:
         unit.ask_to_end()
     deadline_s = monotonic() + _CLOSE_GRACE_S
@@ -192,7 +192,13 @@ def _end_with(parent: int) -> None:
 
 
 def serve(parent: int, descriptor: int, *memory: int) -> None:
-    """Run in the unit's process: create the function, then answer requests until told to close."""
+    """Run as the unit's process: create the function, then answer requests until the connection closes.
+
+    Args:
+        parent: ID of the parent process; this process ends when it does.
+        descriptor: file descriptor of the socket to the parent.
+        memory: file descriptors of the shared arrays.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent closes the unit
     _end_with(parent)
     connection = Connection(descriptor)

@@ -1,4 +1,4 @@
-"""Replay management and data storage as a unit that runs in parallel with the learner (MAP Table II, PRL 3.2)."""
+"""A thread that runs replay management and storage in parallel with the learner (MAP Table II, PRL 3.2)."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -30,8 +30,9 @@ class TimeBeside(RealTime):
     """The wall clock of a training whose replay management and storage run in parallel with the learner.
 
     One thread serves their calls in the order in which they were made, so the training is the same as without the
-    thread. Only work that releases the GIL is hidden, and only as far as D pre-sampled batches let it begin
-    early. Its terms are seconds of that thread, so that all terms together may exceed the wall time.
+    thread. Parallel work saves time only while it releases the GIL, and only if the D batches sampled ahead let
+    it begin early. The seconds of its terms are those of that thread, so that all terms together may exceed the
+    wall time.
 
     Args:
         depth: most calls, and most answers, that may wait.
@@ -51,7 +52,7 @@ class TimeBeside(RealTime):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`; for the replay management the result is awaited when its value is requested."""
+        """Give work of the replay management to the thread, and make every other call at once; see `Clock.call`."""
         if unit != RMM:
             return super().call(unit, term, work, after_s, input_bytes)
 
@@ -69,7 +70,7 @@ class TimeBeside(RealTime):
         return asked
 
     def drain(self) -> None:
-        """Wait for every answer."""
+        """Wait until the thread has answered every call."""
         while self._waiting:
             self._take_one()
 

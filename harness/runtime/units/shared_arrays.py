@@ -1,4 +1,4 @@
-"""Named arrays in memory that several processes map.
+"""Named arrays in memory that several processes share.
 
 The memory is an anonymous file (`memfd_create`, Linux). It has no name that could be left behind, and the kernel
 releases it with the last process that maps it, however that process ends.
@@ -18,12 +18,12 @@ _ALIGNMENT_BYTES = 64  # a cache line, which no two arrays share
 
 
 class SharedArrays(Mapping[str, npt.NDArray]):
-    """A read-only mapping from names to arrays, whose elements every process may read and write.
+    """A mapping from names to arrays in shared memory. Every process may read and write their elements.
 
     Args:
         fields: name, shape and dtype of each array.
-        descriptor: file descriptor of memory that another process created for the same fields; by default new
-            memory filled with zeros.
+        descriptor: file descriptor of memory that another process created for the same fields; by default new memory
+            filled with zeros.
 
     Attributes:
         fields: as in the arguments.
@@ -56,7 +56,7 @@ class SharedArrays(Mapping[str, npt.NDArray]):
         return made
 
     def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
-        """Copy the elements of `arrays`, one of each name, into these."""
+        """Copy elements into these arrays: `arrays` has one array of the same shape for each name."""
         for name, array in self._arrays.items():
             np.copyto(array, arrays[name])
 

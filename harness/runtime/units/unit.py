@@ -1,4 +1,4 @@
-"""Processing units (MAP Table II): a thread with a bounded input queue and a bounded output queue."""
+"""Processing units (MAP Table II): a function in a thread of its own, with bounded queues of requests and answers."""
 
 import queue
 import threading
@@ -13,18 +13,22 @@ _CLOSE_LIMIT_S = 2.0
 
 
 class UnitError(RuntimeError):
-    """A unit died or stalled; the message begins with its name, and `__cause__` is its own exception."""
+    """An actor, a learner or another unit failed, stalled or returned invalid data.
+
+    The message begins with its name. If it runs in a thread, `__cause__` is the exception that it raised.
+    """
 
 
 class Unit(Generic[Request, Answer]):
-    """Answers requests in order, in its own thread.
+    """A thread that answers requests in order.
 
     It runs in parallel with other units while its work releases the GIL, as native calls and simulators do.
 
     Args:
         name: name used in its errors.
         work: function from a request to its answer; never called twice at the same time.
-        depth: capacity of each queue, for requests and for answers; a full queue makes the other side wait.
+        depth: capacity of each of the two queues. If the queue of requests is full, `submit` waits; if the queue of
+            answers is full, the thread waits.
     """
 
     def __init__(self, name: str, work: Callable[[Request], Answer], depth: int = 1) -> None:
@@ -38,7 +42,7 @@ class Unit(Generic[Request, Answer]):
         self._thread.start()
 
     def submit(self, request: Request, limit_s: float = STALL_LIMIT_S) -> None:
-        """Submit a request.
+        """Put a request into the unit's queue, without waiting for the answer.
 
         Raises:
             UnitError: the unit has failed before, is closed, or took no request within `limit_s` seconds.
@@ -50,10 +54,11 @@ class Unit(Generic[Request, Answer]):
             raise UnitError(f"{self.name}: stalled: took no request for {limit_s:g} s") from None
 
     def result(self, limit_s: float = STALL_LIMIT_S) -> Answer:
-        """Return the answer to the oldest unanswered request.
+        """Wait for the answer to the oldest unanswered request, and return it.
 
         Raises:
-            UnitError: its function raised, the unit is closed, or there was no answer within `limit_s` seconds.
+            UnitError: the unit's function raised, the unit is closed, or there was no answer within
+                `limit_s` seconds.
         """
         self._check()
         try:
