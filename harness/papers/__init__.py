@@ -1,4 +1,7 @@
-"""Statements of papers, with verdicts computed from the store's rows: one folder per paper, found by its name."""
+"""Evaluates statements of papers: each gets a verdict, computed from the store's rows.
+
+A paper is a folder here, found by its name.
+"""
 
 import importlib
 
@@ -20,7 +23,11 @@ def titles() -> dict[str, str]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells that the papers' figures need in a tier, paper by paper."""
+    """Return the measurements that the papers' figures need, as cells (pieces of the plan), paper by paper.
+
+    Args:
+        tier: quick, standard or full: how much a run of the plan measures.
+    """
     return [cell for function in discovery.functions("cells") for cell in function(tier)]
 
 
@@ -52,8 +59,8 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
     """Return the verdict on every claim.
 
     Args:
-        frame: the rows of a run, as `Store.frame()` returns them; for a cell measured again, only the last
-            attempt counts.
+        frame: the rows of a run, as `Store.frame()` returns them. If something was measured several times, only the
+            last attempt counts.
         only: as for `claims`.
         everywhere: the rows of every machine, for claims about several machines; by default `frame`.
 

@@ -1,7 +1,8 @@
-"""The types of a claim and of its verdict.
+"""Defines claims of papers, findings and verdicts.
 
-A claim is one quantitative statement, table or figure of a paper; its check is code that uses the store's rows. A
-check never guesses: without the rows that it needs, the verdict is `not run` and names what is missing.
+A claim is one quantitative statement, table or figure of a paper. Its check is code that computes a finding from the
+store's rows; claim and finding together are a verdict. A check never guesses: without the rows that it needs, the
+outcome is `not run`, and the finding names what is missing.
 """
 
 from collections.abc import Callable
@@ -32,12 +33,12 @@ class Outcome(StrEnum):
 
 
 SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
-"""Outcomes that need a number measured or simulated by this project, and that could have been different."""
+"""The outcomes that only a number measured or simulated by this project can give."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check.
+    """The result of checking a claim.
 
     Attributes:
         outcome: the outcome.
@@ -65,7 +66,10 @@ class Finding:
 
 
 def unless_suspect(finding: Finding) -> Finding:
-    """Return the finding, or no verdict if it uses an impossible number (`Number.suspect`)."""
+    """Return the finding with the outcome "no verdict" if one of its numbers is impossible (`Number.suspect`).
+
+    Otherwise, or if the claim was not run, return the finding unchanged.
+    """
     reasons = [f"{n.quantity}: {n.suspect}" for n in finding.ours if n.suspect]
     if not reasons or finding.outcome is Outcome.NOT_RUN:
         return finding
@@ -86,9 +90,9 @@ def among_themselves(
         ours: the numbers computed from them.
         said: explanation of the result.
         needs: what a measurement of the statement would need.
-        apart: explanation used if they do not agree.
-        could_be: possible explanation for numbers that do not agree: a lost figure or table, rounding, an
-            unstated convention. If it is given there is no verdict; empty if nothing could explain them.
+        apart: explanation if the numbers do not agree; by default `said`.
+        could_be: possible explanation for numbers that do not agree: a lost figure or table, rounding, an unstated
+            convention. If it is given there is no verdict; empty if nothing could explain them.
     """
     if agree:
         text = f"The paper's own numbers agree. {said}".strip()
@@ -125,14 +129,14 @@ class Claim:
         place: place in the paper, without the paper's key.
         statement: the statement, in short.
         published: its numbers; empty if only a lost figure or table showed them.
-        needs: the measurements that the check needs.
-        check: code of the check; None if this project cannot measure the rows yet.
-        reads: key prefixes of the cells whose rows the check reads, or from which these rows are made
-            ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
+        needs: the measurements that the check needs, as text.
+        check: computes the finding from the rows of a run; None if this project cannot measure these rows yet.
+        reads: the cells (pieces of the plan) whose rows the check reads, or from which these rows are made, as
+            beginnings of their keys ("claim/FIX-F7", "profile"); `*` matches anything ("compare/*/sb3").
         commands: commands that measure what it needs, if that is not `placerl reproduce --only KEY`.
         everywhere: whether the check reads the rows of all machines of a store instead of one.
-        draw: draws a figure in the paper's own axes from the rows that the check reads, shown on the claim's
-            page; returns None if the rows are not sufficient.
+        draw: draws a figure in the paper's own axes from the rows that the check reads, shown on the claim's page;
+            returns None if the rows are not sufficient.
     """
 
     key: str
@@ -152,11 +156,15 @@ class Claim:
         return self.key.partition("-")[0]
 
     def needs_cell(self, key: str) -> bool:
-        """Whether the check reads rows of the cell with this key."""
+        """Return whether the check reads rows of the cell (a piece of the plan) with this key."""
         return any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """Return the verdict from the rows of a run (the columns of `Store.frame()`)."""
+        """Run the check on the rows of a run, and return the verdict.
+
+        Args:
+            frame: the rows, as `Store.frame()` returns them.
+        """
         check = self.check or (lambda _: Finding(Outcome.NOT_RUN, needs=self.needs))
         return Verdict(self, unless_suspect(check(frame)))
 
@@ -180,7 +188,7 @@ class Verdict:
 
     @property
     def place(self) -> str:
-        """Paper and place."""
+        """The paper's key and the place in the paper, such as "MAP VII-B, Fig. 10"."""
         return f"{self.claim.paper} {self.claim.place}"
 
     @property
@@ -190,7 +198,7 @@ class Verdict:
 
     @property
     def published(self) -> str:
-        """The paper's numbers, as text."""
+        """The paper's numbers as text, or a note that its text gives none."""
         return "; ".join(map(str, self.claim.published)) or "not in the text"
 
     @property

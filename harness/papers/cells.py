@@ -1,6 +1,7 @@
-"""The measurements that a paper requests of a tier, as cells of the plan.
+"""Defines the cells of the plan with which a paper requests measurements.
 
-A figure's file defines them in a function `cells(tier) -> list[Cell]`; the plan collects the cells of all papers.
+A cell is a piece of the plan whose rows are measured and stored together. A figure's file returns its cells from a
+function `cells(tier) -> list[Cell]`; the plan collects those of all papers.
 """
 
 from collections.abc import Callable
@@ -13,15 +14,18 @@ from harness.store.cell import Cell
 
 
 class TierLimits(Protocol):
-    """The attributes of a tier (`harness.plan.tiers`) that papers use."""
+    """The attributes of a tier (`harness.plan.tiers`) that papers use.
+
+    A tier says how much a run of the plan measures.
+    """
 
     @property
     def name(self) -> str:
-        """`quick`, `standard` or `full`; another name if a command created its own tier."""
+        """Name of the tier: `quick`, `standard` or `full`, or another name if a command created its own tier."""
 
     @property
     def experiment_s(self) -> float:
-        """Budget of one experiment, seconds."""
+        """Time budget of one experiment, seconds."""
 
 
 def claim_cell(
@@ -30,7 +34,7 @@ def claim_cell(
     measure: Callable[[Report], list[Measurement]],
     provenance: Provenance = Provenance.MEASURED,
 ) -> Cell:
-    """Return the cell of an experiment that claims read.
+    """Return the cell, a piece of the plan, that runs an experiment whose rows claims read.
 
     Args:
         key: key of the experiment, such as "PAL-F9"; the cell's key is `claim/PAL-F9`.
@@ -42,5 +46,10 @@ def claim_cell(
 
 
 def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Measurement]) -> Cell:
-    """Return the cell of an experiment that measures a single row; arguments as `claim_cell`."""
+    """Return the cell, a piece of the plan, that runs an experiment with a single row.
+
+    Args:
+        key, estimate_s: as for `claim_cell`.
+        measure: does the work and returns the row.
+    """
     return claim_cell(key, estimate_s, lambda report: [measure(report)])

@@ -1,8 +1,8 @@
-"""A paper's figures in its own axes: this project's points with their intervals, and what the paper prints.
+"""Draws a paper's figures in its own axes: this project's points with their intervals, and the published numbers.
 
-A figure's file defines the contents (`Panel`, `Line`), and `chart` draws them. The marks show the provenance:
-filled is measured, hollow is simulated, hollow with a broken line is modelled; a cross or a star without a line
-is published. A published line has the colour of this project's line of the same name.
+A figure's file defines the contents (`Panel`, `Line`), and `chart` draws them. The marks show the provenance: filled
+is measured, hollow is simulated, hollow with a broken line is modelled; a cross or a star without a line is
+published. A published line has the colour of this project's line of the same name.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,12 +31,12 @@ Place = float | str
 
 @dataclass(frozen=True)
 class Line:
-    """A series of numbers of one kind.
+    """One series of a chart, with one label.
 
     Attributes:
         label: label in the legend. Lines with the same label have the same colour in all panels of a chart.
         points: positions on the x axis, numbers or categories, each with its number.
-        joined: whether a line joins them; always False for published numbers.
+        joined: whether the points are joined by a line; published points never are.
     """
 
     label: str
@@ -74,7 +74,13 @@ class Panel:
 
 
 def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
-    """Return a line through the given points; its label names the provenance unless that is "measured"."""
+    """Return a series of the given points. Its label names their provenance unless they are measured.
+
+    Args:
+        label: label without the provenance.
+        found: the points, each a position on the x axis and a number.
+        joined: whether the points are joined by a line.
+    """
     points = tuple(found)
     made = Line(label, points, joined)
     if not points or made.provenance is Provenance.MEASURED:
@@ -83,7 +89,7 @@ def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = Tr
 
 
 def chart(*panels: Panel) -> "Figure | None":
-    """Return the figure of the panels; None if no panel has a number of this project.
+    """Return the figure of the panels, with one legend; None if no panel has a number of this project.
 
     Args:
         panels: in reading order; panels with only published numbers are left out.

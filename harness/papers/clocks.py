@@ -1,10 +1,9 @@
-"""Verdicts based on clock cycles, at the clock frequency that a row assumes and at the one that placement
-reached.
+"""Judges claims about clock cycles at two clock frequencies: the assumed one, and the one that placement reached.
 
 Simulation counts cycles; seconds follow from an assumed clock frequency, that of the papers
 (`primitives/fpga/devices/devices.toml`). This project placed small blocks on an ECP5, which is two process
-generations older than the papers' devices, so the two frequencies are far apart. A verdict that is the same at
-both does not depend on the assumption.
+generations older than the papers' devices, so the two frequencies are far apart. A verdict that is the same at both
+does not depend on the assumption.
 """
 
 import math
@@ -22,7 +21,7 @@ from primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
 ROUNDING = 1e-9
-"""Numbers whose relative difference is at most this are equal at both clocks."""
+"""Largest relative difference at which a number counts as the same at both clocks."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,10 @@ class PlacedClock:
 
 
 def placed_clock() -> PlacedClock:
-    """Return the lowest frequency in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`)."""
+    """Return the clock frequency of the slowest block that was placed and routed.
+
+    The frequencies are in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`).
+    """
     block, found = min(placed.committed().items(), key=lambda item: item[1].clock_mhz)
     return PlacedClock(found.clock_mhz, block.partition(" ")[0])
 
@@ -93,10 +95,14 @@ def _factor(unit: str, faster: float) -> float:
 
 
 def at_both_clocks(check: Check) -> Check:
-    """Return a check that judges cycle-based rows at their assumed clock and at the placed clock.
+    """Return a check that judges cycle-based rows at the clock that they assume and at the placed clock.
 
-    The outcome is the one that both clocks give. If only one of them gives the published factor, the claim is
-    reproduced in kind; if the order differs, there is no verdict. Findings without such rows are unchanged.
+    The placed clock is that of the slowest block placed and routed here (`placed_clock`). The outcome is the one that
+    both clocks give. If one gives "reproduced" and the other "reproduced in kind", it is the latter; if they differ
+    in another way, there is no verdict. A finding that uses no row with a clock is returned unchanged.
+
+    Args:
+        check: the check at whatever clock the rows state.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -118,7 +124,10 @@ def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
 
 
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
-    """Merge the findings at the assumed clock and at the placed clock, as `at_both_clocks` describes.
+    """Merge the findings of one check at the assumed clock and at the placed clock.
+
+    The outcome follows the rule of `at_both_clocks`. A number that depends on the clock is listed twice,
+    once for each clock.
 
     Args:
         assumed, slower: findings at the assumed and at the placed clock, with numbers of the same quantities.
@@ -177,10 +186,13 @@ def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
 
 
 def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that is inversely proportional to the clock, such as seconds, at the assumed and the placed
-    clock.
+    """Return a number that is inversely proportional to the clock frequency, such as seconds, at two frequencies.
 
-    Arguments as `times_as_fast`.
+    The first is the assumed one, the second that of the slowest block placed and routed here (`placed_clock`).
+
+    Args:
+        number: the number at the assumed frequency.
+        assumed_mhz: the assumed frequency, MHz.
     """
     return _pair(number, assumed_mhz, assumed_mhz / placed_clock().mhz)
 

@@ -1,4 +1,4 @@
-"""The store's comparisons of this project with other libraries."""
+"""Reads the comparisons of this project with other libraries (the baselines) from the rows of a run."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,11 @@ RATIO = "throughput_ratio"
 
 
 def beside(*baselines: str) -> tuple[str, ...]:
-    """Return the key prefixes of the cells that train next to these baselines, for `Claim.reads`."""
+    """Return the cells (pieces of the plan) that compare this project with some baselines, for `Claim.reads`.
+
+    Args:
+        baselines: their names, such as "sb3".
+    """
     return tuple(f"compare/*/{name}" for name in baselines)
 
 
@@ -25,8 +29,8 @@ class Gain:
 
     Attributes:
         ratio: above 1 if this project is faster.
-        verdict: "faster", "slower" or "no verdict". It uses more than the interval: also how much this project
-            differed from itself. A training is "faster" only if it was shown to learn no less.
+        verdict: "faster", "slower" or "no verdict". It depends on the ratio's interval and on how much this project
+            differed from itself in the same rounds. A training is "faster" only if it was shown to learn no less.
     """
 
     ratio: Number
@@ -44,14 +48,14 @@ def _verdict(row: Any) -> str:
 
 
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return the gains as `gains` does, if both sides had a CUDA device."""
+    """Return those of `gains` that were measured with a CUDA device on both sides; arguments as for `gains`."""
     rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
     there = {int(row.Index) for row in rows if "cuda" in f"{row.device} {detail(row, 'mapping')}"}
     return tuple(gain for gain in gains(frame, *baselines) if there & set(gain.ratio.rows))
 
 
 def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return this project's throughput over the given baselines', one gain per workload and batch size.
+    """Return this project's throughput over that of the given baselines, one gain per workload and batch size.
 
     Args:
         frame: rows of a run.

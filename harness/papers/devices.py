@@ -1,4 +1,7 @@
-"""Checks that compare kinds of devices, primitive by primitive (MAP Fig. 11, 12; PRL Fig. 6, 7)."""
+"""Checks that compare the times of primitives on CPU, GPU and FPGA (MAP Fig. 11, 12; PRL Fig. 6, 7).
+
+A primitive is an operation that is timed on its own: `learner.step`, `sum_tree.sample` or `sum_tree.update`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,13 +23,16 @@ WORDS = {
     FPGA: "FPGA primitives (simulated)",
 }
 LINEAR = 0.1
-"""Growth is proportional to the batch if it is within this share of it."""
+"""Largest relative difference from proportional growth at which a time counts as linear in the batch size."""
 REFERENCE = "reference"
-"""Left out, because it defines the correct results and represents no device."""
+"""The backend whose rows are left out: it defines the correct results and represents no device."""
 
 
 def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
-    """Return the commands that make a workload's rows if no small tier does: on real devices, and simulated."""
+    """Return the commands that profile a workload on this machine's devices and on the simulated FPGA.
+
+    They are for workloads that only a large tier of the plan profiles.
+    """
     return tuple(
         f"placerl profile {workload} --batch-size {size}{device}"
         for size in batch_sizes
@@ -35,18 +41,28 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
 
 
 def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
-    """Return the cells of a workload's primitive table, as `Claim.reads` takes them.
+    """Return the cells (pieces of the plan) that profile a workload's primitives, as `Claim.reads` takes them.
 
     Args:
         workload: name of the workload.
-        timed: whether the cells of real devices are included.
+        timed: whether to include the cells that time real devices, next to those that simulate the FPGA.
     """
     simulated = f"{simulated_profile.CELL}/{workload}"
     return (f"profile/{workload}", simulated) if timed else (simulated,)
 
 
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
-    """Return timed and simulated rows of the primitives of one workload, with the `kind` of their device."""
+    """Return the times per call of some primitives of one workload, on real devices and on the simulated FPGA.
+
+    Args:
+        frame: rows of a run.
+        workload: name of the workload.
+        primitives: names, such as "sum_tree.sample".
+
+    Returns:
+        Their rows, without those of the reference backend. A column `kind` is added: the device's name up to the
+        colon, such as "cpu", "cuda" or "fpga".
+    """
     suites = (Suite.PROFILE, simulated_profile.SUITE)
     rows = select(frame, quantity="time_per_call", workload=workload)
     rows = rows[rows["suite"].isin(suites) & rows["primitive"].isin(primitives)]
@@ -55,7 +71,14 @@ def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
 
 
 def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
-    """Return the time of the fastest backend of each kind of device at each batch size."""
+    """Return the time of the fastest backend of each kind of device at each batch size.
+
+    Args:
+        rows: rows from `times`.
+
+    Returns:
+        The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
+    """
     found: dict[str, dict[int, Number]] = {}
     for _, some in rows.groupby(["kind", "batch_size"]):
         (row,) = records(some.nsmallest(1, "value"))
@@ -65,22 +88,32 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
 
 
 def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
-    """Return what a check of these kinds of devices lacks; empty if nothing."""
+    """Return, as text, which of GPU and FPGA a check needs but has no times of; empty if none is missing.
+
+    Args:
+        found: times from `fastest`.
+        kinds: the kinds of devices that the check needs.
+    """
     return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
 
 
 def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
-    """Return rows of a workload's gradient step, as `times`; on an FPGA those of the systolic core and of MAP's
-    pipeline.
+    """Return the times of a workload's gradient step, in rows as `times` returns them.
+
+    On the FPGA these are the times of two learners: the one on the systolic core, and MAP's pipeline.
     """
     return times(frame, workload, "learner.step", simulated_profile.PIPELINE)
 
 
 def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
-    """Return the kind of device that is fastest at a batch size with its whole interval; None if none is.
+    """Return the kind of device that is fastest at a batch size; None if its interval overlaps another one's.
 
-    A simulated time has no interval, because its cycles are exact. A measured time without an interval is not
-    used.
+    A simulated time has no interval, because its cycles are exact. If a measured time has no interval,
+    the result is None.
+
+    Args:
+        found: times from `fastest`.
+        size: the batch size.
     """
     at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
     best = min(at, key=lambda kind: at[kind].value)
@@ -126,7 +159,8 @@ def crossover(frame: pd.DataFrame, workload: str, fpga_below: str, gpu_above: st
     Args:
         frame: rows of a run.
         workload: name of the workload.
-        fpga_below, gpu_above: keys of the text's batch sizes.
+        fpga_below, gpu_above: keys of two batch sizes in the paper's text (`published.text`): the FPGA is fastest
+            below the first, the GPU above the second.
     """
     found = fastest(learner_times(frame, workload))
     ours = _listed(found)
@@ -152,7 +186,10 @@ def smallest_network(frame: pd.DataFrame) -> Finding:
 
 
 def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA where it is small."""
+    """Check PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
+
+    The FPGA has to be fastest at the smallest batch size, and the GPU at the largest.
+    """
     rows = times(frame, workload, "learner.step")
     found = fastest(rows)
     ours = _listed(found)
@@ -171,7 +208,10 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
 
 
 def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
-    """Check PRL Fig. 6: how much longer replay operations take at the largest batch than at the smallest."""
+    """Check PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
+
+    Compared are the ratios of the time at the largest batch size to that at the smallest.
+    """
     rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
     grown: dict[str, list[Number]] = {}
     for primitive, some in rows.groupby("primitive"):
@@ -200,9 +240,10 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
 
     Args:
         frame: rows of a run.
-        primitive: the operation.
-        low_key, high_key: keys of the ends of the text's range; if the low end is below 1, the text gives its
-            inverse.
+        primitive: the operation, such as "sum_tree.update".
+        low_key, high_key: keys of the ends of the published range (`published.text`). A low key that ends in
+            "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the inverse: then the FPGA has to be faster at
+            the smallest batch size and the GPU at the largest.
     """
     rows = times(frame, "hopper-ddpg", primitive)
     found = fastest(rows)
@@ -236,8 +277,10 @@ def fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: s
 
 
 def gpu_constant(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: on the GPU the prefix sum index takes constant time, and the update grows with the
-    batch.
+    """Check MAP Fig. 12: on the GPU, the prefix sum index takes constant time, and the update grows with the batch.
+
+    From the smallest batch size to the largest, the index may take less than twice as long, and the update has to
+    grow by more than twice as much as the index.
     """
     grown, unsure = {}, False
     for primitive in ("sum_tree.sample", "sum_tree.update"):
@@ -345,7 +388,10 @@ def _who(first: dict[int, str]) -> str:
 
 
 def replay_behind_learner(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: above a batch size CartPole's replay hides behind the learner if both are on the FPGA."""
+    """Check MAP VII-D: above a batch size, CartPole's replay hides behind the learner if both are on the FPGA.
+
+    It is hidden if sampling and updating priorities together take less time than the learner's gradient step.
+    """
     above = from_text("MAP.cartpole_replay_hidden_above")[0].value
     learner = fastest(learner_times(frame, "cartpole-ddpg")).get(FPGA, {})
     replay = [
@@ -375,16 +421,16 @@ def replay_behind_learner(frame: pd.DataFrame) -> Finding:
 
 
 NAMES = {CPU: "CPU", "opencl": "OpenCL", GPU: "GPU", FPGA: "FPGA"}
-"""Names of the kinds of device for readers."""
+"""Names of the kinds of devices, as readers see them."""
 
 
 def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float]] = ()) -> Panel:
-    """Return the axes of times over the batch size, one line for the fastest backend of each kind of device.
+    """Return a panel with the time over the batch size, one line per kind of device: that of its fastest backend.
 
     Args:
         rows: rows from `times`.
         title: title of the panel.
-        published_x: batch sizes that the paper names.
+        published_x: batch sizes that the paper names, each with its label.
     """
     found = fastest(rows)
     return Panel(

@@ -1,8 +1,8 @@
 """Finds the papers: each is a folder, found by its name.
 
-A folder of this package with a `claims.py` is a paper. Its `__init__.py` defines the paper (`PAPER`), its
-`claims.py` lists the claims (`CLAIMS`), and each module may define more, such as what must be measured
-(`cells(tier)`). The folders are not listed anywhere, and no other file imports them.
+A folder of this package with a `claims.py` is a paper. Its `__init__.py` defines the paper (`PAPER`), its `claims.py`
+lists the claims (`CLAIMS`), and each module may define more, such as what must be measured (`cells(tier)`). The
+folders are not listed anywhere, and no other file imports them.
 """
 
 import importlib
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Paper:
-    """The paper that a folder is about.
+    """The description of a paper, which its folder defines.
 
     Attributes:
         key: prefix of the keys of its claims, such as "MAP".
@@ -33,7 +33,7 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Return the papers' folders anywhere on the package's path, by name."""
+    """Return the folders of all papers, on every path of this package, sorted by name."""
     roots = map(Path, sys.modules[__package__].__path__)
     return sorted((path.parent for root in roots for path in root.glob("*/claims.py")), key=lambda f: f.name)
 
@@ -57,7 +57,7 @@ def papers() -> list[Paper]:
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the modules of the papers' folders: paper by paper, by name."""
+    """Yield every module of the papers' folders, paper by paper, sorted by name within a paper."""
     for package in packages():
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
             yield importlib.import_module(f"{package.__name__}.{found.name}")

@@ -1,4 +1,4 @@
-"""Colours, marks and axes of the report's plots and of the papers' figures.
+"""Defines colours, marks and axes of the report's plots and of the papers' figures.
 
 Colours are placeholders, which the page replaces by those of its style sheet (`harness.report.drawing`).
 """
@@ -21,17 +21,22 @@ INK, GRID = "#fe0100", "#fe0200"
 
 
 def colour(index: int) -> str:
-    """Return the placeholder for the colour of a series; colours repeat after the last."""
+    """Return the placeholder for the colour of a series, by its index; the colours repeat after the last."""
     return f"#fe00{index % SERIES + 1:02x}"
 
 
 def marker(index: int) -> str:
-    """Return the marker of a series; when colours repeat, markers change, so that 49 series differ."""
+    """Return the marker of a series, by its index. Colour and marker together differ for 49 series."""
     return MARKERS[(index + index // SERIES) % SERIES]
 
 
 def legend_below(axes: Axes, columns: int = 2) -> None:
-    """Place the legend below the axes' label, where it covers no data; the figure grows by its height."""
+    """Place the legend below the axes' label, where it covers no data, and make the figure higher by its height.
+
+    Args:
+        axes: axes with labelled lines.
+        columns: columns of the legend.
+    """
     handles, labels = axes.get_legend_handles_labels()
     lines = sum(label.count("\n") + 1 for label in labels)
     figure = axes.get_figure(root=True)
@@ -47,7 +52,7 @@ def new_figure(width_in: float = 4.3, height_in: float = 3.0) -> tuple[Figure, A
 
 
 def seconds(value: float) -> str:
-    """Return a time in a readable unit."""
+    """Return a time in seconds as text, in a readable unit: 0.0032 is "3.2 ms"."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if value >= scale * 0.999:
             return f"{format_value(value / scale, 3)} {unit}"
@@ -55,12 +60,12 @@ def seconds(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a number with three digits."""
+    """Return a number as text with three significant digits."""
     return format_value(value, 3)
 
 
 def thousands(value: float) -> str:
-    """Return a count in a short form: 100,000 is "100k"."""
+    """Return a number as text with three significant digits and k, M or G: 100,000 is "100k"."""
     for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= scale:
             return f"{plain(value / scale)}{unit}"
@@ -68,7 +73,13 @@ def thousands(value: float) -> str:
 
 
 def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[float], str]) -> None:
-    """Scale an axis logarithmically around the values, by a factor of at least 2, with readable ticks."""
+    """Make an axis logarithmic, with limits around the values and readable ticks.
+
+    Args:
+        axis: the axis.
+        values: values above 0 that it has to show. The upper limit is at least twice the lower one.
+        label: turns the value of a tick into its text.
+    """
     low, high = min(values), max(values)
     middle, half = np.sqrt(low * high), max(np.sqrt(high / low) * 1.15, np.sqrt(2))
     low, high = middle / half, middle * half
@@ -85,12 +96,12 @@ def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[f
 
 
 def ends_of(numbers: Iterable[Number]) -> list[float]:
-    """Return the values and bounds above 0, which a logarithmic axis must show."""
+    """Return the values and bounds of numbers as far as they are above 0: what a logarithmic axis must show."""
     return [end for n in numbers for end in (n.low, n.value, n.high) if end is not None and end > 0]
 
 
 def errors(numbers: Sequence[Number]) -> np.ndarray:
-    """Return (2, n) distances of the bounds from the values; 0 if there is no interval."""
+    """Return the distances of the intervals' bounds from the values, (2, n), for error bars; 0 without an interval."""
     low = [n.value - n.low if n.low is not None else 0.0 for n in numbers]
     high = [n.high - n.value if n.high is not None else 0.0 for n in numbers]
     return np.maximum(0.0, np.array([low, high]))

@@ -1,4 +1,4 @@
-"""Selects rows of the store as evidence, and converts them to numbers."""
+"""Selects rows of the store as evidence for claims, and converts them to numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
 
 
 def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **equal: object) -> list[Any]:
-    """Return the records of an experiment that have a value.
+    """Return the rows of an experiment that have a value, as named tuples (`records`).
 
     Args:
         frame: rows of a run.
         experiment: declared in the file of its figure.
         quantity: one of the experiment's quantities; empty for all.
-        equal: as for `select`.
+        equal: values that columns must have, as for `select`.
 
     Raises:
         ValueError: the experiment has no such quantity.
@@ -49,10 +49,11 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
 
 
 def last_attempts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without those of cells that were measured again by the same revision on the same machine.
+    """Return only the last attempt of everything that was measured several times.
 
-    A cell may be measured again in the same run ("name#2" follows "name"), or in a later run, for instance of
-    another tier.
+    A cell, a piece of the plan whose rows are stored together, may be measured again in the same run ("name#2"
+    follows "name") or in a later run, for instance of another tier. Only attempts of the same revision on the same
+    machine replace each other.
     """
     names = frame["cell"].str.split("#").str[0]
     measured = frame["run"].astype(str) + "/" + frame["cell"]
@@ -71,11 +72,11 @@ def noisy(frame: pd.DataFrame) -> bool:
 
 
 def detail(row: Any, name: str) -> Any:
-    """Return a row's detail with this name, also from its "parameters"; None if there is none.
+    """Return an entry of a row's details, which may also be in their "parameters"; None if there is none.
 
     Args:
         row: one of `records`.
-        name: name of the detail.
+        name: name of the entry.
     """
     details: Mapping[str, Any] = row.details
     parameters = details.get("parameters")
@@ -84,10 +85,13 @@ def detail(row: Any, name: str) -> Any:
 
 
 def mapping_of(row: Any) -> str:
-    """Return the mapping of a prediction's or a training run's row: learner-replay-storage.
+    """Return the mapping that a prediction or a training used, as "learner-replay-storage".
 
     Args:
         row: one of `records`.
+
+    Returns:
+        The mapping; for a row without one its device, or else its backend.
     """
     return str(detail(row, "mapping") or row.device or row.backend)
 
@@ -98,7 +102,7 @@ def optional(value: float) -> float | None:
 
 
 def number(row: Any, quantity: str) -> Number:
-    """Return the value of a row, with its interval, unit, provenance and index label.
+    """Return the value of a row as a number, with its interval, unit, provenance and index label.
 
     Args:
         row: one of `records`.
@@ -117,7 +121,15 @@ def number(row: Any, quantity: str) -> Number:
 
 
 def rate(row: Any, quantity: str) -> Number:
-    """Return calls per second from a row that holds seconds per call."""
+    """Return calls per second from a row that holds seconds per call.
+
+    Args:
+        row: one of `records`.
+        quantity: name of the rate.
+
+    Raises:
+        ValueError: the row's unit is not seconds, or a time is not above 0.
+    """
     time = number(row, quantity)
     if time.unit != "s" or time.value <= 0 or (time.low is not None and time.low <= 0):
         raise ValueError(f"{quantity}: found {time}; allowed: seconds above 0")
@@ -128,12 +140,12 @@ def rate(row: Any, quantity: str) -> Number:
 
 @dataclass(frozen=True)
 class Paired:
-    """A comparison of rows measured in the same interleaved rounds.
+    """A comparison of two configurations, ours and theirs, that were timed in the same interleaved rounds.
 
     Attributes:
-        gain: their time divided by this project's, above 1 if this project is faster; without an interval if
-            there are fewer pairs than a comparison needs.
-        outcome: the comparison, including its A/A null.
+        gain: their time divided by ours, above 1 if ours is faster; without an interval if there are fewer pairs of
+            samples than a comparison needs.
+        outcome: the comparison with its verdict. It accounts for the A/A null: how far two timings of ours differ.
     """
 
     gain: Number
@@ -141,20 +153,21 @@ class Paired:
 
     @property
     def beyond_noise(self) -> tuple[float, float] | None:
-        """The gain's interval, widened by the A/A difference; None if it has no interval."""
+        """The gain's interval, widened by how far two timings of ours differ (the A/A null); None without interval."""
         if self.gain.low is None or self.gain.high is None:
             return None
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
 
 
 def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:
-    """Return the speedup over theirs, judged as by `harness.measure.statistics.compare`.
+    """Return the speedup of ours over theirs, judged as by `harness.measure.statistics.compare`.
 
     Args:
         quantity: name of the quantity.
-        ours, null, theirs: rows from `records`; `null` is a second measurement of the same as `ours`, or None.
-            Their samples, which are times, are paired by position.
-        at_most: ratio of the resources of ours to theirs, as in `harness.papers.number.ratio`.
+        ours, null, theirs: rows from `records`; `null` is a second measurement of the same as `ours`, or None. Their
+            samples, which are times, are paired by position.
+        at_most: ratio of the resources (cores, threads) of ours to theirs; a larger speedup becomes suspect, as in
+            `harness.papers.number.ratio`. None if they differ in something else.
     """
     rows = [row for row in (ours, theirs, null) if row is not None]
     pairs = min(len(row.samples) for row in rows)

@@ -1,4 +1,4 @@
-"""The rule that compares gains with the published ones, for every tier, experiment and formula.
+"""The rule that compares gains with the published ones; it is the same for every tier, experiment and formula.
 
 "In kind" needs the paper's order and direction, with whole intervals; a gain above 0 alone is not enough.
 """
@@ -17,7 +17,7 @@ Interval = tuple[float, float]
 
 
 def interval(number: Number) -> Interval:
-    """Return the number's interval; a number without one, such as counted cycles, is exact."""
+    """Return the interval of a number; for an exact number, such as counted cycles, its value twice."""
     if number.low is None or number.high is None:
         return number.value, number.value
     return number.low, number.high

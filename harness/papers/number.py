@@ -1,4 +1,4 @@
-"""A number of a verdict or a report: with its unit, its interval and its provenance."""
+"""Defines the numbers of verdicts and reports: each has its unit, its interval and its provenance."""
 
 import math
 from collections.abc import Iterable
@@ -12,8 +12,9 @@ _PRINTED_DIGITS = 9  # a paper's number is shown as it is printed
 
 
 def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
-    """Return the value as text with that many significant digits, without exponent between 0.0001 and ten
-    million.
+    """Return a value as text with a given number of significant digits.
+
+    Between 0.0001 and ten million, and for integers below 1e12, the text has no exponent.
 
     Args:
         value: any float.
@@ -75,7 +76,14 @@ class Number:
 
 
 def from_text(*keys: str) -> tuple[Number, ...]:
-    """Return numbers of the papers' text, by key; raises KeyError for one that is not transcribed."""
+    """Return numbers that the papers print in their text.
+
+    Args:
+        keys: names of the numbers (`published.text`), such as "MAP.optimum_gap".
+
+    Raises:
+        KeyError: a number is not transcribed.
+    """
     found = map(published.quantity, keys)
     return tuple(
         Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
@@ -86,7 +94,16 @@ def from_text(*keys: str) -> tuple[Number, ...]:
 def from_cell(table: str, row: str, column: str) -> Number:
     """Return the number in a cell of a published table or figure.
 
-    A value read off a figure has its reading error as interval. Raises as `published.Table.value` does.
+    A value read off a figure has its reading error as interval.
+
+    Args:
+        table: name of the table or figure (`published.table`).
+        row, column: headings of the cell's row and column.
+
+    Raises:
+        FileNotFoundError: there is no such table or figure.
+        KeyError: the table has no such cell.
+        ValueError: the cell holds no number.
     """
     found = published.table(table)
     cell, value = found.cell(row, column), found.value(row, column)
@@ -104,13 +121,13 @@ def from_cell(table: str, row: str, column: str) -> Number:
 
 
 def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) -> Number:
-    """Return a / b with the widest interval that theirs allow, the weakest provenance and the rows of both.
+    """Return a / b with the widest interval that both intervals allow, the weaker provenance and the rows of both.
 
     Args:
         quantity: name of the quantity.
         a, b: in the same unit; b above 0.
-        at_most: for a speedup, the ratio of the resources (cores, threads, learners) of a to those of b. A
-            speedup whose whole interval is above it is suspect. None if a is not b with more resources.
+        at_most: for a speedup, the ratio of the resources (cores, threads, learners) of a to those of b. A speedup
+            whose whole interval is above it is suspect. None if a and b differ in something else.
 
     Raises:
         ValueError: b, or a bound of it, is not above 0.
@@ -160,7 +177,7 @@ def checked_baseline(baseline: Number, parts_s: float) -> Number:
 
     Args:
         baseline: a rate, 1/s.
-        parts_s: seconds of its parts for one unit of the rate, above 0.
+        parts_s: seconds that its parts, which were timed one by one, take for one step of the rate; above 0.
     """
     reached = baseline.value if baseline.high is None else baseline.high
     if baseline.suspect or reached >= LEAST_OF_PARTS / parts_s:
@@ -173,7 +190,15 @@ def checked_baseline(baseline: Number, parts_s: float) -> Number:
 
 
 def shortfall(quantity: str, a: Number, b: Number) -> Number:
-    """Return by how many percent a is below b, 1 - a / b, with the interval of their `ratio`; raises as it does."""
+    """Return by how many percent a is below b, 100 (1 - a / b), with its interval.
+
+    Args:
+        quantity: name of the quantity.
+        a, b: in the same unit; b above 0.
+
+    Raises:
+        ValueError: b, or a bound of it, is not above 0.
+    """
     kept = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
     source = f"1 - {kept.source}"
@@ -191,11 +216,17 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:
-    """Return the rows from which any of the numbers was computed, in order and once each."""
+    """Return the index labels of all rows from which the numbers were computed, sorted, without repetitions."""
     return tuple(sorted({row for number in numbers for row in number.rows}))
 
 
 def scaled(number: Number, factor: float, unit: str = "") -> Number:
-    """Return the number with value and bounds multiplied by a factor, in another unit if one is given."""
+    """Return a number with its value and bounds multiplied by a factor.
+
+    Args:
+        number: the number.
+        factor: the factor.
+        unit: unit of the result; by default the number's own.
+    """
     low, high = (None if bound is None else factor * bound for bound in (number.low, number.high))
     return replace(number, value=factor * number.value, low=low, high=high, unit=unit or number.unit)

@@ -1,4 +1,7 @@
-"""PRL's performance portability over machines (6.4), as claims, validations and reports share it."""
+"""Computes PRL's performance portability over machines (6.4) for claims, validations and reports.
+
+It is the harmonic mean over machines of the best throughput that each of them reached.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +18,13 @@ from harness.papers.number import Number, merge_rows
 
 @dataclass(frozen=True)
 class BesideBaseline:
-    """Portability of this project and of a baseline over the machines that ran both, in experiences per second."""
+    """The portability of this project and of a baseline over the machines that ran both.
+
+    Attributes:
+        workload, batch_size, baseline: the configuration.
+        machines: number of machines.
+        ours, theirs: harmonic means of the machines' best experiences per second.
+    """
 
     workload: str
     batch_size: int
@@ -26,7 +35,7 @@ class BesideBaseline:
 
 
 def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
-    """Yield the configurations that two or more machines have compared, with each machine's best of both.
+    """Yield the portability of every workload, batch size and baseline that at least two machines have run.
 
     Args:
         everywhere: the last rows of every machine.
@@ -49,7 +58,11 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
 
 
 def experiences(row: Any) -> Number:
-    """Return experiences per second from a row that holds gradient steps per second."""
+    """Return experiences per second from a row of gradient steps per second, which it multiplies by the batch size.
+
+    Args:
+        row: one of `harness.papers.evidence.records`.
+    """
     steps, size = number(row, "experiences a second"), int(row.batch_size)
     low, high = (
         None if bound is None else experiences_per_s(bound, size) for bound in (steps.low, steps.high)
@@ -58,10 +71,10 @@ def experiences(row: Any) -> Number:
 
 
 def harmonic_mean(best: Sequence[Number | None]) -> Number:
-    """Return the harmonic mean of each machine's best throughput, with the interval that theirs allow.
+    """Return the harmonic mean of the machines' best throughputs, with the interval that their intervals imply.
 
     Args:
-        best: at least one; None for a machine that is not supported, which makes the mean 0.
+        best: at least one throughput; None for a machine that is not supported, which makes the mean 0.
     """
     there = [n for n in best if n is not None]
     lows = [n.low for n in there if n.low is not None]

@@ -1,4 +1,4 @@
-"""A learner on the systolic array inside a processor (AMX tiles), next to the same learner in float32 on its core.
+"""Compares a learner on the systolic array inside a processor (AMX tiles) with the same learner in float32.
 
 The papers' arrays are on an FPGA and are simulated here. Tiles of recent Xeons are arrays of 16 x 16 sums that this
 project can time. They multiply in bfloat16: the gain is that of the array and of the narrower operands together.
@@ -17,17 +17,21 @@ FLOAT, ROUNDED, TILES = "native", "native[bfloat16]", "amx"
 
 
 def command(workload: str) -> str:
-    """Return the command that measures a workload's rows."""
+    """Return the command that measures the rows of a workload."""
     return f"placerl profile {workload} --precision bfloat16"
 
 
 def needs(workload: str) -> str:
-    """Return what a check needs."""
+    """Return, as text, what the check of a workload needs: a processor with tiles, and the command to run on it."""
     return f"a processor with AMX tiles, profiled by `{command(workload)}`"
 
 
 def faster_on_tiles(workload: str) -> Check:
-    """Return the check that a workload's gradient steps take less time on tiles than in float32, per batch size."""
+    """Return the check that a workload's gradient steps take less time on tiles than in float32, at each batch size.
+
+    Args:
+        workload: name of the workload.
+    """
 
     def compare(frame: pd.DataFrame) -> Finding:
         rows = select(frame, suite=Suite.PRECISION_PROFILE, primitive="learner.step", workload=workload)

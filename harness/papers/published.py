@@ -1,8 +1,8 @@
-"""The five papers' numbers with their sources: the files of `results/papers/`.
+"""Reads the five papers' numbers and their sources from the files of `results/papers/`.
 
-`<paper>_table_<number>.csv` holds a table cell by cell, `<paper>_figure_<number>.csv` the values read off a
-figure with their reading errors, and `text.csv` the numbers of the text. A cell that is lost in the available
-text has no value, and its note says so; values that only a lost figure showed are not included.
+`<paper>_table_<number>.csv` holds a table cell by cell, `<paper>_figure_<number>.csv` the values read off a figure
+with their reading errors, and `text.csv` the numbers of the text. A cell that is lost in the available text has no
+value, and its note says so; values that only a lost figure showed are not included.
 """
 
 import csv
@@ -40,7 +40,7 @@ class PublishedCell:
 
     @property
     def place(self) -> str:
-        """Place of the cell, for a reader to find it."""
+        """The place of the cell in words, by which a reader finds it."""
         return f"{self.source}, row {self.row}, column {self.column}"
 
 
@@ -68,7 +68,7 @@ class PublishedQuantity:
 
     @property
     def source(self) -> str:
-        """Paper and section."""
+        """The paper's key and the section."""
         return f"{self.paper} {self.place}"
 
 

@@ -1,7 +1,8 @@
-"""The cost in reward of a relaxed training loop: its runs, and the share of the reward that it keeps.
+"""Measures what a relaxed training loop costs in reward.
 
-A run is a curve and a seed; its row holds the return of every stretch of training, including exploration. The
-runs of one experiment and seed have the same learner and differ only in the relaxation.
+A relaxed loop departs from the strict order of steps, for example by sampling batches ahead. Each variant of the loop
+is a curve; a run trains one curve with one seed. Its row holds the return of every stretch (a twentieth) of training,
+including exploration. The runs of one experiment and seed have the same learner and differ only in the relaxation.
 
 A curve's score is the interquartile mean over seeds of the return at the end of training (the metric of rliable,
 Agarwal et al. 2021). Its share is its gain over the first twentieth of training divided by the reference's gain.
@@ -39,13 +40,13 @@ from harness.store.cell import Cell
 
 STRETCHES = 20
 NO_LOSS = 0.9
-"""A curve with a share whose whole interval is at least this has no visible loss."""
+"""A curve has no visible loss if its share of the gain is at least this, with its whole interval."""
 _RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The difference of a curve from the others of its experiment.
+    """One variant of the training loop in an experiment.
 
     Attributes:
         name: name in the row's `backend`.
@@ -58,12 +59,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """Curves that are compared with the first one.
+    """An experiment that compares relaxed variants of the training loop with a reference.
 
     Attributes:
         key: key of its cells and rows.
         mapping: mapping of all its runs.
-        curves: the curves, the reference first.
+        curves: the variants, the reference first.
         actors: number of environments; None: the workload's own number.
     """
 
@@ -75,7 +76,7 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class RelaxedTask:
-    """One size of an experiment's training runs.
+    """The workload and the length of an experiment's training runs in one tier.
 
     Attributes:
         experiment: the experiment.
@@ -98,14 +99,14 @@ def train(
     Args:
         name: name of the workload.
         gradient_steps: gradient steps of the run, including the warm-up's.
-        experiment, curve: define how it is run.
+        experiment, curve: the experiment, and the variant of the loop to train.
         seed: seed of everything random.
         report: called with the gradient steps taken.
 
     Returns:
-        A row of suite `claim`, quantity `final_return`: the mean return of the episodes that ended in the last
-            fifth, with these as samples. The details hold the environment steps and mean return of each stretch.
-            Without such an episode the row has failed.
+        A row of suite `claim`, quantity `final_return`: the mean return of the episodes that ended in the last fifth
+        of training, with these episodes' returns as samples. The details hold the environment steps and mean return
+        of each stretch. The row has failed if no episode ended there.
     """
     item = workloads.load(name)
     if experiment.actors is not None:
@@ -150,7 +151,11 @@ def train(
 
 
 def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
-    """Return one cell per training run, seed by seed."""
+    """Return one cell (a piece of the plan) per training run, task by task and seed by seed.
+
+    Args:
+        tasks: workloads and lengths of the runs.
+    """
     return [
         row_cell(
             f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}",
@@ -164,11 +169,20 @@ def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
 
 
 Runs = dict[str, dict[int, Any]]
-"""Rows of one workload by curve and seed."""
+"""The rows of one workload, by curve and seed."""
 
 
 def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
-    """Return the rows by workload, if every curve was trained, for the seeds that all curves have."""
+    """Return the rows of an experiment for the workloads in which every curve was trained.
+
+    Args:
+        frame: rows of a run.
+        experiment: the experiment.
+
+    Returns:
+        For each workload, the rows by curve and seed, only with seeds that all curves have. Workloads with fewer than
+        `FEWEST_SAMPLES` such seeds are left out.
+    """
     found: dict[str, Runs] = defaultdict(lambda: defaultdict(dict))
     for row in rows_of(frame, experiment.key, "final_return"):
         found[row.workload][row.backend][int(detail(row, "seed"))] = row
@@ -184,12 +198,12 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
 
 
 def interquartile_mean(scores: npt.NDArray) -> Any:
-    """Return the mean of the middle half of scores along the last axis."""
+    """Return the mean of the middle half of the scores along the last axis."""
     return trim_mean(scores, 0.25, axis=-1)
 
 
 def scores_of(rows: dict[int, Any]) -> npt.NDArray:
-    """Return the returns at the end of training, one per seed."""
+    """Return the returns at the end of training, (seeds,), from one curve's rows by seed."""
     return np.array([row.value for row in rows.values()])
 
 
@@ -201,9 +215,17 @@ def _first(rows: dict[int, Any]) -> npt.NDArray:
 def share_of_gain(
     curve: npt.NDArray, reference: npt.NDArray, first: npt.NDArray
 ) -> tuple[float, float, float] | None:
-    """Return a curve's share of the reference's gain, and its 95% interval.
+    """Return a curve's share of the reference's gain, and the bounds of its 95% interval.
 
-    None if the reference may have no gain at all.
+    A gain is the difference between the interquartile means at the end and at the beginning of training. The interval
+    is a bootstrap over seeds.
+
+    Args:
+        curve, reference: returns at the end of training, one per seed.
+        first: the reference's returns at the beginning of training, one per seed.
+
+    Returns:
+        Share, lower and upper bound; None if the reference may have no gain at all.
     """
     rng = np.random.default_rng(0)
 
@@ -222,12 +244,15 @@ def share_of_gain(
 
 
 def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
-    """Return the share of every curve except the reference; None as in `share_of_gain`.
+    """Return each curve's share of the reference's gain, by the curve's name; the reference itself is left out.
 
     Args:
         name: name of the workload.
         runs: its rows.
         reference: name of the curve that the others are compared with.
+
+    Returns:
+        The shares; None for each curve if the reference may have no gain at all (`share_of_gain`).
     """
     first, scores = _first(runs[reference]), scores_of(runs[reference])
     made: dict[str, Number | None] = {}
@@ -245,10 +270,11 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
 
 
 def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
-    """Return how many seeds a curve needs to be told from the reference, if they differ as these do.
+    """Return how many seeds each curve would need for a test to tell them apart, if they differ as much as here.
 
     This is the size of two normal samples whose means differ as these scores' do, so that a test at 5% finds the
-    difference in 80% of the experiments: 2 (1.96 + 0.84)^2 (s / d)^2, with s^2 the mean of the two variances.
+    difference in 80% of the experiments: 2 (1.96 + 0.84)^2 (s / d)^2, with s^2 the mean of the two variances and d
+    the difference of the means.
 
     Args:
         curve, reference: returns at the end of training, one per seed, at least two.
@@ -264,17 +290,20 @@ def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
 
 
 def keeps(share: Number | None) -> bool | None:
-    """Return whether a curve has no visible loss; None if the seeds cannot decide."""
+    """Return whether a curve has no visible loss of reward (`NO_LOSS`); None if the seeds cannot decide.
+
+    Args:
+        share: its share of the reference's gain, from `shares`.
+    """
     if share is None or share.low is None or share.high is None:
         return None
     return True if share.low >= NO_LOSS else False if share.high < NO_LOSS else None
 
 
 def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
-    """Return the axes of the learning curves, one workload each.
+    """Return one panel of learning curves per workload: the mean return over environment steps.
 
-    A point is the interquartile mean over seeds of a stretch's mean return; its interval spans the seeds'
-    quartiles.
+    A point is the interquartile mean over seeds of a stretch's mean return; its interval spans the seeds' quartiles.
     """
     return [
         Panel(

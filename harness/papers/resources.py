@@ -1,6 +1,6 @@
-"""Compares cells that Yosys counted for this project's blocks with the papers' tables of FPGA resources.
+"""Compares the logic cells that Yosys counted for this project's blocks with the papers' tables of FPGA resources.
 
-A paper's folder defines its own rows of such tables (`COUNTERPARTS`).
+A paper's folder defines which rows of its tables are compared with which blocks (`COUNTERPARTS`).
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ COLUMNS = {"luts": "LUT", "flip_flops": "FF", "block_rams": "BRAM36", "ultra_ram
 NEEDS = "cells counted by Yosys (placerl bench fpga-tables resources --count)"
 SOURCE = "Yosys synth_xilinx for UltraScale+, before placement"
 FACTOR = 2
-"""Two designs of one architecture are alike if each resource is within this factor."""
+"""Largest factor between the counts of a resource at which two designs of one architecture count as alike."""
 _WORDS = {
     "luts": ("LUTs", "count"),
     "flip_flops": ("flip-flops", "count"),
@@ -35,10 +35,10 @@ TREE = "replay-pipeline fanout=16 levels=5"
 
 @dataclass(frozen=True)
 class Share:
-    """The contribution of a counted block to a counterpart.
+    """A number of copies of one block, or of parts of it, as a share of what corresponds to a row of a paper's table.
 
     Attributes:
-        subject: its name in `counted.SUBJECTS`.
+        subject: name of the block in `counted.SUBJECTS`.
         copies: number of copies.
         parts: only the parts of the block whose names begin with these; empty for all.
     """
@@ -52,7 +52,11 @@ class Share:
         return f"{copies}{f'{self.parts}* of ' if self.parts else ''}{self.subject}"
 
     def resources(self) -> dict[str, float]:
-        """Return the cells by resource; raises KeyError if the block was not counted."""
+        """Return the resources of all copies by name, such as "luts" or "sram_mb".
+
+        Raises:
+            KeyError: the block was not counted.
+        """
         found = counted.committed()[self.subject]
         one = found.resources_of(self.parts) if self.parts else found.resources
         numbers = {name: float(value) for name, value in asdict(one).items()} | {"sram_mb": sram_mb(one)}
@@ -66,7 +70,7 @@ class Counterpart:
     Attributes:
         table, row: the published row.
         columns: the published column of each resource; "sram_mb" is all memory.
-        shares: the blocks that make it up.
+        shares: the blocks of which the closest design here consists.
         differs: further differences between the paper's design and these blocks.
         unknown: information missing in the paper that determines the resources; such a row gets no verdict.
     """
@@ -80,7 +84,7 @@ class Counterpart:
 
     @property
     def name(self) -> str:
-        """Return the name of the paper's row."""
+        """Return the paper's table and row as text."""
         return f"{published.table(self.table).cells[0].source}, {self.row}"
 
     def published(self) -> dict[str, float]:
@@ -89,23 +93,31 @@ class Counterpart:
         return {resource: table.value(self.row, column) for resource, column in self.columns.items()}
 
     def ours(self) -> dict[str, float]:
-        """Return this project's numbers, all blocks together; raises KeyError if a block was not counted."""
+        """Return the resources of this project's blocks, all together, by resource.
+
+        Raises:
+            KeyError: a block was not counted.
+        """
         each = [share.resources() for share in self.shares]
         return {resource: sum(numbers[resource] for numbers in each) for resource in self.columns}
 
     @property
     def made_of(self) -> str:
-        """Return a description of the blocks."""
+        """Return the blocks as text, with their numbers of copies."""
         return " + ".join(map(str, self.shares))
 
 
 def sram_mb(found: Resources) -> float:
-    """Return all memory blocks, in 10^6 bytes."""
+    """Return the capacity of all memory blocks, in 10^6 bytes."""
     return (found.ultra_rams * ULTRA_RAM_BYTES + found.block_rams * BLOCK_RAM_BYTES) / 1e6
 
 
 def tree_note() -> str:
-    """Describe which parts take the cells of the 16^5 tree; raises KeyError if it was not counted."""
+    """Describe which modules of the sum tree with 5 levels and fanout 16 take its look-up tables and memories.
+
+    Raises:
+        KeyError: the tree was not counted.
+    """
     found = counted.committed()[TREE]
     whole, front = found.resources, found.resources_of("front_end")
     levels = [found.resources_of(f"level_{number}") for number in range(5)]
@@ -123,19 +135,29 @@ def tree_note() -> str:
 
 
 def counterparts() -> list[Counterpart]:
-    """Return the rows of tables that the papers' folders define, paper by paper."""
+    """Return the table rows that the papers' folders compare with blocks of this project, paper by paper."""
     return [item for stated in discovery.tuples("COUNTERPARTS", Counterpart) for item in stated]
 
 
 def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
-    """Yield every counted block, each with the papers' rows of which it is the first block."""
+    """Yield every block that Yosys counted, each with the papers' rows that are compared with it.
+
+    A row that is compared with several blocks is listed with the first of them.
+    """
     every = counterparts()
     for name, found in counted.committed().items():
         yield found, [item for item in every if item.shares[0].subject == name]
 
 
 def check(*beside: Counterpart) -> Check:
-    """Return the check of some rows of a paper's table against the blocks here."""
+    """Return the check of some rows of a paper's table against the blocks here.
+
+    The outcome is "in kind" if every resource is within `FACTOR`, and "not reproduced" otherwise. There is no verdict
+    if the paper leaves out what determines the resources (`Counterpart.unknown`).
+
+    Args:
+        beside: the rows and their blocks.
+    """
 
     def compare(_: pd.DataFrame) -> Finding:
         ours: list[Number] = []

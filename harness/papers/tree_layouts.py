@@ -1,4 +1,4 @@
-"""Configurations of the native sum tree that experiments compare, and the check that all give the same answers."""
+"""Defines configurations of the native sum tree for experiments, and the check that all give the same answers."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class TreeLayout:
     Attributes:
         capacity: number of leaves.
         fanout: K, children of a node.
-        aligned: whether node groups start on cache lines.
+        aligned: whether each group of sibling nodes starts on a cache line.
     """
 
     capacity: int
@@ -38,7 +38,9 @@ def priorities(rng: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
 
 
 def check(tree: SumTree) -> None:
-    """Check updates, totals and finds against cumulative sums; exact as long as the tree's dtype holds the sums.
+    """Check a tree's updates, total and finds against cumulative sums of its leaves.
+
+    The check is exact as long as the tree's dtype holds the sums exactly; beyond that it allows rounding errors.
 
     Raises:
         ValueError: an answer is wrong; the message says which.
