@@ -1,4 +1,4 @@
-"""The accumulator below a column of the systolic array: sums over the tiles of the inner dimension (PPO 3.2.2)."""
+"""The accumulator below a column of the systolic array, which adds the column's partial sums (PPO 3.2.2)."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -9,15 +9,24 @@ from primitives.fpga.gemm.processing_element import Control
 
 
 class ColumnAccumulator(wiring.Component):
-    """Adds a column's sums over the passes of the inner dimension, vector by vector (PPO 3.2.2: the FIFOs).
+    """Adds the partial sums that leave a column of the array, vector by vector (PPO 3.2.2: the FIFOs).
 
-    Without latency: the total of a sum is ready together with the sum, because the memory is read one cycle
-    earlier. The sums of a pass are counted from its first; every pass must bring the same number.
+    A stationary product is computed in passes, one for each block of the operand that stays in the array. Every pass
+    along the product's inner dimension gives one partial sum per vector. The k-th sums of these passes are added, so
+    every pass must bring the same number of sums.
+
+    There is no latency: a total is ready together with its last partial sum, because the memory is
+    read one cycle earlier.
+
+    Args:
+        width: bits of a sum.
+        depth: most sums in a pass.
+        lanes: numbers in a sum; 2 with FIX's configurable datapath.
 
     Ports:
-        control: In(Control), for the sum that arrives in the next cycle.
-        sums: In(lanes x signed(width)).
-        totals: Out(lanes x signed(width)), finished when `valid`.
+        control: In(Control), of the sums that arrive in the next cycle.
+        sums: In(lanes x signed(width)), partial sums.
+        totals: Out(lanes x signed(width)), the sums added so far; finished when `valid`.
         valid: Out(1).
     """
 

@@ -1,7 +1,8 @@
-"""The controller of the systolic core: selects the vectors of A and B that enter the array, cycle by cycle (PPO
-3.2.2).
+"""The controller of the systolic core, which selects the vectors of A and B that enter the array (PPO 3.2.2).
 
-C = A B, with A of size a x b (PPO: the weights) and B of size b x c (the inputs), cut into blocks of P x P.
+The product is C = A B, with A of size a x b (PPO: the weights) and B of size b x c (the inputs), cut into blocks of
+P x P. It is computed in passes. In a pass, one block stays in the array's P x P elements, while vectors of P numbers
+stream through them:
 
 | dataflow | stays in the elements | streams, one vector per cycle | passes, outer to inner | cycles of a pass |
 |---|---|---|---|---|
@@ -9,10 +10,10 @@ C = A B, with A of size a x b (PPO: the weights) and B of size b x c (the inputs
 | WS | a block of A | columns of B, c of them | blocks of a, blocks of b | c, or P if more |
 | IS | a block of B | rows of A, a of them | blocks of c, blocks of b | a, or P if more |
 
-Passes follow each other without a gap. In a stationary pass the next block's P rows are loaded while the vectors
-stream, which takes P cycles: a pass with fewer vectors waits, and the first block is loaded before anything
-streams. With `block_load` every element has its own memory for the stationary operand: loading a block takes no
-time, and every pass has as many cycles as vectors, as in PPO's Equation 5.
+Passes follow each other without a gap. In the stationary dataflows, WS and IS, the P rows of the next block are
+loaded while the vectors stream. Loading takes P cycles: a pass with fewer vectors waits for it, and the first block
+is loaded before anything streams. With `block_load` every element has its own memory for the stationary operand. Then
+loading a block takes no time, and every pass has as many cycles as vectors, as in PPO's Equation 5.
 """
 
 from enum import IntEnum
@@ -28,7 +29,7 @@ INDEX_BITS = 16  # of every count of blocks and vectors
 
 
 class Dataflow(IntEnum):
-    """The operand that stays in the processing elements: none, only sums (NS), weights (WS), or inputs (IS)."""
+    """The dataflow of a product, named by what stays in the elements: only sums (NS), weights (WS) or inputs (IS)."""
 
     NS = 0
     WS = 1
@@ -67,18 +68,25 @@ VectorRequest = data.StructLayout(
 
 
 class GemmController(wiring.Component):
-    """Steps through the blocks of a product. A command may follow the previous one without an idle cycle.
+    """Steps through the blocks of a product and requests the vectors of A and B from their memories.
+
+    A command may follow the previous one without an idle cycle.
+
+    Args:
+        side: P, rows and columns of the array.
+        block_load: whether a stationary block is loaded at once. Then the request for the stationary operand names a
+            block, in the first cycle of its pass.
 
     Ports:
         command: In(stream of GemmCommand), taken when idle or in the last step of the previous command.
         drained: In(1), no operand is in the array: the dataflow may change.
         a, b: Out(VectorRequest), the vectors requested in this cycle.
         ready: In(1), both requests are taken; otherwise they are repeated.
-        control: Out(Control), of the vector that enters the rows, in the cycle of its request.
-        load, load_row: Out, the vector that enters the columns is that row of a stationary block.
+        control: Out(Control), the control signals of the vector that enters the array's rows, in the
+            cycle of its request.
+        load: Out(1), the vector that enters the columns is a row of a stationary block. load_row:
+            Out(range(P)), which row.
         dataflow: Out(Dataflow), halves: Out(1), of the current command.
-
-    With `block_load`, the request for the stationary operand names a block, in the first cycle of its pass.
     """
 
     def __init__(self, *, side: int, block_load: bool = False):

@@ -15,38 +15,39 @@ from primitives.fpga.gemm.systolic_array import SystolicArray
 
 
 class GemmCore(wiring.Component):
-    """C = A B in signed integers, modulo 2**accumulator_width, for any sizes: elements beyond an edge are zeros.
+    """Computes C = A B in signed integers, modulo 2**accumulator_width.
 
-    The memories of A and B are outside. They accept a request by answering `ready`, and give the P words on
-    `a_data` or `b_data` in the next cycle; words beyond the matrix are 0. `ready` may depend on the requests
-    combinationally.
+    The matrices may have any sizes; blocks that extend beyond a matrix are filled with zeros.
 
-    Latency: the first vectors are on `a_data` and `b_data` one cycle after the command is taken plus one cycle of
-    the memory. `cycles.gemm.core_cycles` gives the cycles after that.
+    The memories of A and B are outside. They accept a request by answering `ready`, and give the P words on `a_data`
+    or `b_data` in the next cycle; words beyond the matrix are 0. `ready` may depend on the requests combinationally.
+
+    Latency: the first vectors are on `a_data` and `b_data` one cycle after the command is taken plus one cycle of the
+    memory. `cycles.gemm.core_cycles` gives the cycles after that.
 
     Args:
-        side: P, 2 or more.
+        side: P, rows and columns of the array, 2 or more.
         width: bits of an operand.
         accumulator_width: bits of a sum.
         accumulator_depth: most vectors that a stationary command may stream (c of WS, a of IS).
-        configurable: elements with FIX's configurable datapath: two sums each.
+        configurable: whether the elements have FIX's configurable datapath, which can multiply two activations of
+            half the width at once. Then every sum has two lanes, otherwise one.
         block_load: whether every element has its own memory for the stationary operand (P x P banks, PPO Fig. 6),
             read together with the vectors; otherwise blocks are loaded from above, one row per cycle.
-        datapath: whether the array and the accumulators exist. Without them the core has no data ports, but
-            requests the same operands in the same cycles, which is enough for a timer.
+        datapath: whether the array and the accumulators exist. Without them the core has no data ports, but requests
+            the same operands in the same cycles, which is enough for a timer.
 
     Ports:
         command: In(stream of GemmCommand).
-        a, b: Out(VectorRequest), ready: In(1).
-        a_data, b_data: In(P x signed(width)).
+        a, b: Out(VectorRequest), the vectors of A and B that are requested; ready: In(1), both requests are taken.
+        a_data, b_data: In(P x signed(width)), the requested vectors.
         entering: Out(1), an operand or a weight enters the array in this cycle.
         idle: Out(1), no operand is in the array, and none is requested.
         tile_sums: Out(lanes x signed(accumulator_width)), P x P of them: element (i, j) of a block of C at i * P + j.
-        tile_done: Out(P * P), the sums that are finished in this cycle (NS). Blocks come in the order of the
-            passes.
-        column_sums: Out(P x lanes x signed(accumulator_width)).
-        column_done: Out(P), the columns whose sum is finished in this cycle. WS: column i gives row i of a block
-            row of C, left to right. IS: column j gives column j of a block column of C, top to bottom.
+        tile_done: Out(P * P), the sums that are finished in this cycle (NS). Blocks come in the order of the passes.
+        column_sums: Out(P x lanes x signed(accumulator_width)), the sums below the columns.
+        column_done: Out(P), the columns whose sum is finished in this cycle. WS: column i gives row i of a block row
+            of C, left to right. IS: column j gives column j of a block column of C, top to bottom.
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): element (i, j) of the block
             requested in cycle t (A's (j, i) in WS, B's (i, j) in IS) is valid in cycle t + 1 + i + j.
         streaming: Out(1), a streaming operand enters the array in this cycle (without `datapath` only).
@@ -154,7 +155,7 @@ class GemmCore(wiring.Component):
         return array
 
     def _add_sums(self, m: Module, platform: object, array: SystolicArray) -> None:
-        """The sums of blocks at the elements, and the accumulators below the columns."""
+        """Connect the sums of blocks at the elements, and the accumulators below the columns."""
         side = self.side
         m.d.comb += [ours.eq(theirs) for ours, theirs in zip(self.tile_sums, array.sums, strict=True)]
         m.d.comb += self.tile_done.eq(array.done)

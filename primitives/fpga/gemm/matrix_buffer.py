@@ -1,12 +1,12 @@
-"""On-chip matrix memories that answer a `VectorRequest`: the blocked and the plain layout (PPO 3.2.2.2, Fig. 6,
-7).
+"""Memories of matrices in the blocked and in the plain layout (PPO 3.2.2.2, Fig. 6 and 7).
 
-Both store one element per word and give P of them per cycle along a row. Along a column:
+They answer a `VectorRequest`. Both layouts store one element per word and give P of them per cycle along a row. They
+differ along a column:
 
 - **Blocked**: P x P banks; element (r, c) is in bank (r mod P, c mod P), so that rows and columns of a block come
   from P different banks: no stall in either direction.
-- **Plain**: P banks, row-major; element (r, c) is in bank c mod P. A column of a block is in one bank, so its P
-  rows are first read into P x P registers: a stall of P + 1 cycles for each block that is not the current one.
+- **Plain**: P banks, row-major; element (r, c) is in bank c mod P. A column of a block is in one bank, so its P rows
+  are first read into P x P registers: a stall of P + 1 cycles for each block that is not the current one.
 
 Several matrices share the banks, each with its own `base` (Fig. 7).
 
@@ -25,7 +25,7 @@ from primitives.fpga.gemm.control import INDEX_BITS, Axis, VectorRequest
 
 
 class _MatrixBuffer(wiring.Component):
-    """What both layouts share.
+    """The arguments and ports of both layouts.
 
     Args:
         side: P, 2 or more.
@@ -35,9 +35,9 @@ class _MatrixBuffer(wiring.Component):
     Ports:
         request: In(VectorRequest), ready: Out(1), in the same cycle: the request is taken.
         data: Out(P x width), the vector, in the cycle after its request was taken.
-        base: In(INDEX_BITS), the first block of the matrix asked for; pitch: In(INDEX_BITS), its blocks in a row.
-        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width):
-            writes that row of a block at the cycle's end. A reader sees it from the next request on.
+        base: In(INDEX_BITS), the first block of the requested matrix; pitch: In(INDEX_BITS), its blocks in a row.
+        write_enable: In(1), write_block: In(INDEX_BITS), write_row: In(range(P)), write_data: In(P x width): writes
+            that row of a block at the cycle's end. A reader sees it from the next request on.
     """
 
     def __init__(self, *, side: int, width: int, blocks: int):
@@ -62,14 +62,21 @@ class _MatrixBuffer(wiring.Component):
         )
 
     def _block(self, m: Module) -> Signal:
-        """The block that the request names."""
+        """Return the number of the block that the request names."""
         block = Signal(INDEX_BITS)
         m.d.comb += block.eq(self.base + self.request.block_row * self.pitch + self.request.block_column)
         return block
 
 
 def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vector: Any) -> None:
-    """Put the row or column of the banks' `words` that `request` named one cycle ago on `vector`."""
+    """Drive `vector` with the row or column that `request` named one cycle ago.
+
+    Args:
+        m: the module to which the statements are added.
+        request: a `VectorRequest`, of which the axis and the offset are used.
+        words: the P x P words that the banks give in this cycle, row by row.
+        vector: the P words to drive.
+    """
     offset, axis = Signal(range(len(words))), Signal()
     with m.If(request.valid):
         m.d.sync += [offset.eq(request.offset), axis.eq(request.axis)]
@@ -79,10 +86,10 @@ def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vecto
 
 
 class BlockedBuffer(_MatrixBuffer):
-    """The blocked layout: `ready` is always 1.
+    """A matrix memory in the blocked layout, which answers every request at once: `ready` is always 1.
 
-    Banks of one row are written together, and all are read at one address: a row of banks is one memory, P words
-    wide.
+    The banks of one row are written together, and all banks are read at one address. Each row of banks is therefore
+    one memory, P words wide. See `_MatrixBuffer` for the arguments and ports.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -104,7 +111,10 @@ class BlockedBuffer(_MatrixBuffer):
 
 
 class PlainBuffer(_MatrixBuffer):
-    """The plain layout: `ready` is 0 while a column's block is gathered."""
+    """A matrix memory in the plain layout: `ready` is 0 while the block of a requested column is read into registers.
+
+    See `_MatrixBuffer` for the arguments and ports.
+    """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

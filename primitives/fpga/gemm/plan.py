@@ -1,7 +1,6 @@
-"""The host's preparation of a product on the systolic core: operands as words, the command, and the place of each
-sum.
+"""Prepares a product for the systolic core: its operands as words, its command, and the result from the core's sums.
 
-Plain NumPy, used by every engine that runs the core.
+This is the host's part, in plain NumPy. All simulations of the core use it.
 """
 
 from dataclasses import dataclass
@@ -39,13 +38,18 @@ def checked_dataflow(dataflow: str) -> str:
 
 
 def blocks(size: int, side: int) -> int:
-    """Return the number of blocks of `side` that cover `size`."""
+    """Return how many blocks of `side` elements cover `size` elements."""
     return -(-size // side)
 
 
 def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
-    """Return the product's sizes in words: two 16-bit activations per word halve the dimension that they come
-    from.
+    """Return the product's sizes in words.
+
+    Args:
+        shape: the product's sizes in numbers.
+        dataflow: "NS", "WS" or "IS".
+        halves: whether a word holds two activations of half its width. These are neighbours along c in "WS" and along
+            a otherwise, so that this size is halved, rounded up.
     """
     checked_dataflow(dataflow)
     if not halves:
@@ -66,7 +70,13 @@ def vectors(words: GemmShape, dataflow: str) -> int:
 
 
 def passes(words: GemmShape, dataflow: str, side: int) -> int:
-    """Return the number of passes of the product: one per block of the operand that stays in the elements."""
+    """Return the number of passes of the product: one per P x P block of what stays in the elements.
+
+    Args:
+        words: the product's sizes in words, as `word_shape` returns them.
+        dataflow: "NS" (sums stay), "WS" (weights) or "IS" (inputs).
+        side: P, rows and columns of the array.
+    """
     stays = {"NS": (words.a, words.c), "WS": (words.a, words.b), "IS": (words.c, words.b)}[
         checked_dataflow(dataflow)
     ]
@@ -74,7 +84,14 @@ def passes(words: GemmShape, dataflow: str, side: int) -> int:
 
 
 def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool = False) -> dict[str, Any]:
-    """Return the command for a product with that shape in words, as the fields of a `gemm_control.GemmCommand`."""
+    """Return the fields of the `control.GemmCommand` of a product.
+
+    Args:
+        words: the product's sizes in words, as `word_shape` returns them.
+        side: P, rows and columns of the array.
+        dataflow: "NS", "WS" or "IS".
+        halves: whether a word holds two activations of half its width.
+    """
     return {
         "dataflow": DATAFLOWS.index(checked_dataflow(dataflow)),
         "a_blocks": blocks(words.a, side),
@@ -86,7 +103,7 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
 
 
 def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> None:
-    """Raise ValueError if a pass has more sums than the accumulators hold."""
+    """Raise ValueError if a pass streams more vectors than the accumulators have places for sums."""
     streamed = vectors(words, dataflow)
     if dataflow != "NS" and streamed > accumulator_depth:
         raise ValueError(f"{dataflow}: found {streamed} vectors a pass; allowed: {accumulator_depth}")
@@ -109,8 +126,14 @@ def checked_operand(name: str, matrix: NDArray[np.integer], bits: int) -> Intege
 
 
 def packed(matrix: Integers, axis: int, width: int) -> Integers:
-    """Pack pairs along `axis` into one signed word of `width` bits: the first in the low half, 0 after an odd
-    end.
+    """Return `matrix` with every two neighbours along `axis` packed into one signed word.
+
+    The first of the two is in the low half of the word. If their number is odd, the last word's high half is 0.
+
+    Args:
+        matrix: signed integers of width / 2 bits.
+        axis: the axis whose size is halved.
+        width: bits of a word.
     """
     matrix = np.moveaxis(matrix, axis, 0)
     if len(matrix) % 2:
@@ -120,20 +143,21 @@ def packed(matrix: Integers, axis: int, width: int) -> Integers:
 
 
 def padded(matrix: Integers, side: int) -> Integers:
-    """Return `matrix` padded with zeros to whole blocks of side x side."""
+    """Return `matrix` padded with zeros at its end to whole blocks of side x side."""
     rows, columns = (blocks(size, side) * side for size in matrix.shape)
     return np.pad(matrix, ((0, rows - matrix.shape[0]), (0, columns - matrix.shape[1])))
 
 
 @dataclass(frozen=True)
 class GemmPlan:
-    """One product, prepared for the core.
+    """One product, prepared for the systolic core.
 
     Attributes:
-        shape: sizes of the product.
-        words: the same in words.
-        dataflow: NS, WS or IS.
-        halves: whether a word of the operand from the left holds two activations.
+        shape: sizes of the product in numbers.
+        words: sizes of the product in words (`word_shape`).
+        dataflow: "NS", "WS" or "IS".
+        halves: whether a word of the operand that enters from the left (B in "WS", A otherwise) holds two activations.
+        side: P, rows and columns of the array.
         a, b: the operands as words, padded to whole blocks of side x side, int64.
     """
 
@@ -182,11 +206,15 @@ class GemmPlan:
         return cls(shape, words, dataflow, halves, side, padded(a, side), padded(b, side))
 
     def command(self) -> dict[str, Any]:
-        """Return the fields of the product's `gemm_control.GemmCommand`."""
+        """Return the fields of the product's `control.GemmCommand`."""
         return command_fields(self.words, side=self.side, dataflow=self.dataflow, halves=self.halves)
 
     def product(self, sums: Integers) -> Integers:
-        """Return C from the core's sums, (words.a, words.c, lanes) int64."""
+        """Return the product C, (a, c) int64, from the sums that the core gave.
+
+        Args:
+            sums: (words.a, words.c, lanes) int64. With `halves`, the two lanes belong to the two activations of a word.
+        """
         if not self.halves:
             return sums[:, :, 0]
         if self.dataflow == "WS":

@@ -9,9 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 
 def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32) -> tuple[int, int]:
-    """Return what `ConfigurableMultiplier` puts on (product, upper_product), as Python integers.
+    """Return the outputs (product, upper_product) of a `ConfigurableMultiplier`: its golden model.
 
-    `activation` is the unsigned word of `width` bits; `weight` is signed.
+    Args:
+        activation: an unsigned integer, the word of `width` bits on the port.
+        weight: a signed integer.
+        halves: whether the word holds two activations of half the width.
+        width: bits of the word.
     """
     half = width // 2
 
@@ -25,10 +29,9 @@ def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32)
 
 
 class ConfigurableMultiplier(wiring.Component):
-    """One product of a whole activation, or two of its halves, with two multipliers of width x width/2 (FIX Fig.
-    5).
+    """Multiplies a weight by one activation of `width` bits, or by two activations of half the width (FIX Fig. 5).
 
-    Combinational. A whole activation is signed; its halves are two signed activations.
+    It is combinational and consists of two multipliers of width x width/2. All numbers are signed.
 
     Ports:
         activation: In(width), one signed word, or two signed halves (low bits: the first).
@@ -83,13 +86,23 @@ Control = data.StructLayout(
 
 
 class ProcessingElement(wiring.Component):
-    """One multiply-accumulate per cycle; the running sum stays (non-stationary) or moves down (stationary).
+    """An element of the systolic array, which does one multiply-accumulate per cycle.
 
-    Latency: one cycle from each input to the corresponding output. No handshake: `control` says which inputs
-    count.
+    In the non-stationary dataflow the running sum stays in the element. In a stationary dataflow the element keeps a
+    weight (in IS: an input), and the running sum moves down the column.
+
+    Latency: one cycle from each input to the corresponding output. There is no handshake: `control_in` marks the
+    cycles in which the inputs are valid.
+
+    Args:
+        width: bits of an operand.
+        accumulator_width: bits of a sum.
+        configurable: whether the left operand may hold two numbers (`ConfigurableMultiplier`); then there are two
+            lanes of sums, otherwise one.
+        block_load: whether weights come from the element's own memory instead of from above.
 
     Ports:
-        stationary: In(1), the dataflow; constant while operands are in the array.
+        stationary: In(1), whether the dataflow is stationary; constant while operands are in the array.
         halves: In(1), the left operand holds two numbers of half the width (`configurable` only).
         control_in, control_out: Control, from the left, to the right.
         left_in, left_out: signed(width), the operand that streams through the row.
@@ -97,8 +110,8 @@ class ProcessingElement(wiring.Component):
         sum_in: In(lanes x signed(accumulator_width)), from above (stationary).
         sum: Out(lanes x signed(accumulator_width)), wraps modulo 2**accumulator_width.
         done: Out(1), `sum` is a finished dot product (non-stationary).
-        weight_in: In(signed(width)), the weight of the pass that is `first` in this cycle (`block_load` only:
-            weights then come from the element's own memory instead of from above).
+        weight_in: In(signed(width)), the weight of the pass whose `first` vector is here in this cycle
+            (`block_load` only).
     """
 
     def __init__(

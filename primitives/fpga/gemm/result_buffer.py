@@ -1,4 +1,4 @@
-"""The memory of the core's sums, in the blocked layout: no dataflow ever waits for it (PPO 3.2.2)."""
+"""The memory that stores the core's sums. In its blocked layout no dataflow ever waits for it (PPO 3.2.2)."""
 
 from typing import Any
 
@@ -17,16 +17,22 @@ Target = data.StructLayout({"block": INDEX_BITS, "offset": INDEX_BITS})
 
 
 class ResultBuffer(wiring.Component):
-    """P x P banks; element (r, c) of C is in bank (r mod P, c mod P), with its blocks row by row from `base`.
+    """Stores the sums of a product C in P x P banks, in the order in which the core gives them.
 
-    NS: every processing element has its own bank. WS: column i of the array writes row i of the bank array, one
-    bank per cycle. IS: column j writes column j of the bank array.
+    Element (r, c) of C is in bank (r mod P, c mod P). The blocks of C are stored row by row from block `base` on. NS:
+    every processing element writes its own bank. WS: column i of the array writes row i of the banks, one bank per
+    cycle. IS: column j of the array writes column j of the banks.
+
+    Args:
+        core: the core that gives the sums.
+        blocks: number of P x P blocks that fit.
 
     Ports:
         command: In(GemmCommand), of the product whose sums arrive.
         start: In(1), base: In(INDEX_BITS), in a cycle before the first sum: the product's first block.
-        tile_sums, tile_done, column_sums, column_done: In, as `GemmCore` gives them.
-        request: In(VectorRequest), of which block_row is the block; data: Out(P x lanes x signed), a cycle later.
+        tile_sums, tile_done, column_sums, column_done: In, from the ports of `GemmCore` with these names.
+        request: In(VectorRequest), whose `block_row` is the number of the block; data: Out(P x lanes x signed), the
+            requested vector, a cycle later.
     """
 
     def __init__(self, *, core: GemmCore, blocks: int):

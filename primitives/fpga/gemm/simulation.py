@@ -32,7 +32,7 @@ class GemmOutcome:
 
 @dataclass(frozen=True)
 class GemmOutcomes:
-    """Several products, and the clock cycles from the first operand of the first to the last sum of the last."""
+    """Several products, and the clock cycles from the first product's first operand to the last product's last sum."""
 
     products: list[Integers]
     cycles: int
@@ -41,7 +41,13 @@ class GemmOutcomes:
 def plan_for(
     core: GemmCore, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str, halves: bool
 ) -> GemmPlan:
-    """Return the plan of A B on the given core.
+    """Return the plan of the product A B for the given core (`GemmPlan`).
+
+    Args:
+        core: the systolic core.
+        a, b: matrices of integers, (M, K) and (K, N).
+        dataflow: "NS", "WS" or "IS".
+        halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 
     Raises:
         ValueError: the core does not take these operands, this dataflow or these sizes.
@@ -54,7 +60,7 @@ def plan_for(
 
 
 def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
-    """Return zeros as operands A and B of a product with that shape."""
+    """Return operands A and B of zeros, (a, b) and (b, c) int64, for a product of that shape."""
     return np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
 
 
@@ -67,21 +73,30 @@ def requested(request: Any, matrix: Integers, side: int) -> list[int]:
 
 
 def requested_block(request: Any, matrix: Integers, side: int) -> Integers:
-    """Return the block of a padded `matrix` that a `VectorRequest` requests."""
+    """Return the P x P block of a padded `matrix` that a `VectorRequest` requests."""
     row, column = request.block_row * side, request.block_column * side
     return matrix[row : row + side, column : column + side]
 
 
 class WeightWave:
-    """The memories next to the elements (`block_load`): word (i, j) is valid i + j cycles after word (0, 0)."""
+    """A golden model of the memories next to the elements of a core with `block_load`.
+
+    After a request for a block, its word for element (0, 0) is valid in the next cycle, and that for element
+    (i, j) i + j cycles later.
+    """
 
     def __init__(self, side: int):
         self._blocks: list[Integers | None] = [None] * (2 * side - 1)
         self._side = side
 
     def after(self, block: Integers | None) -> list[int]:
-        """Return the words of all elements, row by row, in the cycle after a request for `block`; 0 if none is
-        due.
+        """Advance by the cycle in which `block` is requested, and return the words of all elements in the next one.
+
+        Args:
+            block: (P, P) integers; None if no block is requested.
+
+        Returns:
+            P x P words, row by row; 0 for an element that gets no word in this cycle.
         """
         self._blocks = [block, *self._blocks[:-1]]
         places = ((i, j, self._blocks[i + j]) for i in range(self._side) for j in range(self._side))
@@ -89,7 +104,12 @@ class WeightWave:
 
 
 class SumCollector:
-    """Assigns the sums of products to their places, in the order in which the core gives them."""
+    """Puts the sums of products at their places in the result, in the order in which the core gives them.
+
+    Args:
+        plans: the products, in the order in which the core computes them.
+        lanes: numbers in a sum.
+    """
 
     def __init__(self, plans: Sequence[GemmPlan], lanes: int):
         side = plans[0].side
@@ -102,7 +122,12 @@ class SumCollector:
         self._product = [0] * (side * side)
 
     def place(self, position: int, values: list[int]) -> None:
-        """Add the next sum of element (NS) or column (WS, IS) `position`."""
+        """Store the next sum that one element or column of the array gave.
+
+        Args:
+            position: number of the element, counted row by row (NS), or of the column (WS, IS).
+            values: the sum's numbers, one per lane.
+        """
         plan, sums = self.plans[self._product[position]], self._sums[self._product[position]]
         side, words, seen = plan.side, plan.words, self._seen[position]
         c_blocks = blocks(words.c, side)
@@ -140,7 +165,7 @@ def set_bits(mask: int) -> Iterator[int]:
 
 
 class SimulatedGemm:
-    """The core in Amaranth's own simulator: thousands of cycles per second for small arrays.
+    """A systolic core in Amaranth's own simulator, which runs thousands of cycles per second for small arrays.
 
     Args:
         options: options of `GemmCore`; `side` is required. Sums have at most 64 bits here.
@@ -158,10 +183,13 @@ class SimulatedGemm:
     def multiply(
         self, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str = "NS", halves: bool = False
     ) -> GemmOutcome:
-        """Compute A B with the RTL.
+        """Compute the product A B on the simulated core.
 
-        With `halves`, the operand that streams from the left (A in NS and IS, B in WS) holds integers of half the
-        width, two per word.
+        Args:
+            a, b: matrices of integers, (M, K) and (K, N).
+            dataflow: "NS", "WS" or "IS".
+            halves: whether the operand that streams from the left (A in NS and IS, B in WS) holds integers of half
+                the width, two per word.
 
         Raises:
             ValueError: the core does not take these operands, this dataflow or these sizes.
@@ -176,7 +204,11 @@ class SimulatedGemm:
         dataflow: str = "NS",
         halves: bool = False,
     ) -> GemmOutcomes:
-        """Compute the products of pairs (A, B) one after another with the RTL; as `multiply`."""
+        """Compute the products of several pairs (A, B), one after another, on the simulated core.
+
+        Arguments and errors are those of `multiply`. A product may begin while the array still works
+        on the previous one.
+        """
         core = self.core
         self._plans = [plan_for(core, a, b, dataflow=dataflow, halves=halves) for a, b in operands]
         self._simulator.reset()  # starts `_run` again
@@ -185,7 +217,10 @@ class SimulatedGemm:
         return self._outcome
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
-        """Return the simulated cycles of a product of this shape (of zeros: cycles depend only on the sizes)."""
+        """Return the clock cycles of a product of this shape, from a simulation.
+
+        Operands of zeros are simulated, because the cycles depend only on the sizes.
+        """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     async def _run(self, ctx: Any) -> None:

@@ -20,10 +20,18 @@ def delayed(m: Module, value: ValueLike, cycles: int) -> ValueLike:
 
 
 class SystolicArray(wiring.Component):
-    """A grid of P x P processing elements with skewed edges, so that operands of one cycle meet at the right
-    element.
+    """A grid of P x P processing elements, with inputs delayed so that matching operands meet in each element.
 
     Element (i, j) gets the operands of cycle t in cycle t + i + j; its sum is valid one cycle later.
+
+    Every element has its own ports `sums` and `weights`. A single port for all elements would be thousands of bits
+    wide, and simulators would assemble and split it in every cycle.
+
+    Args:
+        side: P, 2 or more.
+        width: bits of an operand.
+        accumulator_width: bits of a sum.
+        configurable, block_load: options of `ProcessingElement`.
 
     Ports:
         stationary, halves: In(1), as in `ProcessingElement`.
@@ -33,13 +41,10 @@ class SystolicArray(wiring.Component):
         load, load_row: In(1), In(range(P)), whether `top` carries weights, and for which row.
         sums: Out(lanes x signed(accumulator_width)), P x P of them: every element's sum, row by row.
         done: Out(P * P), the sums that are finished dot products (non-stationary).
-        column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the
-            last row of `sums`, are valid one cycle later (stationary).
+        column_control: Out(P x Control), of the vector that the last row works on in this cycle: its sums, the last
+            row of `sums`, are valid one cycle later (stationary).
         weights: In(signed(width)), P x P of them, row by row (`block_load` only): word (i, j) of the pass whose first
             vector entered in cycle t is valid in cycle t + i + j.
-
-    Each element has ports of its own: a single port for all elements would be thousands of bits wide, which
-        simulators assemble and split in every cycle.
     """
 
     def __init__(

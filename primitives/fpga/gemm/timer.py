@@ -1,8 +1,8 @@
-"""Times a product on a compute unit, with its core without the datapath, and its layout.
+"""Times a product on a compute unit without computing it: only the core's controller and A's memory are simulated.
 
-The core's controller decides when every operand enters; behind the last one the array adds the constant that its size
-gives (`cycles.gemm.fill_cycles`). So the cycles are those of the whole unit, which the tests compare, and a simulation
-runs hundreds of times as fast.
+The controller decides when every operand enters the array. After the last operand the array takes a constant number
+of cycles that depends on its size (`cycles.gemm.fill_cycles`). The cycles are therefore those of the whole unit,
+which the tests check, and a simulation runs hundreds of times as fast.
 """
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal, ValueLike
@@ -20,14 +20,15 @@ class GemmTimer(wiring.Component):
     """Counts the cycles of products, one after another.
 
     Args:
-        side: P.
+        side: P, rows and columns of the array.
         block_load: whether stationary blocks are loaded at once, as in `GemmCore`.
-        layout: layout of A's memory: `blocked`, which always answers, or `plain`.
+        layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for
+            columns (`matrix_buffer`).
 
     Ports:
-        commands: In(stream): `gemm`; `transposed_a`: A is stored transposed.
-        finished: Out(stream): `cycles` from the first operand in the array to the last sum at its edge, and how
-            many of them were `stalls`, in which A was requested and not ready.
+        commands: In(stream): `gemm`, the product's `GemmCommand`; `transposed_a`: A is stored transposed.
+        finished: Out(stream): `cycles` from the first operand in the array to the last sum at its edge, and how many
+            of them were `stalls`, in which A was requested and not ready.
     """
 
     def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
@@ -74,10 +75,10 @@ class GemmTimer(wiring.Component):
         return m
 
     def _waits(self, m: Module, core: GemmCore, command: Signal, starting: ValueLike) -> Signal:
-        """Return whether A's memory is ready in this cycle."""
+        """Return a signal: A is requested and its memory is not ready in this cycle."""
         waits = Signal()
         if self.layout == "plain":
-            # Words of one bit: what it answers does not matter, when it does is the whole memory's affair.
+            # Words of one bit are enough: what the memory answers does not matter, only when it answers.
             a = PlainBuffer(side=self.side, width=1, blocks=1)
             m.submodules.a = ResetInserter(starting)(a)  # each product has its own A
             m.d.comb += [a.request.eq(core.a), a.pitch.eq(command.gemm.b_blocks)]
