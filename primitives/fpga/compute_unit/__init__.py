@@ -1,1 +1,1 @@
-"""The systolic core between its memories (PPO 3.2, Fig. 3)."""
+"""The compute unit: the systolic core with its memories (PPO 3.2, Fig. 3)."""

@@ -1,7 +1,7 @@
-"""Simulates matrix products on a compute unit: operands through the memories, and the product read back.
+"""Simulates matrix products on a compute unit: operands are written to its memories, and the product is read back.
 
-    unit = SimulatedUnit(side=16)                  # Verilator: seconds to build once, then kept
-    outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm_simulation.SimulatedGemm.multiply`
+    unit = SimulatedUnit(side=16)                  # Verilator: takes seconds to build once, then kept on disk
+    outcome = unit.multiply(a, b, dataflow="WS")   # as `gemm.simulation.SimulatedGemm.multiply`
     outcome.product, outcome.cycles, outcome.stalls
 
 Cycles count from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
@@ -35,7 +35,7 @@ class SimulatedUnit:
     """A simulated compute unit.
 
     Args:
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
         options: options of `compute_unit`; `side` is required. Sums have at most 64 bits here.
     """
 
@@ -54,7 +54,13 @@ class SimulatedUnit:
         halves: bool = False,
         transposed_a: bool = False,
     ) -> UnitOutcome:
-        """Compute A B with the RTL; with `transposed_a`, the memory holds A as its transpose.
+        """Compute the product A B on the simulated unit.
+
+        Args:
+            a, b: matrices of integers, (M, K) and (K, N).
+            dataflow: "NS", "WS" or "IS".
+            halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
+            transposed_a: whether A's memory holds the transpose of A.
 
         Raises:
             ValueError: the unit does not take these operands, this dataflow or these sizes.
@@ -78,7 +84,10 @@ class SimulatedUnit:
         return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
-        """Return the simulated cycles of a product of this shape (of zeros: cycles depend only on the sizes)."""
+        """Return the clock cycles of a product of this shape, from a simulation.
+
+        Operands of zeros are simulated, because the cycles depend only on the sizes.
+        """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
     def _check(self, plan: GemmPlan) -> None:
@@ -101,7 +110,14 @@ class SimulatedUnit:
 
 
 def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
-    """Return a matrix of whole blocks as items of a unit's `writes`, with its first block at `base`."""
+    """Return the items for a unit's port `writes` that store a matrix, one row of a block each.
+
+    Args:
+        matrix: a matrix of whole blocks, as `plan.padded` returns it.
+        core: the unit's core.
+        to_b: 1 for the memory of B, 0 for that of A.
+        base: number of the block at which the matrix begins.
+    """
     side = core.side
     rows, pitch = matrix.shape[0], matrix.shape[1] // side
     row, column = np.divmod(np.arange(rows * pitch), pitch)
@@ -124,7 +140,15 @@ def read_back(
     base: int = 0,
     ports: tuple[str, str] = ("reads", "rows"),
 ) -> Integers:
-    """Return a unit's sums, (rows, columns, lanes), whose blocks begin at `base`; `ports` are the unit's."""
+    """Read a product from a unit's memory and return its sums, (rows, columns, lanes).
+
+    Args:
+        model: the simulated unit.
+        rows, columns: sizes of the product in words.
+        core: the unit's core.
+        base: number of the block at which the product begins.
+        ports: names of the unit's ports for requests of rows and for the rows.
+    """
     side = core.side
     pitch = blocks(columns, side)
     row, column = np.divmod(np.arange(rows * pitch), pitch)

@@ -25,14 +25,19 @@ COUNT_BITS = 32
 def compute_unit(
     *, operand_blocks: int = 1024, result_blocks: int = 1024, layout: str = "blocked", **core: Any
 ) -> "ComputeUnit":
-    """Return a `ComputeUnit` with a core of these arguments of `GemmCore`; `side` is required."""
+    """Return a `ComputeUnit` with a core of its own.
+
+    Args:
+        operand_blocks, result_blocks, layout: as for `ComputeUnit`.
+        core: options of the core, a `GemmCore`; `side` is required.
+    """
     return ComputeUnit(
         core=GemmCore(**core), operand_blocks=operand_blocks, result_blocks=result_blocks, layout=layout
     )
 
 
 class ComputeUnit(wiring.Component):
-    """Takes rows of A and B, then commands; gives the cycles of each command, and rows of C.
+    """Computes products: takes rows of A and B, then commands; gives the cycles of each command, and rows of C.
 
     Args:
         core: the systolic core, not yet elaborated.
@@ -40,14 +45,16 @@ class ComputeUnit(wiring.Component):
         result_blocks: P x P blocks in the memory of C.
         layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`. B and C are blocked.
 
-    Ports (streams take part when valid and ready):
-        writes: In: P words of `row` of `block`, of B if `to_b`, else of A; with `block_load` only the words in
-            `mask`, of which those in `next` go to the next block.
-        commands: In: `gemm`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored; `transposed_a`: A is stored
-            transposed; `base_a`, `base_b`, `base_c`: their first blocks. Taken when the core is idle.
-        finished: Out: for each command, `cycles` from the first operand in the array to the last sum, and how
-            many of them were `stalls`, in which a requested operand was not ready.
-        reads: In: `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)), a cycle later.
+    Ports (all are streams, of which an item is transferred when valid and ready):
+        writes: In: P `words` for `row` of `block`, of B if `to_b`, else of A. With `block_load`, only the words in
+            `mask` are written, and those in `next` go to the next block.
+        commands: In: `gemm`, a `GemmCommand`; `pitch_a`, `pitch_b`: blocks in a row of A and B as stored;
+            `transposed_a`: A is stored transposed; `base_a`, `base_b`, `base_c`: the first blocks of A, B and C.
+            Taken when the core is idle.
+        finished: Out: for each command, `cycles` from the first operand in the array to the last sum, and how many of
+            them were `stalls`, in which a requested operand was not ready.
+        reads: In: a request for `row` of `block` of C. rows: Out(P x lanes x signed(accumulator_width)):
+            the row, a cycle later.
     """
 
     def __init__(self, *, core: GemmCore, operand_blocks: int, result_blocks: int, layout: str = "blocked"):

@@ -23,21 +23,21 @@ from primitives.fpga.gemm.systolic_array import delayed
 
 
 class BankedBuffer(wiring.Component):
-    """P x P banks of `blocks` words, with the ports of `matrix_buffer.BlockedBuffer` and more.
+    """A matrix memory of P x P banks with separate addresses; has the ports of `BlockedBuffer` and those below.
 
     Args:
         side: P, 2 or more.
         width: bits of a word.
-        blocks: number of P x P blocks that fit.
+        blocks: number of P x P blocks that fit, which is the number of words of a bank.
 
-    Ports, in addition to those of `BlockedBuffer`:
-        as_blocks: In(1): a request is for a block, given by `block_row` and `block_column`; constant while blocks
-            are in transit.
+    Ports, in addition to those of `matrix_buffer.BlockedBuffer`:
+        as_blocks: In(1): a request is for a whole block, given by `block_row` and `block_column`; constant while
+            blocks are in transit.
         flipped: In(1), with `as_blocks`: element (i, j) of the array gets element (j, i) of the block.
-        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i + j cycles
-            after its request until that of the next block.
+        weights: Out(P x P of signed(width)), row by row: word (i, j) of a block is valid from 1 + i + j cycles after
+            its request until that of the next block.
         write_mask: In(P): words of `write_data` to write, each to its column of the row.
-        write_next: In(P): words of these that go to the next block.
+        write_next: In(P): those of the written words that go to the next block.
     """
 
     def __init__(self, *, side: int, width: int, blocks: int):
