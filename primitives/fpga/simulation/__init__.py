@@ -1,4 +1,4 @@
-"""Simulates a block cycle by cycle: takes arrays of inputs, and returns outputs and cycle counts.
+"""Simulates a hardware block cycle by cycle: takes arrays of inputs, and returns outputs and cycle counts.
 
     from primitives.fpga import simulation
 
@@ -43,7 +43,7 @@ def compiled(design: Any) -> Simulation:
 
 
 def engine(name: str) -> Callable[[Any], Simulation]:
-    """Return `compiled` or `interpreted`, by its name.
+    """Return the function `compiled` or `interpreted`, by its name.
 
     Raises:
         ValueError: the name is neither.
@@ -55,7 +55,7 @@ def engine(name: str) -> Callable[[Any], Simulation]:
 
 
 def built(design: Any) -> "Library":
-    """Build `design` with Verilator; `start()` of the result gives a simulation, as often as needed.
+    """Build `design` with Verilator and return the library, whose `start()` gives any number of simulations.
 
     Raises:
         RuntimeError: a tool failed; the message has its output.

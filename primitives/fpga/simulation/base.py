@@ -1,4 +1,4 @@
-"""The interface of a simulation of a design, for both simulators."""
+"""The interface of a simulated design, which both simulators implement, and the result of a run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,12 @@ class SimulationStalledError(RuntimeError):
 
 @dataclass(frozen=True)
 class Feed:
-    """The items for one input stream: (N, words) uint32 and, before each item, (N,) idle cycles."""
+    """The items for one input stream, as 32-bit words.
+
+    Attributes:
+        words: (N, words of an item) uint32.
+        gaps: (N,) int64, the idle cycles before each item is offered.
+    """
 
     words: NDArray[np.uint32]
     gaps: NDArray[np.int64]
@@ -33,7 +38,7 @@ class StreamGroup:
 
 @dataclass(frozen=True)
 class RawRun:
-    """A `SimulatedRun` whose output values are still (N, words) uint32."""
+    """The result of a run before its outputs are unpacked: as `SimulatedRun`, but with outputs of (N, words) uint32."""
 
     outputs: dict[str, NDArray[np.uint32]]
     input_cycles: dict[str, NDArray[np.int64]]
@@ -59,7 +64,7 @@ class SimulatedRun:
 
 
 class Simulation(ABC):
-    """A design after a reset, and its clock. The state is kept from one `run` to the next."""
+    """A simulation of a design, which begins after a reset. The state is kept from one `run` to the next."""
 
     def __init__(self, ports: dict[str, Port]) -> None:
         self.ports = ports
@@ -73,15 +78,16 @@ class Simulation(ABC):
         ready: Mapping[str, Sequence[bool]] | None = None,
         limit_cycles: int = 100_000_000,
     ) -> SimulatedRun:
-        """Offer every item as early as the design takes it, until all are taken and all expected items were
-        delivered.
+        """Run the clock until the design has taken all inputs and has delivered all expected outputs.
+
+        Every item is offered as early as the design takes it.
 
         Args:
             inputs: for input streams, N values each.
-            expected: for output streams, or tuples of streams that together deliver a number of items, the number
-                of items to wait for. Streams that are not named are not ready.
+            expected: the number of items to wait for, by output stream, or by a tuple of streams that deliver this
+                number together. Streams that are not named are never ready.
             gaps: for input streams, idle cycles before each of the N items is offered; 0 by default.
-            ready: for output streams, in which cycles the consumer is ready: a pattern, repeated.
+            ready: for output streams, in which cycles the consumer is ready: a pattern, repeated. Always by default.
             limit_cycles: number of cycles after which the design counts as stalled.
 
         Raises:
@@ -110,12 +116,12 @@ class Simulation(ABC):
         return SimulatedRun(outputs, raw.input_cycles, raw.output_cycles, raw.cycles)
 
     def write(self, name: str, value: Values) -> None:
-        """Set an input that is not a stream, from the next cycle on."""
+        """Set an input port that is not a stream. The value counts from the next cycle on."""
         port = self._plain(name, is_input=True)
         self._write(name, pack(port.shape, _one(value))[0])
 
     def read(self, name: str) -> Values:
-        """Return the value of an output that is not a stream, after the last cycle."""
+        """Return the value of an output port that is not a stream, after the last cycle."""
         port = self._plain(name, is_input=False)
         value = unpack(port.shape, self._read(name)[None])
         return {key: array[0] for key, array in value.items()} if isinstance(value, dict) else value[0]

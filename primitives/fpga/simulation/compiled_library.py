@@ -1,6 +1,4 @@
-"""A design built by Verilator and driven through ctypes: a whole batch per call, up to 2 million cycles per
-second.
-"""
+"""Simulates a design that Verilator built, called through ctypes: a whole run per call, up to 2 million cycles/s."""
 
 import ctypes
 import weakref
@@ -78,7 +76,7 @@ def _load(path: Path) -> Any:
 
 
 class Library:
-    """A built design, from which simulations start at once; several may run together."""
+    """A design built by Verilator, from which simulations start at once; several may exist at the same time."""
 
     def __init__(self, design: Any) -> None:
         self.ports = ports_of(design)

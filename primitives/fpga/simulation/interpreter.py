@@ -1,4 +1,7 @@
-"""Amaranth's own simulator: nothing to build, 0.4 to 12 thousand cycles per second. For small cases."""
+"""Simulates a design in Amaranth's own simulator, for small cases.
+
+Nothing has to be built, but it runs only 0.4 to 12 thousand cycles per second.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,7 +21,7 @@ Job = Callable[[Any], Awaitable[None]]
 
 
 class InterpretedSimulation(Simulation):
-    """A simulation in `amaranth.sim`."""
+    """A simulation of a design in Amaranth's own simulator, `amaranth.sim`."""
 
     def __init__(self, design: Any) -> None:
         super().__init__(ports_of(design))

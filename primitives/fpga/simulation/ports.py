@@ -24,10 +24,10 @@ Values = Any  # an array, or a dict from field to Values
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output; a stream also has `valid` and `ready`.
+    """One input or output of a design; a stream also has `valid` and `ready`.
 
     Attributes:
-        name: as in the signature, nested names joined by `__`.
+        name: name in the signature; nested names are joined by `__`.
         shape: Amaranth shape of the port or of the stream's payload.
         is_input: whether the design reads it.
         is_stream: whether it is a `stream.Signature`.
@@ -40,12 +40,12 @@ class Port:
 
     @property
     def width(self) -> int:
-        """Bits of the port or payload."""
+        """Number of bits of the port, or of the stream's payload."""
         return Shape.cast(self.shape).width
 
     @property
     def word_count(self) -> int:
-        """32-bit words of the port or payload."""
+        """Number of 32-bit words that hold the port's value, or the stream's payload."""
         return max(1, -(-self.width // 32))
 
 
@@ -83,7 +83,14 @@ def _fields(shape: Any, offset: int = 0) -> Iterator[tuple[tuple[Any, ...], int,
 
 
 def pack(shape: Any, values: Values) -> NDArray[np.uint32]:
-    """Return `values` as (N, words) uint32; bits beyond a field's width are cut off."""
+    """Turn values of an Amaranth shape into words, (N, words) uint32, for a simulator.
+
+    Bits beyond a field's width are cut off. `unpack` is the inverse.
+
+    Args:
+        shape: the shape of a port or of a stream's payload.
+        values: N values, in arrays as the table of this module describes.
+    """
     width = Shape.cast(shape).width
     words: NDArray[np.uint32] | None = None
     for path, offset, bits, _ in _fields(shape):
@@ -121,7 +128,11 @@ def unpack(shape: Any, words: NDArray[np.uint32]) -> Values:
 
 
 def columns(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Convert a list of structs of single integers, possibly nested, to `Values`: a struct of arrays."""
+    """Turn a list of dicts of integers into one dict of arrays, which `pack` takes for a struct.
+
+    Args:
+        items: at least one; all have the same keys. A value may be a dict again.
+    """
     return {
         name: columns([item[name] for item in items])
         if isinstance(value, Mapping)

