@@ -1,10 +1,9 @@
-"""The layout transformation module: generates addresses of a tensor in the order of its Toeplitz matrix (im2col;
-PPO 3.2.1).
+"""The layout transformation module, which generates a tensor's addresses in the order of its Toeplitz matrix.
 
-The tensor is stored row by row with a pixel's channels adjacent, as the core's products leave it. The matrix has
-a row for each window of the convolution and a column for each place in the kernel and channel. A kernel's row in
-a window is therefore one run of words both in memory and in the matrix. The module moves P words of a run per
-cycle.
+This is im2col in hardware (PPO 3.2.1). The tensor is stored row by row, with the channels of a pixel next to each
+other, as the core's products leave it. The Toeplitz matrix has a row for each window of the convolution, and a column
+for each position in the kernel and channel. The numbers that one row of the kernel covers are therefore consecutive
+words, a run, both in the tensor's memory and in the matrix. The module moves P words of a run per cycle.
 
 Golden model: `moves_golden`.
 """
@@ -48,10 +47,12 @@ WindowCommand = data.StructLayout(
 
 @dataclass(frozen=True)
 class Convolution:
-    """Images of (height, width, channels) and a kernel that moves over them in steps of `stride`.
+    """The sizes of a convolution: images of (height, width, channels), over which a kernel moves.
 
     Attributes:
+        channels, height, width: sizes of an image.
         kernel: (rows, columns).
+        stride: pixels from window to window, in both directions.
         padding: pixels of zeros on each of the four sides.
         images: number of images.
     """
@@ -81,28 +82,30 @@ class Convolution:
 
     @property
     def matrix_size(self) -> tuple[int, int]:
-        """Return the rows (windows) and columns of the Toeplitz matrix."""
+        """Return the size of the Toeplitz matrix: (rows, which are windows; columns)."""
         windows = self.images * self.out_size[0] * self.out_size[1]
         return windows, self.kernel[0] * self.run
 
     @property
     def run(self) -> int:
-        """Words of a window's row."""
+        """Number of words in one row of a window: the kernel's columns times the channels."""
         return self.kernel[1] * self.channels
 
     @property
     def words(self) -> int:
-        """Words of the tensor."""
+        """Number of words of the tensor, which holds all images."""
         return self.images * self.height * self.width * self.channels
 
     def command(
         self, *, first_image: int = 0, first_row: int = 0, rows: int = 0, images: int = 0
     ) -> dict[str, int]:
-        """Return the fields of a `WindowCommand` for a band: rows of windows of some images.
+        """Return the fields of the `WindowCommand` for a band.
+
+        A band is the part of a convolution that is transformed at once: some rows of windows, of some images.
 
         Args:
             first_image, first_row: start of the band.
-            rows, images: numbers of them; 0: all from the start on.
+            rows, images: number of rows of windows, and of images; 0: all from the start on.
         """
         row_words, top = self.width * self.channels, first_row * self.stride - self.padding
         left = -self.padding * self.channels
@@ -126,12 +129,20 @@ class Convolution:
 
 
 def move_cycles(convolution: Convolution, *, lanes: int) -> int:
-    """Return the moves of the whole tensor, one cycle each: every run starts a new move."""
+    """Return the number of moves for the whole tensor, which is also their number of cycles.
+
+    A move transfers at most `lanes` words of one row of a window; every such row begins with a new move.
+    """
     return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
 
 
 def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
-    """Yield (row, column, addresses) of every move: words from `column` on; None in the padding."""
+    """Yield the moves that a `LayoutTransform` makes for a whole convolution: its golden model.
+
+    Yields:
+        (row, column, addresses): the words at these addresses of the tensor go to `row` of the Toeplitz matrix, from
+            `column` on. At most `lanes` addresses; None for a zero in the padding.
+    """
     c, window = convolution, -1
     for image, out_row, out_column in (
         (n, r, q) for n in range(c.images) for r in range(c.out_size[0]) for q in range(c.out_size[1])
@@ -170,7 +181,7 @@ class _Place:
 
 
 class LayoutTransform(wiring.Component):
-    """Generates the moves of one band after another.
+    """Generates the moves of words from a tensor to its Toeplitz matrix, for one band after another.
 
     The first move is ready in the cycle after the command was taken, followed by one per cycle while `moves` is
     ready. The next command is taken one cycle after the last move.
@@ -179,10 +190,10 @@ class LayoutTransform(wiring.Component):
         lanes: P, the words that a move may have.
 
     Ports:
-        commands: In(stream of WindowCommand).
-        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column` on.
-            Lanes from `low` to below `high` are the tensor's words, the others are zeros. `last`: the last move
-            of the band.
+        commands: In(stream of WindowCommand), a band each.
+        moves: Out(stream): `count` words from address `source` on go to `row` of the matrix, from `column`
+            on. Lanes from `low` to below `high` are the tensor's words, the others are zeros. `last`: the
+            last move of the band.
     """
 
     def __init__(self, *, lanes: int = 16):

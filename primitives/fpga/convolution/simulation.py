@@ -1,11 +1,12 @@
-"""Simulates convolutions on the compute unit: images through the layout transformation, and the result read back.
+"""Simulates convolutions on the compute unit: images go through the layout transformation, the result is read back.
 
     unit = SimulatedConvolution(side=16)
     outcome = unit.forward(images, kernels, stride=2, padding=1, dataflow="IS")
-    outcome.result, outcome.cycles, outcome.waits
+    outcome.result, outcome.cycles, outcome.product_cycles
 
-Images are (N, H, W, C), kernels (rows, columns, C, outputs), all integers. Cycles count from the first band's
-command to the end of the last product; loading the memories and reading the result back are not counted.
+Images are (N, H, W, C), kernels (rows, columns, C, outputs), all integers. A convolution is computed in bands, each
+of which has some of the windows. Cycles count from the first band's command to the end of the last product; loading
+the memories and reading the result back are not counted.
 """
 
 from dataclasses import dataclass
@@ -34,12 +35,12 @@ from primitives.fpga.simulation.ports import columns
 
 @dataclass(frozen=True)
 class ConvolutionOutcome:
-    """The result of a convolution.
+    """The result of a convolution, and its cycles.
 
     Attributes:
         result: int64.
-        cycles: from the first command to the end.
-        product_cycles: the core's cycles for each band.
+        cycles: clock cycles from the first band's command to the end of the last product.
+        product_cycles: the core's clock cycles for the product of each band.
     """
 
     result: Integers
@@ -48,8 +49,9 @@ class ConvolutionOutcome:
 
 
 def dilated(images: Integers, stride: int) -> Integers:
-    """Return `images` with stride - 1 zeros between pixels, over which a transposed convolution moves in steps of
-    1.
+    """Return `images`, (N, H, W, C), with stride - 1 zeros between neighbouring pixels.
+
+    A transposed convolution is a convolution over such images in steps of 1.
     """
     if stride == 1:
         return images
@@ -64,7 +66,7 @@ class SimulatedConvolution:
 
     Args:
         tensor_words: words of the tensor's memory, a power of two.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
         options: options of `compute_unit` except its layout and datapath; `side`, a power of two, is required.
     """
 
@@ -78,7 +80,16 @@ class SimulatedConvolution:
     def windows(
         self, convolution: Convolution, outputs: int, dataflow: str, *, transposed: bool = False
     ) -> int:
-        """Return the most windows of a band for which the memories and, in IS, the accumulators have room."""
+        """Return the largest number of windows in a band for which the unit has room.
+
+        The operands' memories limit it, and in "IS" also the accumulators, because there windows stream.
+
+        Args:
+            convolution: sizes of the convolution.
+            outputs: number of output channels.
+            dataflow: "NS", "WS" or "IS".
+            transposed: whether the Toeplitz matrix is read transposed, as for the gradient of the kernels.
+        """
         side, unit = self.core.side, self.unit.unit
         pitch = blocks(convolution.matrix_size[1], side)
         block_rows = unit.operand_blocks // BANDS // pitch
@@ -96,9 +107,13 @@ class SimulatedConvolution:
         dataflow: str = "NS",
         windows: int = 0,
     ) -> ConvolutionOutcome:
-        """Return the convolution, (N, out rows, out columns, outputs).
+        """Compute a convolution, whose result is (N, out rows, out columns, outputs).
 
         Args:
+            images: integers, (N, H, W, C).
+            kernels: integers, (rows, columns, C, outputs).
+            stride, padding: in pixels.
+            dataflow: "NS", "WS" or "IS".
             windows: most windows of a band; 0: as many as fit.
 
         Raises:
@@ -113,10 +128,15 @@ class SimulatedConvolution:
     def backward(
         self, gradients: NDArray[np.integer], kernels: NDArray[np.integer], *, stride: int = 1, **options: Any
     ) -> ConvolutionOutcome:
-        """Return the gradient of the images from that of an unpadded convolution's result: a transposed
-        convolution.
+        """Compute the gradient of the images from the gradient of an unpadded convolution's result.
 
-        It uses the dilated gradients and the rotated kernels (PPO 3.2). Options as `forward`.
+        This is a transposed convolution, with dilated gradients and rotated kernels (PPO 3.2).
+
+        Args:
+            gradients: integers, (N, out rows, out columns, outputs).
+            kernels: integers, (side, side, C, outputs).
+            stride: of the convolution whose gradient is computed.
+            options: `dataflow` and `windows`, as for `forward`.
         """
         rows, columns = kernels.shape[:2]
         if rows != columns:
@@ -136,10 +156,16 @@ class SimulatedConvolution:
         dataflow: str = "NS",
         windows: int = 0,
     ) -> ConvolutionOutcome:
-        """Return the gradient of the kernels, (rows, columns, C, outputs): the Toeplitz matrix is read transposed
-        (PPO 3.2).
+        """Compute the gradient of the kernels, (rows, columns, C, outputs), from that of a convolution's result.
 
-        The bands' parts are added after the unit, as the weight update does.
+        The Toeplitz matrix is read transposed for it (PPO 3.2). Every band gives a part of the gradient. The parts
+        are added in Python here; in hardware the weight update would add them.
+
+        Args:
+            images: integers, (N, H, W, C), the inputs of the convolution.
+            gradients: integers, (N, out rows, out columns, outputs).
+            kernel: (rows, columns).
+            stride, padding, dataflow, windows: as for `forward`.
         """
         outputs = gradients.shape[-1]
         empty = np.zeros((*kernel, images.shape[-1], outputs), np.int64)

@@ -1,8 +1,7 @@
-"""The memory of a tensor, which gives P consecutive words from any address (PPO 3.2.1: external memory behind the
-LTM).
+"""The memory of a tensor, which gives P consecutive words from any address.
 
-It always answers in the next cycle; the latency and bandwidth of a DDR memory are not modelled.
-Golden model: NumPy's slicing.
+It stands for the external memory that the layout transformation module of PPO 3.2.1 reads. It always answers in the
+next cycle; the latency and bandwidth of a DDR memory are not modelled. Golden model: NumPy's slicing.
 """
 
 from amaranth.hdl import Array, Module, Signal
@@ -14,15 +13,17 @@ from primitives.fpga.export.ram import Ram
 
 
 class TensorMemory(wiring.Component):
-    """P banks; word x is in bank x mod P, so that P consecutive words come from P different banks.
+    """A memory of P banks, which reads P consecutive words from any address in one cycle.
+
+    Word x is in bank x mod P, so that P consecutive words come from P different banks.
 
     Args:
         lanes: P, a power of two, 2 or more.
         width: bits of a word.
-        lines: capacity in multiples of P words.
+        lines: capacity in multiples of P words, a power of two, 2 or more.
 
     Ports:
-        read_enable: In(1), address: In(of a word): lane k is word `address + k`, modulo the memory's size.
+        read_enable: In(1), address: In, of a word: lane k of `words` is word `address + k`, modulo the memory's size.
         words: Out(P x width), in the next cycle.
         write_enable: In(1), line: In, written: In(P x width): words from `line` x P on, written at the cycle's end.
     """

@@ -1,7 +1,8 @@
-"""A compute unit with the layout transformation module: convolutions as products, band by band (PPO 3.2, Fig. 3).
+"""A compute unit with the layout transformation module, for convolutions (PPO 3.2, Fig. 3).
 
-The module fills one part of A's memory with the next band of the Toeplitz matrix while the core works on another
-part (PPO 3.2.1). Golden models: the convolution itself; for the cycles, `cycles.convolution.band_times`.
+A convolution is computed as products of bands: a band is a number of rows of the Toeplitz matrix. The layout
+transformation module fills one part of A's memory with the next band while the core works on another part
+(PPO 3.2.1). Golden models: the convolution itself; for the cycles, `cycles.convolution.band_times`.
 """
 
 from typing import Any
@@ -20,18 +21,18 @@ BANDS = 2  # parts of A's memory that may be filled or in use
 
 
 class ConvolutionUnit(wiring.Component):
-    """Takes rows of tensors and of B, then bands of windows and products; gives the outputs of `ComputeUnit`.
+    """Computes convolutions: takes a tensor, rows of B, bands and products; gives the outputs of `ComputeUnit`.
 
     Args:
         unit: a unit whose core has `block_load` and whose P is a power of two; not yet elaborated.
         tensor_lines: capacity of the tensor's memory, in multiples of P words.
 
     Ports (streams), in addition to those of `ComputeUnit`:
-        tensor: In: P `words` of `line`, from word P x line on.
-        transforms: In: a band of `windows`, and the `base` and `pitch` of its part of A's memory. Taken when fewer than
-            `BANDS` are filled or in use.
-        commands: In: with `transformed`, the product waits for the next unused band, and releases its part of the
-            memory at its end.
+        tensor: In: P `words` of the tensor, from word P x `line` on.
+        transforms: In: `windows`, the `WindowCommand` of a band, and the `base` and `pitch` of its part of A's
+            memory. Taken when fewer than `BANDS` parts are filled or in use.
+        commands: In: `unit`, a command of `ComputeUnit`. With `transformed`, the product waits for the next unused
+            band, and releases its part of the memory at its end.
     """
 
     def __init__(self, *, unit: ComputeUnit, tensor_lines: int):
