@@ -1,1 +1,1 @@
-"""From Amaranth to Verilog: memories, modules, and the tools that take the text."""
+"""Exports blocks from Amaranth to Verilog: their memories, their modules, and the tools that take the text."""

@@ -1,7 +1,7 @@
-"""The platform for exporting Verilog, with components that are written once however often they are used.
+"""The Amaranth platform for exporting Verilog, with which a component that is used often is written only once.
 
-Amaranth elaborates and Yosys converts every use of a component separately: the 256 elements of a 16 x 16 array
-took most of the export's time.
+Otherwise Amaranth elaborates and Yosys converts every use of a component separately: the 256 elements of a 16 x 16
+array took most of the export's time.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,12 @@ from amaranth.lib.wiring import In
 
 
 class ExportPlatform:
-    """Passed as Amaranth's platform during the export; memories become `placerl_ram`.
+    """The platform that is passed to Amaranth during an export; with it, memories become instances of `placerl_ram`.
 
     Attributes:
         reset: whether registers have a reset.
-        components: components used as instances, by the name of their module; each must be written, too.
+        components: components that are used as instances of a module, by the module's name. The export must write
+            each of these modules, too.
     """
 
     def __init__(self, *, reset: bool = True) -> None:
@@ -26,12 +27,16 @@ class ExportPlatform:
 
 
 def shared(platform: object, make: Callable[..., wiring.Component], **options: Any) -> tuple[Any, Any]:
-    """Return the ports of `make(**options)`, and the submodule to add: the component, or an instance of its
-    module.
+    """Make a component that is used often; in an export, as an instance of a module that is written once.
 
     Args:
+        platform: the platform that `elaborate` was given.
         make: a class of components with a clock.
-        options: integers and booleans that determine the component.
+        options: arguments of `make`, integers and booleans, which determine the component.
+
+    Returns:
+        The ports of the component, and the submodule to add: the component itself, or with an `ExportPlatform` an
+            instance of its module.
     """
     if not isinstance(platform, ExportPlatform):
         component = make(**options)

@@ -12,7 +12,7 @@ from primitives.fpga.export.ram_verilog import RAM_MODULE
 
 
 class Ram(wiring.Component):
-    """`depth` words of `width` bits, initially 0, with one read and one write port of one word per cycle each.
+    """A memory of `depth` words of `width` bits, initially 0, which reads and writes one word each per cycle.
 
     Ports:
         read_enable (in, 1), read_address (in, log2 depth): the word is on `read_data` (out, `width`) in the next

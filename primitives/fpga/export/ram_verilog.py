@@ -1,4 +1,4 @@
-"""The Verilog module that the memories of a block become; `ram.Ram` is the memory in Amaranth."""
+"""The Verilog module that replaces every memory of a block (`ram.Ram`) in an export."""
 
 RAM_MODULE = "placerl_ram"
 

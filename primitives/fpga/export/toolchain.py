@@ -1,6 +1,4 @@
-"""The tools that blocks need, whether they are installed, and how WebAssembly tools are run. Imports none of
-them.
-"""
+"""Finds the tools that hardware blocks need, and runs those that are WebAssembly. Imports none of them."""
 
 import importlib.util
 import os
@@ -15,7 +13,7 @@ TIMEOUT_S = 3600  # far beyond any block: a hung tool must not hang its caller f
 
 
 def compiler() -> str | None:
-    """Return the C++ compiler: `$CXX`, else g++ or c++."""
+    """Return the path of the C++ compiler: `$CXX`, else g++ or c++; None if there is none."""
     return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), "g++", "c++")))), None)
 
 

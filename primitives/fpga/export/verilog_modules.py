@@ -16,7 +16,10 @@ _COUNTER = re.compile(r"\\\$auto\$\S+")  # Yosys numbers these names through the
 
 
 def merged(text: str) -> str:
-    """Return Yosys' `text` with each module once; among equal modules the first remains."""
+    """Return the Verilog `text` of Yosys without repeated modules, which are equal except for their names.
+
+    The first of equal modules remains, and instances of the others become instances of it.
+    """
     while True:
         first: dict[str, str] = {}
         same = {}
