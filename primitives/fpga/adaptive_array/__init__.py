@@ -1,1 +1,1 @@
-"""The adaptive array of FIXAR (FIX V-A, V-B)."""
+"""FIXAR's adaptive array, whose cores share either a layer or a batch (FIX V-A, V-B)."""

@@ -26,21 +26,26 @@ from primitives.fpga.gemm.systolic_array import delayed
 
 
 def core_latency(side: int) -> int:
-    """Return the cycles from a vector at a core's input to its sums: the products' register, and one per adder
-    level.
+    """Return the cycles from a vector at a core's input to its sums, for a core of `side` x `side` elements.
+
+    The register after the products takes one, and each level of the adder tree one.
     """
     return 1 + ceil_log2(side)
 
 
 class AdaptiveElement(wiring.Component):
-    """One element of a core: FIX's configurable multiplier, the current weight and the next one (FIX V-C).
+    """An element of a core: FIX's configurable multiplier, with the current weight and the next one (FIX V-C).
+
+    Args:
+        width: bits of a weight and of an activation.
+        product_width: bits of a product.
 
     Ports:
-        halves: In(1), the activation holds two numbers.
-        load: In(1), weight: In(signed(width)): the next weight.
-        take: In(1), a vector begins that uses the next weight, which is current from this cycle on.
+        halves: In(1), the activation holds two numbers of half the width.
+        load: In(1), weight: In(signed(width)): stores the next weight.
+        take: In(1), a vector begins that uses the next weight, which is the current one from this cycle on.
         activation: In(signed(width)).
-        products: Out(2 x signed(product_width)), a cycle later.
+        products: Out(2 x signed(product_width)), a cycle later; the second is of the upper half, 0 without `halves`.
     """
 
     def __init__(self, *, width: int, product_width: int):
@@ -77,7 +82,7 @@ class AdaptiveElement(wiring.Component):
 
 
 class AdderTree(wiring.Component):
-    """The sum of several numbers, with a register after each level of adders.
+    """Adds several numbers, with a register after each level of adders.
 
     Ports:
         terms: In(terms x signed(width)). total: Out(signed(width)), modulo 2**width, ceil(log2(terms)) cycles later.
@@ -100,7 +105,13 @@ class AdderTree(wiring.Component):
 
 
 class AdaptiveCore(wiring.Component):
-    """One core: P x P elements with FIX's configurable datapath, adders down the columns, accumulators.
+    """A core of the array: P x P elements, an adder tree for each column and each half, and accumulators.
+
+    Args:
+        side: P.
+        width: bits of a word.
+        accumulator_width: bits of a sum.
+        accumulator_depth: most words that stream in a pass, which is the use of one block of weights.
 
     Ports:
         halves: In(1), words hold two activations each; constant while vectors are in the core.
@@ -164,14 +175,22 @@ class AdaptiveCore(wiring.Component):
 
 
 class AdaptiveArray(wiring.Component):
-    """N cores, the distribution of weights to them, and the sum over their results.
+    """N cores that share a layer or a batch, with the distribution of weights to them and the sum of their results.
+
+    Args:
+        cores: N.
+        side: P, rows and columns of a core.
+        width: bits of a word.
+        accumulator_width: bits of a sum.
+        accumulator_depth: most words that stream in a pass.
 
     Ports:
         inference: In(1), the cores share a layer (1) or a batch (0); constant while vectors are in the cores.
-        halves, load, load_row, weights, control: as `AdaptiveCore`; load_core: In(range(N)), in inference.
+        halves, load, load_row, weights, control: as in `AdaptiveCore`, for all cores. load_core: In(range(N)), the
+            core whose weights are loaded; used in inference only.
         activations: In(N x P x signed(width)), the words of each core.
-        sums: Out(N x P x 2 x signed), valid: Out(1), `core_latency` + 1 cycles after the vectors. In inference
-            the first element holds the total; otherwise each element holds its core's sums.
+        sums: Out(N x P x 2 x signed), valid: Out(1), `core_latency` + 1 cycles after the vectors. In inference the
+            first of the N holds the total; otherwise each holds its core's sums.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Simulates layers on the adaptive array: the control unit's schedule, the exact products, and their cycles (FIX
-V-B).
+"""Simulates layers on FIXAR's adaptive array and returns the exact products and their cycles (FIX V-B).
 
-Python makes the schedule cycle by cycle; everything that it drives is RTL (`adaptive_array`).
+Python takes the part of the control unit: it decides what enters the array in each cycle. The array itself is the
+hardware of `adaptive_array.array`.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ MODES = ("inference", "training")
 
 @dataclass
 class ArrayCycle:
-    """The array's inputs in one cycle; nothing by default."""
+    """The inputs of the array in one cycle; by default nothing enters."""
 
     load: dict[str, Any] = field(default_factory=dict)  # load_core, load_row, weights
     control: dict[str, int] = field(default_factory=dict)
@@ -30,10 +30,14 @@ class ArrayCycle:
 
 
 def schedule(matrix: Integers, words: Integers, *, mode: str, cores: int, side: int) -> Iterator[ArrayCycle]:
-    """Yield the cycles of `matrix` (outputs, inputs) times `words`, from the first row of weights to the last
-    vector.
+    """Yield the array's inputs in each cycle of a product, from the first row of weights to the last vector.
 
-    `words` is (inputs, vectors), or in training (inputs, cores, vectors of each core).
+    Args:
+        matrix: the layer's weights, (outputs, inputs).
+        words: the input vectors: (inputs, vectors) in inference, (inputs, cores, vectors of each core) in training.
+        mode: "inference" (the cores share the layer) or "training" (they share the vectors).
+        cores: N.
+        side: P, rows and columns of a core.
     """
     inference = mode == "inference"
     inputs = blocks(matrix.shape[1], cores) if inference else matrix.shape[1]  # per core
@@ -84,13 +88,13 @@ def schedule(matrix: Integers, words: Integers, *, mode: str, cores: int, side: 
 
 
 class SimulatedAdaptiveArray:
-    """The array in Amaranth's simulator, for small cases.
+    """An adaptive array in Amaranth's own simulator, for small cases.
 
     Args:
         cores: N.
-        side: P.
+        side: P, rows and columns of a core.
         width: bits of a word.
-        accumulator_depth: most words that stream in a pass.
+        accumulator_depth: most words that stream in a pass, which is the use of one block of weights.
     """
 
     def __init__(self, *, cores: int, side: int, width: int = 32, accumulator_depth: int = 64):
@@ -105,11 +109,16 @@ class SimulatedAdaptiveArray:
     def multiply(
         self, matrix: NDArray[np.integer], vectors: NDArray[np.integer], *, mode: str, halves: bool = False
     ) -> GemmOutcome:
-        """Multiply `matrix` (outputs, inputs) by `vectors` (inputs, count); returns (outputs, count) int64 and
-        cycles.
+        """Multiply a layer's weights by vectors on the simulated array.
 
-        Cycles count from the first row of weights to the last sum. With `halves`, vectors hold integers of half
-        the width.
+        Args:
+            matrix: integers, (outputs, inputs).
+            vectors: integers, (inputs, count).
+            mode: "inference" (the cores share the layer) or "training" (they share the vectors).
+            halves: whether the vectors hold integers of half the width, two per word.
+
+        Returns:
+            The product (outputs, count), int64, and the cycles from the first row of weights to the last sum.
 
         Raises:
             ValueError: the array does not take these operands or this mode.

@@ -21,7 +21,16 @@ LayerCommand = data.StructLayout({"passes": COUNT_BITS, "words": COUNT_BITS, "ro
 def command_fields(
     outputs: int, inputs: int, vectors: int, *, cores: int, side: int, inference: bool, halves: bool = False
 ) -> dict[str, int]:
-    """Return the command for a layer, as the fields of a `LayerCommand`."""
+    """Return the fields of the `LayerCommand` for a layer.
+
+    Args:
+        outputs, inputs: the layer's numbers of outputs and of inputs.
+        vectors: number of input vectors, such as the batch size.
+        cores: N.
+        side: P, rows and columns of a core.
+        inference: whether the cores share the layer; otherwise they share the vectors.
+        halves: whether a word carries two activations of half the width.
+    """
     return {
         "passes": layer_passes(outputs, inputs, cores=cores, side=side, inference=inference),
         "words": layer_words(vectors, cores=cores, inference=inference, halves=halves),
@@ -30,14 +39,14 @@ def command_fields(
 
 
 class AdaptiveTimer(wiring.Component):
-    """Counts the cycles of layers, one after another.
+    """Counts the cycles of layers on the adaptive array, one after another.
 
     Args:
-        side: P.
+        side: P, rows and columns of a core.
 
     Ports:
         commands: In(stream of LayerCommand).
-        cycles: Out(stream of 32): from the first row of weights to the last sum.
+        cycles: Out(stream of 32): the cycles of each layer, from the first row of weights to the last sum.
     """
 
     def __init__(self, *, side: int):
