@@ -1,7 +1,8 @@
 """Mapping strategies behind one interface.
 
-A strategy takes a performance table, a problem and a platform, and returns a mapping, its predicted throughput
-and the terms of the prediction. `placerl map` uses `STRATEGIES`, `placerl validate` uses `VALIDATED`.
+A mapping says where learner, replay management and storage run. A strategy takes a performance table, a problem and
+a platform, and returns a mapping, its predicted throughput and the terms of the prediction. `placerl map` uses
+`STRATEGIES`, `placerl validate` uses `VALIDATED`.
 """
 
 from harness.mapping import strategies
@@ -38,8 +39,8 @@ __all__ = [
 ]
 
 DEFAULT_STRATEGY = NAMES[Loop.FUSED]
-"""Name of the strategy that describes the loop of `placerl run`."""
+"""Name of the strategy whose model describes the training loop of `placerl run`."""
 STRATEGIES: dict[str, Strategy] = strategies.discover()
-"""Strategies by name: those of the papers, the runtime's own loop, and the sum of the papers' primitives."""
+"""Strategies by name: those of the papers, that of the runtime's own loop, and the sum of the papers' primitives."""
 VALIDATED = STRATEGIES | strategies.discover(only_validated=True)
-"""These strategies and the runtime's other loops, whose pieces only a validation measures."""
+"""`STRATEGIES`, and those of the runtime's other loops, whose inputs only a validation measures."""

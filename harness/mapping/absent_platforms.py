@@ -1,5 +1,6 @@
-"""Predictions for platforms that are not here: times modelled from published numbers, and mappings chosen from
-them.
+"""Predictions for platforms that this project does not have.
+
+Times of primitives are modelled from published numbers, and mappings are chosen from these times.
 """
 
 import csv
@@ -31,14 +32,14 @@ from primitives.learner.graph_learner import step_graph
 TABLE_5 = shipped("results", "papers", "map_table_5.csv")
 OPTIMAL = "optimal mapping"
 PLACES = {"second best": "second best mapping", "worst": "worst mapping"}
-"""Row of MAP Table V for each place of a mapping."""
+"""Row of MAP Table V that names the second best mapping, and row that names the worst."""
 _WORKLOADS = {"CartPole": "cartpole-ddpg", "Hopper": "hopper-ddpg", "Pong": "pong-dqn"}
 _ACTORS, _FANOUT = 16, 2  # MAP VII-A
 _LEARNER, _STORAGE = 0, 2  # positions in a mapping
 
 
 def work_of(workload: Workload, batch_size: int) -> CountedWork:
-    """Return the work that a workload causes on any device, counted from its traced gradient step."""
+    """Return the arithmetic and memory traffic of a workload, counted from its traced gradient step."""
     return _work_of(json.dumps(workload.tables(), sort_keys=True), batch_size)
 
 
@@ -58,7 +59,7 @@ def _work_of(tables: str, batch_size: int) -> CountedWork:
 
 
 def platforms() -> tuple[str, ...]:
-    """Return the names of this machine and of the shipped platforms with enough numbers to be modelled."""
+    """Return the names of the platforms that can be modelled: this machine, and those shipped with enough numbers."""
     work = CountedWork(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
     problem = Problem(batch_size=1, item_words=1, actors=1)
 
@@ -73,7 +74,7 @@ def platforms() -> tuple[str, ...]:
 
 
 def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:
-    """Return the primitive table of a platform, modelled from its numbers alone.
+    """Return the time of each primitive on a platform, modelled from the platform's numbers alone.
 
     Raises:
         UserError: the platform lacks a number that is needed; the message names the field.
@@ -130,13 +131,14 @@ def predictions(
 
 @dataclass(frozen=True)
 class MapTable5Cell:
-    """One cell of MAP Table V, with the choice of Algorithm 3 from the published numbers.
+    """One cell of MAP Table V, next to what MAP's Algorithm 3 chooses from the published numbers.
 
     Attributes:
         workload, batch_size: workload and batch size of the cell.
-        published: the printed mapping, `G-C-G`: C for CPU, G for GPU, F for FPGA.
-        ours: the mapping that Algorithm 3 chooses from the modelled table, in the same letters.
-        learner_s, rmm_s: modelled seconds on the chosen targets.
+        published: the printed mapping, such as `G-C-G` (learner, replay management, storage): C for CPU, G for GPU,
+            F for FPGA.
+        ours: the mapping that Algorithm 3 chooses from the modelled times, in the same letters.
+        learner_s, rmm_s: modelled seconds of the learner and of the replay management on the chosen devices.
         reason: why it differs from the printed mapping; empty if it does not.
     """
 
@@ -150,7 +152,9 @@ class MapTable5Cell:
 
 
 def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[MapTable5Cell]:
-    """Yield MAP Table V on MAP's platform: its 11 optimal mappings, with 16 actors and K = 2 (MAP VII-A).
+    """Yield each of the 11 optimal mappings of MAP Table V, with what Algorithm 3 chooses on MAP's platform.
+
+    As in the paper, there are 16 actors, and a node of the sum tree has K = 2 children (MAP VII-A).
 
     Args:
         workload, batch_size: restrict to these cells; by default all.
@@ -169,17 +173,18 @@ def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[M
 
 @dataclass(frozen=True)
 class MapTable5Gain:
-    """A gain printed in MAP Table V, with the gain by MAP Equation 3 on times modelled from the published
-    numbers.
+    """One gain of MAP Table V, the throughput of the optimal mapping relative to another, modelled here.
+
+    The throughputs are those of MAP Equation 3 on times modelled from the published numbers.
 
     Attributes:
         workload, batch_size: workload and batch size of the column.
         place: "second best" or "worst", the table's name for the other mapping.
         column: column of the table.
-        optimal, other: the printed mappings, in letters.
-        gain: modelled throughput under `optimal` over that under `other`.
-        in_place: whether `other`, when modelled, also has its place among all mappings that are slower than
-            `optimal`; equally fast mappings share a place.
+        optimal, other: the printed mappings, as letters (`MapTable5Cell`).
+        gain: modelled throughput under `optimal` divided by that under `other`.
+        in_place: whether `other` also is the second best (or worst) by the model, among all mappings whose
+            throughput differs from that of `optimal`. Equally fast mappings share a place.
     """
 
     workload: str
@@ -193,7 +198,7 @@ class MapTable5Gain:
 
 
 def map_table_5_gains() -> Iterator[MapTable5Gain]:
-    """Yield the gains whose mapping MAP Table V names, modelled on MAP's platform as in `map_table_5`."""
+    """Yield the gains of MAP Table V that are relative to a printed mapping, modelled as in `map_table_5`."""
     platform, cells = load("map-tpds23"), _table_5()
     for (row, column), other in cells.items():
         if row not in PLACES.values() or not other:
@@ -263,7 +268,7 @@ def _time_s(table: PerformanceTable, part: int, letter: str) -> float:
 
 
 def letters(mapping: Mapping) -> str:
-    """Return a mapping in MAP's notation, such as `G-C-G`."""
+    """Return a mapping in MAP's notation, such as `G-C-G` for learner, replay management and storage."""
     return "-".join(_letter(target) for target in (mapping.learner, mapping.rmm, mapping.storage))
 
 

@@ -1,4 +1,4 @@
-"""Device assignments: the devices on which a mapping trains and keeps its priorities (PRL 6.4).
+"""Device assignments: pairs of the devices on which a mapping trains and keeps its priorities (PRL 6.4).
 
 A device is a piece of hardware: the CPU, a CUDA device, an OpenCL device that is neither, or the simulated FPGA.
 Several backends on the same hardware are one device: OpenCL on the CPU counts as the CPU.
@@ -16,7 +16,7 @@ CPU, CUDA, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
 
 @dataclass(frozen=True, order=True)
 class Assignment:
-    """One assignment, the unit that PRL's portability counts.
+    """The devices of learner and replay; PRL's portability averages over such assignments.
 
     Attributes:
         learner, replay: the device of each: "cpu", "cuda", "opencl" or "fpga".
@@ -33,7 +33,7 @@ class Assignment:
 
     @classmethod
     def parse(cls, text: str) -> "Assignment":
-        """Return the assignment from its text, the inverse of `str`."""
+        """Parse an assignment such as `cuda-cpu`, the inverse of `str`."""
         learner, replay = text.split("-")
         return cls(learner, replay)
 
@@ -66,8 +66,7 @@ def _device(target: Target, opencl: Callable[[str], Any]) -> str:
 
 
 BASELINES_LEARN_ON = (CPU, CUDA)
-"""Devices on which Stable-Baselines3 and RLlib train with PyTorch. Both keep their replay in Python on the CPU.
-"""
+"""Devices on which Stable-Baselines3 and RLlib train with PyTorch. Both keep their replay in Python on the CPU."""
 
 
 def baseline_supports(assignment: Assignment) -> bool:

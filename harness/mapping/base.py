@@ -1,8 +1,9 @@
 """What all mapping strategies share: targets, mappings, the performance table, predictions.
 
-A mapping is written Learner-RMM-Storage (RMM: the replay management module, MAP II-A3), each part a target:
-`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`. A learner whose precision is not
-float32 names it: `native[dynamic]-native-cpu`.
+A mapping says where each part of a training runs. It is written Learner-RMM-Storage (RMM: the replay
+management module, MAP II-A3). Each part is a target, a backend with an optional device:
+`torch-native-cpu`, `torch:cuda-native-cpu`, `fpga:u200-fpga:u200-fpga:u200`. A learner whose precision is
+not float32 names it: `native[dynamic]-native-cpu`.
 """
 
 import re
@@ -19,11 +20,11 @@ from primitives.quantization.precision import FLOAT_32
 from primitives.quantization.precision import NAMES as PRECISIONS
 
 REFERENCE = "reference"
-"""The backend in NumPy against which the others are checked; it is profiled but not used in mappings."""
+"""Name of the NumPy backend against which the others are checked; it is profiled, but no mapping uses it."""
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
 INDEX_BYTES, WEIGHT_BYTES, PRIORITY_BYTES = 8, 4, 12
-"""Bytes that the runtime sends per item: its index, its importance weight, and its index with a TD error."""
+"""Bytes that the runtime sends per item: its index, its importance weight, and its index with a TD error (together)."""
 
 # Backends with a device of their own; every other backend runs on the CPU unless its location names a device.
 # OpenCL has its own memory even if its device is the CPU: its data is copied to and from it.
@@ -49,8 +50,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Return the target that `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`
-        describes.
+        """Parse `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`.
 
         Raises:
             ValueError: the text has another form.
@@ -75,7 +75,7 @@ class Target:
 
     @property
     def device(self) -> str:
-        """The device it occupies, for contention and traffic: `cpu`, `cuda`, `fpga:u200`, ..."""
+        """The device that it runs on: `cpu`, `cuda`, `fpga:u200`, ... Parts on one device compete, and need no link."""
         home = _HOME.get(self.backend, "cpu")
         if not self.location:
             return home
@@ -83,7 +83,7 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """Its backend and precision without the device, as rows name a backend: `native`, `native[fixed32]`."""
+        """The backend and precision without the device, as rows name a backend: `native`, `native[fixed32]`."""
         return self.backend if self.precision == FLOAT_32 else f"{self.backend}[{self.precision}]"
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Target:
 
 @dataclass(frozen=True, order=True)
 class Mapping:
-    """The targets of the learner, the replay management module and the data storage."""
+    """Where each part of a training runs: the targets of the learner, the replay management (RMM) and the storage."""
 
     learner: Target
     rmm: Target
@@ -100,11 +100,11 @@ class Mapping:
 
     @classmethod
     def parse(cls, text: str) -> "Mapping":
-        """Return a mapping from `LEARNER-RMM-STORAGE`.
+        """Parse `LEARNER-RMM-STORAGE`.
 
         Raises:
-            UserError: `text` is not three targets joined by hyphens, or a precision is unknown or not the
-                learner's.
+            UserError: `text` is not three targets joined by hyphens, a precision is unknown, or a part other than
+                the learner has a precision.
         """
         try:
             learner, rmm, storage = (Target.parse(part) for part in text.split("-"))
@@ -142,11 +142,11 @@ class Loop(StrEnum):
 
 
 OVERLAPPED_GRADIENT_STEPS = 32
-"""Gradient steps of an iteration with concurrent actors: enough that the hand-over costs little, few enough that
-weights stay fresh.
+"""Gradient steps of an iteration with concurrent actors: many, so that the hand-over costs little, but few enough to
+keep the actors' weights fresh.
 """
 SIMULATED_OVERLAPPED_GRADIENT_STEPS = 8
-"""The same in virtual time, where no process hand-over occurs and a step may take a second to simulate."""
+"""The same number in virtual time, where processes hand nothing over and a step may take a second to simulate."""
 
 
 RELAXED_AHEAD = 50
@@ -155,14 +155,16 @@ RELAXED_AHEAD = 50
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of the primitive x device table: the time of one call on a batch.
+    """One entry of the performance table: the time of one call of a primitive on a target.
 
     Attributes:
-        primitive: `learner.step`, `sum_tree.sample`, `sum_tree.update`, `storage.gather`, ...
+        primitive: name of the timed operation: `learner.step`, `sum_tree.sample`, `sum_tree.update`,
+            `storage.gather`, ...
+        target: backend and device that run it.
         batch_size: items per call.
         time_s: median seconds per call.
         low_s, high_s: bounds of its 95% interval; both equal `time_s` if there is none.
-        provenance: origin of the time.
+        provenance: origin of the time, such as measured or published.
     """
 
     primitive: str
@@ -191,7 +193,7 @@ class PerformanceTable:
         """Return the entry of one primitive on one target.
 
         Raises:
-            KeyError: it was not profiled.
+            KeyError: the primitive was not profiled on this target.
         """
         return self._entries[primitive, target]
 
@@ -199,7 +201,7 @@ class PerformanceTable:
         return cell in self._entries
 
     def time_s(self, primitive: str, target: Target) -> float:
-        """Return the median seconds per call of one primitive on one target."""
+        """Return the median seconds per call of one primitive on one target; KeyError if it was not profiled."""
         return self.entry(primitive, target).time_s
 
 
@@ -215,8 +217,9 @@ class Problem:
         trajectory_length: T, vector steps of an on-policy iteration; 0 for off-policy training.
         epochs: K, passes over the samples of an on-policy iteration.
         acting_words: 32-bit words of the parameters that actors need.
-        stored_bytes: bytes of a transition as the runtime stores it; 0 means E words.
-        ahead: D of the relaxed loop: `RELAXED_AHEAD`, or fewer batches if the replay does not hold so many.
+        stored_bytes: bytes of a transition as the runtime stores it; 0: E words.
+        ahead: D of the relaxed loop, batches sampled ahead: `RELAXED_AHEAD`, or fewer if the replay does not hold
+            so many.
     """
 
     batch_size: int
@@ -241,32 +244,32 @@ class Problem:
 
     @property
     def round_gradient_steps(self) -> int:
-        """Gradient steps per round: a round is the smallest unit with whole gradient steps and whole vector
-        steps.
-        """
+        """Gradient steps per round, the smallest unit with whole gradient steps and whole vector steps."""
         return self.actors // gcd(self.actors, self.update_interval)
 
     @property
     def round_vector_steps(self) -> int:
-        """Steps of all actors together per round."""
+        """Vector steps (steps of all actors together) per round."""
         return self.update_interval // gcd(self.actors, self.update_interval)
 
     def overlapped_rounds(self, simulated: bool = False) -> int:
-        """Return the rounds of an iteration with concurrent actors; `simulated`: in virtual time, if a part is
-        simulated.
+        """Return how many rounds an iteration has if the actors run in parallel with the learner.
+
+        Args:
+            simulated: whether a part is simulated, so that time is virtual.
         """
         steps = SIMULATED_OVERLAPPED_GRADIENT_STEPS if simulated else OVERLAPPED_GRADIENT_STEPS
         return -(-steps // self.round_gradient_steps)
 
 
 class Platform(Protocol):
-    """The properties of the machine that a strategy needs besides the table."""
+    """The properties of a machine that a strategy needs in addition to the performance table."""
 
     name: str
 
     @property
     def cpu_cores(self) -> int:
-        """Return the cores of the host; raises UserError if the platform does not give them."""
+        """Return the number of the host's cores; raises UserError if the platform does not state it."""
         ...
 
     def bytes_per_s(self, source: str, target: str) -> float:
@@ -282,13 +285,17 @@ class Platform(Protocol):
         ...
 
     def latency_s(self, source: str, target: str) -> float:
-        """Return the seconds of a transfer between two devices before its first byte; 0 if none is stated."""
+        """Return the latency of a transfer between two devices, in seconds; 0 if the platform states none."""
         ...
 
 
 def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) -> float:
-    """Return the seconds of a transfer between two devices, named as by `Target.device`: latency and bytes; 0 for no
-    bytes.
+    """Return the seconds of a transfer between two devices: the latency, and the bytes divided by the bandwidth.
+
+    Args:
+        platform: states latencies and bandwidths.
+        source, target: the devices' names, as `Target.device` gives them.
+        sent_bytes: bytes to transfer; 0 bytes take no time.
     """
     if not sent_bytes:
         return 0.0
@@ -296,7 +303,7 @@ def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) 
 
 
 Cell = tuple[str, Target]
-"""A primitive and the target that runs it."""
+"""A primitive and the target that runs it: the key of an entry of the performance table."""
 
 
 @dataclass(frozen=True)
@@ -307,9 +314,9 @@ class Prediction:
         mapping: the mapping.
         model: name of the performance model.
         gps: gradient steps per second.
-        terms_s: seconds that a gradient step spends in each term; the model defines how the terms combine.
-        cells: the table's cells that the prediction uses.
-        inputs: the weakest provenance of these cells.
+        terms_s: seconds per gradient step of each term, such as "learner"; the model defines how the terms combine.
+        cells: keys of the table's entries that the prediction uses.
+        inputs: the weakest provenance of these entries.
         provenance: always `modelled`.
         settings: further choices of the strategy, such as the cores of the actors; empty if there are none.
     """
@@ -329,7 +336,7 @@ class Model(Protocol):
 
     Attributes:
         name: name in tables and rows.
-        loop: the loop that it describes; its predictions are compared with runs of this loop.
+        loop: the order of calls that it describes; its predictions are compared with runs in this order.
     """
 
     name: str
@@ -338,7 +345,7 @@ class Model(Protocol):
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the prediction for a mapping; raises KeyError if the table lacks a term of it."""
+        """Return the prediction for a mapping; raises KeyError if the table lacks an entry that it needs."""
         ...
 
 
@@ -346,18 +353,19 @@ class Strategy(Model, Protocol):
     """A mapping strategy: chooses a mapping and has a performance model."""
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return its prediction for the mapping that it chooses; raises ValueError if the table holds none."""
+        """Choose a mapping, and return the prediction for it; raises ValueError if the table allows no mapping."""
         ...
 
 
 def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provenance:
-    """Return the weakest provenance of the table's cells that a prediction used."""
+    """Return the weakest provenance among the given entries of the table."""
     return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))
 
 
 def candidates(table: PerformanceTable) -> list[Mapping]:
-    """Return every mapping of the table's targets; the storage is on any device that a target occupies and that
-    can store.
+    """Return every mapping that the table's targets allow.
+
+    The storage is on the CPU or on a device of the learner or the replay management, if that device can hold it.
     """
     return [
         Mapping(learner, rmm, storage_on(device))
@@ -369,15 +377,19 @@ def candidates(table: PerformanceTable) -> list[Mapping]:
 
 
 def can_store(table: PerformanceTable, device: str) -> bool:
-    """Whether a device can hold the storage: if `storage.gather` was profiled there, or always if it was profiled
-    nowhere.
+    """Whether a device can hold the storage.
+
+    It can if `storage.gather` was profiled on it. If `storage.gather` was not profiled at all, every device can.
     """
     places = {target.device for target in table.targets("storage.gather")}
     return not places or device in places
 
 
 def rmm_targets(table: PerformanceTable) -> list[Target]:
-    """Return the targets on which both sample and update were profiled, without the reference backend."""
+    """Return the targets that can manage the replay: both sampling and updating were profiled on them.
+
+    The reference backend is left out.
+    """
     updates = set(table.targets("sum_tree.update"))
     both = [target for target in table.targets("sum_tree.sample") if target in updates]
     return [target for target in both if target.backend != REFERENCE]
@@ -388,13 +400,13 @@ def least_traffic(
     costs: Iterable[tuple[str, float]],
     traffic_of: Callable[[str, str, float], float],
 ) -> Target:
-    """Return the place of the storage with the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines
-    6-13).
+    """Return the storage's target with the least traffic (MAP Algorithm 3 lines 9-16, PRL Algorithm 2 lines 6-13).
 
     Args:
-        table: tells which devices can hold a storage.
-        costs: device and traffic with the storage by component, in the order in which ties are broken.
-        traffic_of: returns what a cost amounts to between two devices.
+        table: says which devices can hold a storage.
+        costs: for each component that reads or writes the storage, its device and its amount of data. Among equal
+            places, the first in this order is chosen.
+        traffic_of: returns the traffic of (device of the storage, device of the component, amount).
 
     Returns:
         The storage's target on one of the components' devices, or on the CPU if none of them can hold it.
@@ -409,5 +421,5 @@ def least_traffic(
 
 
 def storage_on(device: str) -> Target:
-    """Return the storage target of a device: `cpu`, `cuda`, `fpga:u200`."""
+    """Return the target of a storage on a device, such as `cpu`, `cuda` or `fpga:u200`."""
     return Target.parse(device)

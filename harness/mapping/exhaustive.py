@@ -1,4 +1,4 @@
-"""Exhaustive search: predicts every mapping of the table with a performance model and chooses the best."""
+"""Exhaustive search: predicts the throughput of every mapping, and chooses the mapping with the highest."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from harness.mapping.base import Mapping, Model, PerformanceTable, Platform, Pre
 
 
 class Exhaustive:
-    """Tries every mapping with a performance model.
+    """A mapping strategy that predicts every mapping with a performance model and chooses the fastest.
 
     Args:
         name: name of the strategy.
         model: predicts a mapping's throughput.
-        candidates: returns the mappings of a table; mappings with a term that was not profiled are skipped.
+        candidates: returns the mappings of a table; mappings for which the table lacks a time are skipped.
     """
 
     def __init__(
@@ -26,10 +26,10 @@ class Exhaustive:
         self._candidates = candidates
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the mapping with the highest prediction; among equal ones the first by name.
+        """Return the highest prediction; among equal ones, that of the mapping whose name comes first.
 
         Raises:
-            ValueError: the table holds no complete mapping.
+            ValueError: no mapping has times for everything that the model needs.
         """
         predictions = []
         for mapping in sorted(self._candidates(table)):
@@ -44,5 +44,5 @@ class Exhaustive:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the model's prediction for a mapping."""
+        """Return the model's prediction for a mapping; KeyError if the table lacks a time."""
         return self.model.predict(table, problem, platform, mapping)

@@ -1,5 +1,6 @@
 """The training loop: which unit makes which call, in which order, and when the inputs of each call are ready.
 
+A unit is a part that works by itself: the host, the actors, the learner, the replay management (RMM), the storage.
 Training, its profile and its prediction run the same loop. Its clock decides what a call means:
 
 | clock | a call | for |
@@ -9,12 +10,12 @@ Training, its profile and its prediction run the same loop. Its clock decides wh
 | `harness.profile.cases.recorder.Recorder` | is made, timed as a part of the round, and waited for | profiling |
 | `harness.mapping.schedule.GivenTime` | takes given seconds | predicting |
 
-A round inserts some vector steps and takes some gradient steps. In the strict order the actors act on the newest
-weights, and the gradient steps follow. In the overlapped order (PRL 3.2) the actors act during the gradient
-steps, on the weights from before them; transitions are inserted and weights handed over between two rounds. In the
-relaxed order (MAP V-A) D batches are also sampled ahead, so that the replay manager works while the learner does. A
-gradient step consists of sampling, gathering, the learner's step and the update of the priorities (MAP II-A2, PAL
-Algorithm 1).
+A round inserts some vector steps (steps of all environments together) and takes some gradient steps. In the strict
+order the actors act on the newest weights, and the gradient steps follow. In the overlapped order (PRL 3.2) the
+actors act during the gradient steps, on the weights from before them; transitions are inserted and weights handed
+over between two rounds. In the relaxed order (MAP V-A) D batches are also sampled ahead, so that the replay manager
+works while the learner does. A gradient step consists of sampling, gathering, the learner's step and the update of
+the priorities (MAP II-A2, PAL Algorithm 1).
 """
 
 from collections import deque
@@ -31,7 +32,12 @@ HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "stora
 
 
 class Made(Generic[Value]):
-    """The result of a call, and when it is ready, in seconds of the clock."""
+    """The result of a call.
+
+    Attributes:
+        value: what the call returned.
+        ready_s: when it is ready, in seconds of the clock.
+    """
 
     __slots__ = ("_value", "ready_s")
 
@@ -45,21 +51,21 @@ class Made(Generic[Value]):
 
 
 class Clock(Protocol):
-    """The interface of a clock: the loop has it run work and wait."""
+    """The interface of a clock, which runs the loop's work, or predicts its time, and makes the host wait."""
 
     def now_s(self) -> float:
         """Return the seconds since an arbitrary start."""
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """Run work on the host, whose inputs are ready; returns the work's result.
+        """Run work on the host whose inputs are ready, and return its result.
 
         Args:
-            term: the term that its seconds are added to.
+            term: the part of the loop that its seconds are added to.
             work: function to call with `argument`.
         """
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """Run the actors' turn on the host; the actors count their own seconds.
+        """Run the actors' turn on the host, and return its result; the actors count their own seconds.
 
         Args:
             work: function to call with `vector_steps`.
@@ -74,11 +80,11 @@ class Clock(Protocol):
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """Run work on a unit.
+        """Run work on a unit, and return its result with the time at which it is ready.
 
         Args:
             unit: the unit that does it; a unit unknown to the clock works on the host.
-            term: the term that its seconds are added to.
+            term: the part of the loop that its seconds are added to.
             work: function to call.
             after_s: when its inputs are ready, seconds of the clock.
             input_bytes: bytes of its inputs, by the unit that sends them.
@@ -91,7 +97,7 @@ class Clock(Protocol):
 
         Args:
             unit: the unit that does it, at the same time as the host.
-            term: the term that its seconds are added to.
+            term: the part of the loop that its seconds are added to.
             ask: starts the work.
             answer: waits for the result; called when the result is requested, or earlier.
         """
@@ -104,11 +110,13 @@ class Clock(Protocol):
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """Add the time of work that was done inside a call but belongs to another unit; returns when it is ready.
+        """Add the time of work that was done inside another unit's call; returns when this work ends.
+
+        An example is gathering, which sampling does, but which belongs to the storage.
 
         Args:
             server: the unit that the work belongs to.
-            term: the term that its seconds are added to.
+            term: the part of the loop that its seconds are added to.
             seconds: duration of the work.
             after_s: when its inputs are ready, seconds of the clock.
             input_bytes: bytes of its inputs, by the unit that sends them.
@@ -117,28 +125,28 @@ class Clock(Protocol):
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """Bring a unit's output to the host, and wait until it is there.
+        """Bring a unit's output to the host, and wait until it has arrived.
 
         Args:
             unit: the unit that made the output.
-            term: the term that the link's seconds are added to.
+            term: the part of the loop that the link's seconds are added to.
             work: the host's work to hand it over.
             output_bytes: bytes of the output.
             after_s: when it was made, seconds of the clock.
         """
 
     def wait(self, ready_s: float) -> None:
-        """Make the host wait until the given time."""
+        """Make the host wait until `ready_s`, seconds of the clock."""
 
 
 class Acting(Protocol):
-    """The actors; `harness.runtime.actors.in_process.Actors` documents these methods."""
+    """The actors as the loop uses them; `harness.runtime.actors.in_process.Actors` documents the methods."""
 
     def collect(self, steps: int, explore: bool = True) -> Any:
-        """Take vector steps; returns their transitions."""
+        """Take vector steps now, and return their transitions. Unless `explore`, the actions are random."""
 
     def submit(self, steps: int) -> None:
-        """Request vector steps."""
+        """Request vector steps; `result` returns their transitions."""
 
     def result(self) -> Any:
         """Return the transitions of the last request."""
@@ -149,16 +157,18 @@ class Acting(Protocol):
 
 @dataclass
 class Units:
-    """The parts that the loop calls, by the names of their methods.
+    """The parts of a training that the loop calls.
 
     Attributes:
         acting: the actors.
-        storage: the data, with its `capacity`, its rows, and the seconds of `gather_s` and `write_s` so far.
-        replay: `insert`, `sample` and `update_priorities`, as `primitives.replay.base.Replay` has them.
-        learner: `step`, as `primitives.learner.Learner` has it.
+        storage: holds the transitions. The loop uses its `capacity` in rows, and `gather_s` and `write_s`, the
+            seconds spent so far on gathering and writing.
+        replay: has `insert`, `sample` and `update_priorities` of `primitives.replay.base.Replay`.
+        learner: has `step` of `primitives.learner.Learner`.
         rng: source of the random numbers of sampling.
         steps: inserts, and runs whole gradient steps in one call (`primitives.learner.fused.FusedSteps`, or
-            `primitives.learner.relaxed.RelaxedSteps`, which samples D batches ahead itself), or None.
+            `primitives.learner.relaxed.RelaxedSteps`, which samples D batches ahead itself); None if sampling,
+            learning and updating are separate calls.
     """
 
     acting: Acting
@@ -170,10 +180,10 @@ class Units:
 
 
 class Shape(NamedTuple):
-    """The steps of a round.
+    """The number and order of the steps of a round.
 
     Attributes:
-        vector_steps: steps of all actors together.
+        vector_steps: vector steps, each of which steps all environments once.
         gradient_steps: gradient steps in the round.
         batch_size: transitions per gradient step.
         overlapped: whether the actors act during the gradient steps.
@@ -188,16 +198,16 @@ class Shape(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The data that passes between units, and the storage's own work.
+    """The data that passes between units, and the storage's own time.
 
     Attributes:
         row_bytes: bytes of one inserted transition, from the host to the replay management.
         items_bytes: bytes of a batch's transitions, from the storage to the learner.
         weights_bytes: bytes of the acting parameters, from the learner to the actors.
-        storage_apart: whether the storage is a unit separate from the replay management, whose seconds then
-            exclude it (MAP Table II).
-        gather_s: seconds that a separate storage takes to gather a batch if it is not on the host; 0 means the
-            host's measured time.
+        storage_apart: whether the storage is a unit separate from the replay management (MAP Table II). Gathering
+            and writing are then charged to the storage.
+        gather_s: seconds that a separate storage on a simulated device takes to gather a batch; 0: the storage is on
+            the host, and its measured seconds count.
     """
 
     row_bytes: int = 0
@@ -208,7 +218,13 @@ class Traffic(NamedTuple):
 
 
 class Presampled(NamedTuple):
-    """A batch that waits for its gradient step, the number of items inserted before it, and when it is ready."""
+    """A batch that waits for its gradient step.
+
+    Attributes:
+        made: the sampled batch.
+        items_inserted: number of items inserted before it was sampled.
+        ready_s: when its rows are gathered, seconds of the clock.
+    """
 
     made: Made[Any]
     items_inserted: int
@@ -218,13 +234,13 @@ class Presampled(NamedTuple):
 def not_overwritten(
     indices: npt.NDArray[np.int64], capacity: int, inserted: int, inserted_then: int
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows of a first-in first-out storage still hold the same item as some insertions ago.
+    """Return which rows of a first-in first-out storage still hold the item that they held at an earlier time.
 
     Args:
         indices: (B,) rows that held an item at that time.
         capacity: rows of the storage.
-        inserted: items inserted so far.
-        inserted_then: items inserted up to that time.
+        inserted: items inserted until now.
+        inserted_then: items inserted until that time.
 
     Returns:
         (B,) bool.
@@ -264,7 +280,7 @@ class TrainingLoop:
         self._learnt_s = 0.0  # when the learner's weights are ready
 
     def round(self) -> None:
-        """Run one round."""
+        """Run one round: its vector steps, their insertion, and its gradient steps, in the order that `Shape` gives."""
         if self._overlapped:
             acting = self.units.acting
             acted = self._clock.begin(ACTORS, "act", lambda: acting.submit(self._vector_steps), acting.result)
@@ -283,7 +299,7 @@ class TrainingLoop:
         self._insert(self.units.acting.collect(vector_steps, False))
 
     def learn(self, gradient_steps: int) -> None:
-        """Take only gradient steps."""
+        """Take `gradient_steps` without stepping the environments."""
         if self.units.steps is not None:
             self._clock.run("step", self._fused, gradient_steps)
             return
@@ -294,7 +310,10 @@ class TrainingLoop:
         self.units.steps.run(gradient_steps, self.units.rng)
 
     def gradient_step(self) -> None:
-        """Take one gradient step on the batch that has waited longest."""
+        """Take one gradient step on the batch that has waited longest.
+
+        Before it, batches are sampled until D others wait. After it, the batch's priorities are updated.
+        """
         while len(self.presampled) <= self._ahead:
             self.presampled.append(self._sampled())
         batch = self.presampled.popleft()

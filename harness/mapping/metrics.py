@@ -1,16 +1,17 @@
-"""The papers' metrics, computed from a throughput and a few counts."""
+"""The papers' metrics of throughput, portability and code, computed from throughputs and a few counts."""
 
 from collections.abc import Iterable, Sequence
 
 
 def experiences_per_s(gradient_steps_per_s: float, batch_size: int) -> float:
-    """Return EPS, the experiences that training consumes per second: B / T_itr (PRL 6.1)."""
+    """Return EPS, the experiences that training consumes per second: gradient steps per second times B (PRL 6.1)."""
     return gradient_steps_per_s * batch_size
 
 
 def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
-    """Return IPS, the samples collected per second of the whole iteration, including training (PPO 5.3.1, FIX
-    VI-C).
+    """Return IPS, the samples collected per second of the whole iteration, including training.
+
+    PPO 5.3.1 and FIX VI-C define it.
 
     Args:
         samples_collected: samples per iteration: N x T for PPO, the environment steps of a time step for FIX.
@@ -22,22 +23,22 @@ def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
 
 
 def per_watt(throughput_per_s: float, watts: float) -> float:
-    """Return the throughput per watt of the system (MAP Table VII, FIX Table II), 1/J."""
+    """Return the throughput divided by the power, 1/J (MAP Table VII, FIX Table II). ValueError unless `watts` > 0."""
     if not watts > 0:
         raise ValueError(f"watts: found {watts}; allowed: more than 0")
     return throughput_per_s / watts
 
 
 def portability(throughputs_per_s: Sequence[float | None]) -> float:
-    """Return PRL's performance portability (6.4): the harmonic mean over choices, 0 if one is not supported.
+    """Return PRL's performance portability (6.4): the harmonic mean of throughputs, or 0 if one is not supported.
 
     Args:
-        throughputs_per_s: at least one: for each device assignment of a platform (`assignments.Assignment`;
-            several backends of one device are one choice), or for the best mapping of each platform; None or 0 if
-            the system does not support it.
+        throughputs_per_s: at least one. Either one for each device assignment of a platform
+            (`assignments.Assignment`; several backends of one device count once), or that of the best mapping of
+            each platform. None or 0: the system does not support it.
 
     Raises:
-        ValueError: there is no choice, or a throughput is negative.
+        ValueError: there is no throughput, or one is negative.
     """
     if not throughputs_per_s:
         raise ValueError("throughputs_per_s: found none; allowed: one or more")
@@ -50,12 +51,14 @@ def portability(throughputs_per_s: Sequence[float | None]) -> float:
 
 
 def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
-    """Return PRL's code divergence of two platforms' user code (6.5): 1 - |shared lines| / |all lines|.
+    """Return PRL's code divergence of the user code for two platforms (6.5): 1 - |shared lines| / |all lines|.
 
     The platforms must differ in their devices, such as a CPU and a CPU with an FPGA. Code for two backends of one
-    device is not a case of code divergence.
+    device is not a case of code divergence. Lines are compared as sets, without leading and trailing spaces; empty
+    lines are ignored.
 
-    Lines are compared as sets, without leading and trailing spaces; empty lines are ignored.
+    Args:
+        one, other: the lines of the two sources.
 
     Returns:
         0 if one source serves both, 1 if nothing is shared.
@@ -70,10 +73,10 @@ def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
 
 
 def regret(chosen_per_s: float, throughputs_per_s: Iterable[float]) -> float:
-    """Return the loss of a strategy's choice: 1 - throughput(chosen) / throughput(best), 0 to 1.
+    """Return what a strategy's choice loses: 1 - throughput(chosen) / throughput(best), 0 to 1.
 
     Args:
-        chosen_per_s: measured under the chosen mapping.
-        throughputs_per_s: measured under every mapping; may include the chosen one.
+        chosen_per_s: throughput measured under the chosen mapping.
+        throughputs_per_s: throughputs measured under every mapping; may include that of the chosen one.
     """
     return 1 - chosen_per_s / max([chosen_per_s, *throughputs_per_s])

@@ -1,4 +1,4 @@
-"""Parts of a training that do nothing, to time the loop itself."""
+"""Stand-ins for the parts of a training that do nothing, so that the time of the loop itself can be measured."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,9 @@ from harness.mapping.loop import Units
 
 
 class Nothing:
-    """Actors and their plan, storage, replay, learner and fused steps that do nothing.
+    """One object that stands in for the actors and their plan, the storage, the replay, the learner and fused steps.
+
+    Its methods do nothing, or return the same small result each time.
 
     Args:
         rows: transitions that the actors return per call.
@@ -27,15 +29,15 @@ class Nothing:
 
     @property
     def units(self) -> Units:
-        """Return all units of a loop."""
+        """Return the units of a training loop, with this object as each of them."""
         return Units(self, self, self, self)
 
     def build(self) -> "Nothing":
-        """Return the actors of this plan."""
+        """Return this object as the actors, as `ActorPlan.build` does."""
         return self
 
     def submit(self, *_: Any) -> None:
-        """Request no vector steps."""
+        """Ignore a request for vector steps."""
 
     def result(self) -> dict[str, npt.NDArray]:
         """Return the same transitions each time."""
@@ -46,31 +48,31 @@ class Nothing:
         return self._transitions
 
     def publish(self) -> None:
-        """Hand over no weights."""
+        """Do nothing instead of handing over weights."""
 
     def take_episodes(self) -> list[Any]:
         """Return no episodes."""
         return []
 
     def insert(self, _: Any) -> None:
-        """Store nothing."""
+        """Do nothing instead of storing transitions."""
 
     def sample(self, *_: Any, out: Any = None) -> Any:
         """Return the same sample each time."""
         return self._sample
 
     def update_priorities(self, *_: Any) -> None:
-        """Store nothing."""
+        """Do nothing instead of updating priorities."""
 
     def step(self, *_: Any) -> Any:
-        """Learn nothing."""
+        """Return the same outcome each time instead of learning."""
         return self._outcome
 
     def run(self, *_: Any) -> None:
-        """Take no gradient steps."""
+        """Do nothing instead of taking gradient steps."""
 
     def explore(self, *_: Any) -> None:
-        """Choose no actions."""
+        """Do nothing instead of choosing actions."""
 
     def close(self) -> None:
         """Do nothing: nothing was started."""

@@ -1,4 +1,4 @@
-"""The tables that PRL's authors published for their composer, as a performance table on platform `pearl24-authors`.
+"""The times that PRL's authors published for their composer, as a performance table on platform `pearl24-authors`.
 
 The times (`results/papers/prl_authors_times.csv`) are those of CatherineMeng/HeteroRL, SysConfig/PT.csv, whose
 composer takes CartPole at batch size 512 by default, with 256 insertions. Columns that end in " sharing" hold times
@@ -26,7 +26,7 @@ _DEVICES = {
 
 
 def entries() -> list[Entry]:
-    """Return the authors' times, in seconds per call: `published`."""
+    """Return the authors' times in seconds per call, as table entries of provenance `published`."""
     found = []
     with TIMES.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -45,12 +45,15 @@ def table() -> PerformanceTable:
 
 
 def problem() -> Problem:
-    """Return the composer's defaults: CartPole's transitions are two states of 4, 2 actions, reward and end."""
+    """Return the workload's properties that the authors' composer assumes by default.
+
+    A transition of CartPole has 12 words: two states of 4, 2 for the action, the reward and the end of the episode.
+    """
     return Problem(batch_size=BATCH_SIZE, item_words=12, actors=INSERTED)
 
 
 def check(workload: Workload, batch_size: int) -> None:
-    """Raise UserError unless the times are those of this workload and batch size."""
+    """Raise UserError unless a workload and batch size are those that the authors timed."""
     if (workload.name, batch_size) != (WORKLOAD, BATCH_SIZE):
         found = f"{workload.name} at batch size {batch_size}"
         raise UserError(

@@ -18,14 +18,14 @@ from collections.abc import Mapping, Sequence
 
 
 def balanced(operations: Sequence[float], units: int) -> tuple[int, ...]:
-    """Return Equation 2: multiply-accumulate units per stage that make the slowest stage as fast as possible.
+    """Return the multiply-accumulate units for each pipeline stage that make the slowest stage fastest (Equation 2).
 
     Args:
         operations: operations of each stage for one experience, more than 0.
         units: total units, at least one per stage.
 
     Returns:
-        Units of each stage, at least 1 each, at most `units` in total.
+        Units of each stage, at least 1 each, `units` in total.
 
     Raises:
         ValueError: there are fewer units than stages, or a stage has no operations.
@@ -44,38 +44,38 @@ def balanced(operations: Sequence[float], units: int) -> tuple[int, ...]:
 
 
 def pipeline_s(stage_s: float, batch_size: int, depth: int, communication_s: float = 0.0) -> float:
-    """Return Equations 3 to 5: seconds of a batch in a pipeline, including filling and draining.
+    """Return the seconds that a batch takes in a pipeline, with filling and draining (Equations 3 to 5).
 
     Args:
         stage_s: seconds of the slowest stage for one experience.
         batch_size: experiences per pipeline.
-        depth: stages: levels of the sum tree (RM), or layer propagations (learner).
+        depth: stages: levels of the sum tree for replay management, or layer propagations for the learner.
         communication_s: seconds to bring the inputs from the device that made them.
     """
     return stage_s * (batch_size + depth) + communication_s
 
 
 def iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """Return Equation 6: the critical path of sampling, training and priority update; insertion overlaps with
-    training.
+    """Return the seconds of an iteration: sampling, training and priority update in turn (Equation 6).
 
-    Each argument includes the communication that it waits for.
+    Insertion runs in parallel with training, so only the longer of the two counts. Each argument includes the
+    communication that it waits for.
     """
     return sample_s + max(learner_s, insert_s) + update_s
 
 
 def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, update_s: float) -> float:
-    """Return the iteration's seconds as in PRL's public code, where the priority update also overlaps with
-    training.
-    """
+    """Return the seconds of an iteration by PRL's public code: the priority update, too, overlaps with training."""
     return sample_s + max(update_s + insert_s, learner_s)
 
 
 def best_streams(times_s: Mapping[int, float], batch_size: int) -> int:
-    """Return the number of streams with the shortest recorded gradient step (PRL 5.1).
+    """Return the number of parallel streams with which a gradient step was fastest (PRL 5.1).
+
+    Each stream works on a part of the batch.
 
     Args:
-        times_s: seconds of a gradient step by number of streams, each on a sub-batch; at least one.
+        times_s: seconds of a gradient step by number of streams; at least one.
         batch_size: upper limit of streams.
 
     Returns:

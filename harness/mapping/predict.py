@@ -1,4 +1,4 @@
-"""Predictions from a measured primitive table: reads rows of the store and returns rows for the store."""
+"""Predicts throughputs from measured times of primitives: reads rows of the store and returns rows for the store."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
@@ -30,7 +30,7 @@ def table_from(
     batch_size: int,
     time_of: Callable[[Entry], float] = lambda entry: entry.time_s,
 ) -> PerformanceTable:
-    """Return the performance table of the profile rows that have a time; failed and missing cells are left out.
+    """Return the performance table of those profile rows that have a time; failed and missing ones are left out.
 
     Args:
         profile: rows of suite `profile`.
@@ -60,10 +60,10 @@ def measurements(
     platform: Platform,
     strategies: MappingABC[str, Strategy] = STRATEGIES,
 ) -> list[Measurement]:
-    """Return the predictions of every strategy for every mapping of the primitive table.
+    """Return the predictions of every strategy for every mapping that the profiled times allow.
 
     Args:
-        workload, batch_size: the configuration to predict.
+        workload, batch_size: the workload and batch size to predict.
         profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
         strategies: strategies by name.
@@ -71,7 +71,7 @@ def measurements(
     Returns:
         Rows of suite `prediction`. `low` and `high` are the predictions from times that are all at one bound of
         their intervals, mostly the slow and the fast one; a model that uses differences of times may swap them. A
-        prediction from a time that is too noisy is too noisy itself. If the table or the platform lacks something
+        prediction from a time that is too noisy is marked too noisy. If the table or the platform lacks something
         that a strategy needs, its row is "not_run" and names it.
     """
     rows: list[Measurement] = []
@@ -84,7 +84,7 @@ def measurements(
 
 
 def slow_link() -> SourcedNumber:
-    """Return the latency that bounds what links without a stated one may cost: that of PRL's authors, 1 ms."""
+    """Return the latency that links without a stated one are assumed to have at most: that of PRL's authors, 1 ms."""
     stated = next(
         link for link in load("pearl24-authors").link if set(link.between) == {"cpu", "fpga"}
     ).latency_us
@@ -95,11 +95,14 @@ def slow_link() -> SourcedNumber:
 def with_slow_links(
     workload: Workload, batch_size: int, profile: Sequence[Measurement], platform: PlatformFile
 ) -> list[Measurement]:
-    """Return the predictions for a platform, each with its sensitivity to the latency of links.
+    """Return the predictions for a platform, and how each would change if links had a latency.
 
-    Most sources give no latency of a transfer, and then none is charged. If a link states none, details have
-    `slow_links`: `latency_us`, the prediction if every such link had it (`gps`), and whether the mapping would then
-    be `chosen`. Arguments as `measurements`.
+    Most sources give no latency of a transfer, and then a transfer only takes the time of its bytes. If a link
+    states none, the details of each row have `slow_links`: `latency_us`, the latency then assumed for every such
+    link, the prediction `gps` in gradient steps per second with it, and whether the mapping would then be `chosen`.
+
+    Args:
+        workload, batch_size, profile, platform: see `measurements`.
     """
     rows = measurements(workload, batch_size, profile, platform)
     latency = slow_link()

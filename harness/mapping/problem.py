@@ -12,7 +12,7 @@ from harness.workloads.task import algorithm_of, columns_of
 from primitives.algorithms import Algorithm
 
 MOST_AHEAD_BYTES = 2**28
-"""Most bytes of the batches that wait for the learner: an eighth of what a process may take."""
+"""Most bytes of the batches that wait for the learner: an eighth of the memory that a process may take."""
 
 
 def problem_of(workload: Workload, batch_size: int) -> Problem:
@@ -33,8 +33,10 @@ def problem_of(workload: Workload, batch_size: int) -> Problem:
 
 
 def relaxed_ahead(capacity: int, batch_size: int, item_bytes: int) -> int:
-    """Return D of the relaxed loop: `RELAXED_AHEAD`, or as many batches as the replay and `MOST_AHEAD_BYTES` hold
-    apart from the learner's own.
+    """Return D of the relaxed loop: how many batches are sampled ahead of their gradient step.
+
+    It is `RELAXED_AHEAD`, or fewer if the replay, or memory of `MOST_AHEAD_BYTES`, does not hold so many in addition
+    to the batch that is being learnt.
 
     Args:
         capacity: items of the replay.

@@ -1,7 +1,7 @@
-"""Modelled times: a roofline from a platform's published numbers; each time lists its inputs.
+"""Models the times of primitives by a roofline, from a platform's published numbers; each time lists its inputs.
 
-The time of a primitive is the largest of its arithmetic at the device's peak, its memory traffic at the memory's
-bandwidth, and a term for the kind of device:
+The time of a primitive is the largest of three: its arithmetic at the device's peak, its memory traffic at the
+memory's bandwidth, and a term for the kind of device:
 
 | device | learner.step | sum_tree.sample, .update, .insert |
 |---|---|---|
@@ -9,12 +9,13 @@ bandwidth, and a term for the kind of device:
 | gpu | the same, and a launch for each operation of the step | the same, and a launch |
 | fpga | 2 x MACs / peak, traffic less a state that fits on chip / bandwidth | B/S x F, B/S cycles (MAP VI-A2) |
 
-A learner of MAP's pipelines, on an FPGA that states `learner_pipeline`, takes its T_pipeline + T_WU cycles (MAP VI-A2)
-in place of the roofline.
+B is the batch size, S the number of the tree's pipelines, F the children of a node. If an FPGA states
+`learner_pipeline`, its learner is MAP's pipelines, which take T_pipeline + T_WU cycles (MAP VI-A2), instead of
+the roofline.
 
-If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for
-int32. Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time,
-or a tree's pipelines and cycles, only that term is omitted, and the formula says so. Real times are longer.
+If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
+Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
+tree's pipelines and cycles, only that term is omitted, and the formula says so. Real times are longer.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,15 +38,15 @@ _TARGETS = {
 
 @dataclass(frozen=True)
 class CountedWork:
-    """The work that a workload causes on any device, counted from its traced gradient step.
+    """The arithmetic and memory traffic of a workload on any device, counted from its traced gradient step.
 
     Attributes:
         macs: multiply-accumulates of a gradient step on one batch.
-        state_bytes: parameters, moments and targets that a step reads and writes.
+        state_bytes: bytes of the parameters, moments and target networks that a step reads and writes.
         batch_bytes: bytes of a step's inputs.
-        operations: operations of the step's graph, which are kernels on a device with launches.
+        operations: operations of the step's graph. On a GPU each is a kernel that must be launched.
         leaves: leaves of the sum tree.
-        fanout: K, children of a node.
+        fanout: K, children of a node of the sum tree.
     """
 
     macs: int
@@ -57,7 +58,7 @@ class CountedWork:
 
     @property
     def levels(self) -> int:
-        """Number of node groups between root and leaf."""
+        """Number of node groups (siblings read together) from the root of the sum tree to a leaf."""
         return max(1, ceil(log(self.leaves, self.fanout)))
 
 
@@ -66,8 +67,8 @@ class Modelled:
     """A modelled time, with the formula that gave it.
 
     Attributes:
-        entry: the cell of the performance table.
-        formula: numbers and their sources, as text.
+        entry: the time, as an entry of the performance table.
+        formula: the numbers that it was computed from, with their sources, as text.
     """
 
     entry: Entry
@@ -80,7 +81,8 @@ class PipelineCycles:
 
     Attributes:
         cycles: T_learner = T_pipeline + T_WU (MAP VI-A2).
-        pipelines, samples: DP and PI, which the exploration chose.
+        pipelines, samples: DP, the number of pipelines, and PI, the samples per pipeline, as the design space
+            exploration chose them.
     """
 
     cycles: int
@@ -98,11 +100,11 @@ def modelled_times(
     problem: Problem,
     pipeline_on: Callable[[str], PipelineCycles | None] = _no_pipeline,
 ) -> Iterator[Modelled]:
-    """Yield every primitive of the workload on every device of a platform.
+    """Yield the modelled time of every primitive of a workload on every device of a platform.
 
     Args:
         platform: the devices.
-        work: what the workload needs.
+        work: arithmetic and memory traffic of the workload.
         problem: properties of the workload.
         pipeline_on: returns the cycles of its gradient step on MAP's pipelines, by the FPGA's key in devices.toml;
             None if they do not run it.

@@ -1,10 +1,9 @@
-"""Predicts when the calls of a training loop take place: one after another on the host, in parallel on other
-units.
+"""Predicts when the calls of a training loop take place: one after another on the host, in parallel on other units.
 
-The runtime's loop (`harness.mapping.loop`) defines the order of the calls and what waits for what. Here it runs
-under a clock that adds up given seconds. A call on the host makes the host wait, for its inputs and for its end.
-A call on another unit (a simulated device, actors in a process) starts when it has been made, its inputs are
-ready and the unit is free. With only the host, a round takes the sum of its calls.
+The loop itself (`harness.mapping.loop`) defines the order of the calls and which call waits for which. Here it runs
+under a clock that adds up given seconds. A call on the host makes the host wait, first for its inputs and then for
+its end. A call on another unit (a simulated device, actors in a process) starts when it has been made, its inputs
+are ready and the unit is free. If all calls are on the host, a round takes the sum of its calls.
 """
 
 from collections import defaultdict
@@ -34,7 +33,12 @@ _SETTLED, _COUNTED = 8, 8
 
 
 class Call(NamedTuple):
-    """One call: the unit that does it, and its seconds there."""
+    """One call of a round: where it runs, and how long it takes.
+
+    Attributes:
+        unit: the unit that does it, such as `HOST`.
+        seconds: its seconds there.
+    """
 
     unit: str
     seconds: float
@@ -45,15 +49,16 @@ NOTHING = Call(HOST, 0.0)
 
 @dataclass(frozen=True)
 class ScheduledRound:
-    """The calls of a round.
+    """The calls of a round, with their units and seconds.
 
     Attributes:
         act: the vector steps.
         insert: insertion of their transitions.
-        write: writing them into a separate storage; the actors overwrite their transitions only after it.
+        write: writing them into a storage separate from the replay management; the actors overwrite their
+            transitions only after it.
         sample, gather, learn, update: the calls of each gradient step.
         gradient_steps: number of gradient steps.
-        publish: handing the weights to actors on another unit than the learner.
+        publish: handing the weights to actors that are not on the learner's unit.
         host_s: seconds of the loop itself and of the host's other work in a round.
         overlapped: whether a round's gradient steps begin before its vector steps have ended.
         ahead: D, batches sampled ahead.
@@ -90,10 +95,10 @@ class ScheduledRound:
 
 
 class GivenTime:
-    """A clock that adds up given seconds: it tracks the host's time and when every other unit is free.
+    """A clock that adds up given seconds: it tracks the host's time, and when every other unit is free.
 
-    It ignores the units, inputs and seconds that the loop states: a term's call defines the unit and the seconds,
-    including those of links.
+    It ignores the units, inputs and seconds that the loop passes. Instead, `calls` gives the unit and the seconds of
+    each term (part of the loop), including those of links. The methods return what `Clock`'s methods return.
 
     Args:
         calls: the call of each term; a missing call, or one of 0 seconds, ends when its inputs are ready.
@@ -105,20 +110,20 @@ class GivenTime:
         self._free_s: defaultdict[str, float] = defaultdict(float)
 
     def now_s(self) -> float:
-        """See `Clock.now_s`: seconds since the clock was made."""
+        """Return the host's time, in seconds since the clock was made."""
         return self._now_s
 
     def wait(self, ready_s: float) -> None:
-        """See `Clock.wait`."""
+        """Move the host's time forward to `ready_s`, unless it is later already."""
         self._now_s = max(self._now_s, ready_s)
 
     def run(self, term: str, work: Callable[[Any], Value], argument: Any) -> Value:
-        """See `Clock.run`."""
+        """Add the term's seconds to the host's time, and return the result of `work`; see `Clock.run`."""
         self.wait(self._end_s(term, 0.0))
         return work(argument)
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """See `Clock.act`."""
+        """Add the seconds of the term act to the host's time, and return the result of `work`; see `Clock.act`."""
         return self.run("act", work, vector_steps)
 
     def call(
@@ -129,13 +134,13 @@ class GivenTime:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`."""
+        """Return the result of `work`, and when its term ends if it starts at `after_s` or later; see `Clock.call`."""
         return Made(work(), self._end_s(term, after_s))
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`."""
+        """Return the result of `answer`, and when its term ends; see `Clock.begin`."""
         ask()
         return Made(answer(), self._end_s(term, 0.0))
 
@@ -147,13 +152,13 @@ class GivenTime:
         after_s: float,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> float:
-        """See `Clock.charge`."""
+        """Return when a term ends whose inputs are ready at `after_s`; see `Clock.charge`."""
         return self._end_s(term, after_s)
 
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`."""
+        """Do `work`, and make the host wait until the term's transfer has ended; see `Clock.deliver`."""
         work()
         self.wait(self._end_s(term, after_s))
 

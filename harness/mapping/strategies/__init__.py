@@ -1,7 +1,7 @@
 """The mapping strategies, found by file name: to add one, add a file to this folder.
 
 A file defines `STRATEGIES`, a tuple of `harness.mapping.base.Strategy` with unique names. It may define
-`ONLY_VALIDATED` for strategies whose measurements only a validation makes.
+`ONLY_VALIDATED`, a tuple of strategies that need times which only `placerl validate` measures.
 """
 
 from importlib import import_module
@@ -11,7 +11,7 @@ from harness.mapping.base import Strategy
 
 
 def discover(package: str = __name__, *, only_validated: bool = False) -> dict[str, Strategy]:
-    """Return the strategies that the files of `package` define, by name, file by file in alphabetical order.
+    """Return the strategies that the files of a package define, by name, file by file in alphabetical order.
 
     Args:
         package: an importable package.

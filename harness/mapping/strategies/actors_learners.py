@@ -3,8 +3,8 @@
     f_a(x_a) = update_interval x f_l(x_l),   x_a + x_l <= M
 
 f_a and f_l are the throughputs of collection (environment steps per second) and consumption (gradient steps per
-second) as functions of cores; M is the number of cores. Cores are whole numbers, so equality is rarely possible:
-the exhaustive search chooses the allocation with the most consumption for which collection suffices.
+second) as functions of the numbers of cores x_a and x_l; M is the number of all cores. Cores are whole numbers, so
+equality is rarely possible: the exhaustive search chooses the allocation with the most gradient steps per second.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ from harness.mapping.base import (
 
 CPU = Target("cpu")
 Curve = Callable[[int], float]
-"""Maps a number of cores to a throughput, 1/s."""
+"""A function from a number of cores to a throughput, 1/s."""
 
 
 @dataclass(frozen=True)
 class CoreAllocation:
-    """Cores of actors and learners, and their joint throughput.
+    """Numbers of cores for actors and learners, and the throughput of both together.
 
     Attributes:
         actor_cores, learner_cores: x_a and x_l.
@@ -45,17 +45,17 @@ class CoreAllocation:
 
 
 def allocate(collection: Curve, consumption: Curve, cores: int, update_interval: int) -> CoreAllocation:
-    """Solve Equation 5 by trying every allocation, in O(M^2) as PAL VI-G.
+    """Find the best numbers of cores by trying every allocation, O(M^2) as in PAL VI-G.
 
     Args:
-        collection: f_a, environment steps per second.
-        consumption: f_l, gradient steps per second.
+        collection: f_a, environment steps per second by number of cores.
+        consumption: f_l, gradient steps per second by number of cores.
         cores: M, at least 2.
         update_interval: environment steps per gradient step.
 
     Returns:
-        The allocation with the most gradient steps; among equal ones the best balanced, then the one with the
-        fewest cores.
+        The allocation with the most gradient steps per second; among equal ones the best balanced, then the one with
+        the fewest cores.
 
     Raises:
         ValueError: there are fewer than two cores.
@@ -76,20 +76,20 @@ def allocate(collection: Curve, consumption: Curve, cores: int, update_interval:
 
 
 class ActorsLearners:
-    """PAL's strategy: the fastest learner and replay, storage on the CPU, cores by Equation 5.
+    """PAL's mapping strategy: the storage is on the CPU, and the cores are divided by Equation 5.
 
-    The curves are linear in the cores, extrapolated from the table's times for one core, as in PAL Figure 10
-    below saturation. A learner on its own device has a constant throughput and takes one host core.
+    Throughputs are assumed to grow linearly with the cores, from the table's times for one core, as in PAL Figure 10
+    below saturation. A learner on a device of its own has a constant throughput and takes one host core.
     """
 
     name = "pal21"
     loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the mapping whose best allocation trains fastest.
+        """Return the prediction for the mapping that trains fastest with its best division of cores.
 
         Raises:
-            ValueError: the table lacks a term of every mapping, or there are fewer than two cores.
+            ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
         """
         mappings = [
             Mapping(learner, rmm, CPU)
@@ -105,7 +105,7 @@ class ActorsLearners:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the throughput of the best allocation under one mapping."""
+        """Return the throughput of one mapping with its best division of cores."""
         collecting = _actor_cells(mapping.learner, mapping.rmm)
         training: list[Cell] = [
             ("sum_tree.sample", mapping.rmm),

@@ -1,27 +1,27 @@
 """A performance model of the runtime's loop, composed from its measured pieces, including the runtime's own time.
 
-`PrimitiveSum` adds up the papers' primitives, each profiled alone. This model uses the calls that one thread
-makes in a round: an actor's collection with its inference, the insertion of a round's transitions, then either
-whole gradient steps in one fused call, or sampling with gathering, the learner's step and the priority update.
-The rest is the runtime's own time, profiled with parts that do nothing. The pieces are scheduled in the order in
-which the runtime calls them (`harness.mapping.schedule`). On the host alone their times are added; simulated
-devices, and actors in a process of their own, run in parallel.
+`PrimitiveSum` adds up the papers' primitives, each profiled alone. This model instead uses the calls (its pieces)
+that one thread makes in a round: an actor's collection with its inference, the insertion of a round's transitions,
+then either whole gradient steps in one fused call, or sampling with gathering, the learner's step and the priority
+update. The rest is the runtime's own time, profiled with parts that do nothing. The pieces are scheduled in the
+order in which the runtime calls them (`harness.mapping.schedule`). On the host alone their times are added;
+simulated devices, and actors in a process of their own, run in parallel.
 
-A part runs slower after a part that displaces its data from the caches: the native replay after a gradient step
-in PyTorch, the actor after a sum tree in PyTorch. So that a mapping of such parts need not be measured itself,
-each learner is profiled together with the native replay, each replay together with the native learner, and each
-part once more with the private caches emptied before it. The native parts show how much of the caches a partner
-takes (`beside_learner`, `beside_replay`): nothing if they are as fast as with a native partner, everything if
-they are as slow as with emptied caches. Every other part is assumed to slow down by the same fraction of the
-warm-to-cold difference.
+A part (actor, replay, learner) runs slower after a part that displaces its data from the caches: the native replay
+after a gradient step in PyTorch, the actor after a sum tree in PyTorch. To predict this without measuring every
+mapping, three things are profiled: each learner together with the native replay, each replay together with the
+native learner, and each part with the private caches emptied before it. The slowdown of the native parts then shows
+how much of the caches a partner displaces (`beside_learner`, `beside_replay`): nothing if they are as fast as with a
+native partner, everything if they are as slow as with emptied caches. Every other part is assumed to slow down by
+the same fraction of the warm-to-cold difference.
 
 In the relaxed loop the replay manager is a unit of its own: sampling and updating run in parallel with the learner,
 on D batches ahead, and the slower of the two sets the pace. Each has a core of its own, so neither displaces the
 other's data.
 
-On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns), and
-K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores early
-stopping.
+On-policy, an iteration is T vector steps of collection, the preparation of the samples (advantages, returns),
+and K epochs of minibatches (PPO 2.1). A gradient step is charged its share of the iteration. The model ignores
+early stopping.
 
 | primitive | a call is | target |
 |---|---|---|
@@ -33,14 +33,14 @@ stopping.
 | `round.update` | the priority update | the replay management |
 | `beside_learner.insert`, `.sample`, `.update`, `.runtime` | the native replay's parts, and the loop's | the learner |
 | `beside_replay.collect`, `.learn`, `.runtime` | the native learner's parts, and the loop's | the replay management |
-| `opencl_round`, `cuda_round` | each part of `round`, with learner and storage on that device | as there |
-| `cold_round` | each part of `round`, the caches emptied before it | as there |
+| `opencl_round`, `cuda_round` | each part of `round`, with learner and storage on that device | as for `round` |
+| `cold_round` | each part of `round`, the caches emptied before it | as for `round` |
 | `strict_round.insert`, `.sample`, `.update` | the separate calls if `round` has them fused | replay management |
 | `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
 | `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
 | `overlapped_round.collect` | an iteration's vector steps, alongside a simulated learner | the learner |
-| `overlapped_round.insert`, `.steps`, `.write` | of an iteration | replay management; both; the storage |
+| `overlapped_round.insert`, `.steps`, `.write` | these calls of an iteration | replay management; both; the storage |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `round.prepare` | advantages and returns of an iteration | cpu |
@@ -74,7 +74,7 @@ from primitives.replay import device
 
 CPU, NATIVE = Target("cpu"), Target("native")
 STORING_DEVICES = tuple(status.name for status in device.backends())
-"""Kinds of devices whose memory can hold the storage; simulated ones have the host's."""
+"""Kinds of devices whose memory can hold the replay's transitions. Simulated devices keep them in the host's memory."""
 NAMES = {
     Loop.FUSED: "composed-loop",
     Loop.STRICT: "strict-loop",
@@ -82,10 +82,10 @@ NAMES = {
     Loop.RELAXED: "relaxed-loop",
 }
 BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
-"""Loops whose actors run in parallel with the rest."""
+"""Loops in which the actors run in parallel with the rest."""
 
 Calls = dict[str, tuple[Cell, float]]
-"""The cell of the table and its number of calls in a round, by term."""
+"""For each term of the prediction, the key of its table entry and its number of calls in a round."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class _Composed:
 
 
 class ComposedLoop:
-    """A performance model of one of the runtime's loops, from its pieces in the order in which it calls them.
+    """A performance model of one of the runtime's loops, composed from the measured times of its calls.
 
     Args:
-        loop: the loop that is predicted.
+        loop: the loop, an order of calls, whose throughput is predicted.
     """
 
     def __init__(self, loop: Loop = Loop.FUSED) -> None:
@@ -185,7 +185,7 @@ class ComposedLoop:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the predicted throughput of a mapping; KeyError if a piece was not profiled."""
+        """Return the predicted throughput of a mapping; KeyError if a needed call was not profiled."""
         if problem.on_policy:
             made = _on_policy(problem, mapping)
         elif self.loop in BESIDE:
@@ -420,7 +420,10 @@ def _simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
-    """Return every mapping whose pieces were profiled; on-policy there is no replay to map, so it is `native`."""
+    """Return every mapping whose calls were profiled.
+
+    On-policy there is no replay, so the target of the replay management is always `native`.
+    """
     managers = table.targets("round.sample") or [Target("native")]
     found = [
         Mapping(learner, rmm, storage)

@@ -1,8 +1,8 @@
 """MAP Algorithm 3: the greedy mapping of learner, replay management and storage (MAP VI-B).
 
-Throughput of a primitive on a target is B / time of a call (MAP VI-A3), the replay management's time being
-sampling plus update. The system's throughput is the smaller of the learner's and the replay management's
-(MAP Equation 3): the two overlap, and transfers and everything else are taken to be hidden.
+The throughput of learner or replay management on a target is B divided by its time (MAP VI-A3); the replay
+management's time is sampling plus update. The system's throughput is the smaller of the two (MAP Equation 3),
+because they overlap. Transfers and everything else are assumed to be hidden.
 """
 
 from harness.mapping.base import (
@@ -21,7 +21,7 @@ from harness.mapping.exhaustive import Exhaustive
 
 
 class MapTpds23:
-    """MAP's strategy and its performance model."""
+    """MAP's mapping strategy (Algorithm 3) and its performance model (Equation 3)."""
 
     name = "map-tpds23"
     loop = Loop.RELAXED
@@ -67,7 +67,10 @@ class MapTpds23:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return MAP Equation 3 for one mapping; if both share a GPU, the times add up (MAP VI-B step 2)."""
+        """Return MAP Equation 3 for one mapping.
+
+        If learner and replay management share a GPU, their times add up (MAP VI-B step 2).
+        """
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)
         shared = mapping.learner.device == mapping.rmm.device and mapping.learner.device.startswith("cuda")

@@ -1,18 +1,19 @@
-"""PRL Algorithm 2: the system composition with the shortest iteration, communication included.
+"""PRL Algorithm 2: the mapping ("system composition") with the shortest iteration, communication included.
 
 The iteration is Equation 6 as `pearl24_equations` reconstructs it. Step 1 tries every pair of devices for replay
 management and learner. Step 2 places the experience memory where the data traffic takes the least time, given the
 links between devices and the memory bandwidth within each. Here each pair is judged with its own best placement.
 Among equal iterations the one with the least traffic is chosen (PRL 6.3).
 
-Replay and learner on one device take the times that the table holds for that, under names with " sharing" (the third
-column of PRL's table, 5.2; the authors' table has them). A transfer costs the latency of its link as well as its bytes,
-over two links if neither device is the host. `AS_PUBLISHED` is the composer as the authors published it
-(CatherineMeng/HeteroRL, SysConfig/SysCon.py): without communication, and the update overlaps with training.
+If replay and learner share one device, the times measured for that case are used, which the table holds under names
+with " sharing" (the third column of PRL's table, 5.2; the authors' table has them). A transfer costs the latency of
+its link as well as its bytes, over two links if neither device is the host. `AS_PUBLISHED` is the composer as the
+authors published it (CatherineMeng/HeteroRL, SysConfig/SysCon.py): without communication, and with the update
+overlapping with training.
 
-The table holds each learner with its best number of streams (PRL 5.1). A learner that supports several streams
-has a row `learner.step in N streams` for each profiled number, as well as `learner.step`, which is one stream.
-The learners of this project use one.
+Each learner is used with its best number of streams, which work on parts of a batch in parallel (PRL 5.1). A learner
+that supports several streams has an entry `learner.step in N streams` for each profiled number, as well as
+`learner.step`, which is one stream. The learners of this project use one.
 """
 
 import re
@@ -35,12 +36,12 @@ from harness.mapping.base import (
 from harness.mapping.pearl24_equations import best_streams, iteration_s, published_iteration_s
 
 SHARING = " sharing"
-"""Suffix of a primitive's name for its time when replay and learner share a device."""
+"""Suffix of a primitive's name if its time was measured with replay and learner on the same device."""
 _IN_STREAMS = re.compile(r"learner\.step in (?P<streams>\d+) streams")
 
 
 class Pearl24:
-    """PRL's strategy and its performance model."""
+    """PRL's mapping strategy (Algorithm 2) and its performance model (Equation 6)."""
 
     name = "pearl24"
     loop = Loop.OVERLAPPED
@@ -50,7 +51,7 @@ class Pearl24:
         self._as_published = as_published
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the composition with the shortest iteration.
+        """Return the prediction for the mapping with the shortest iteration.
 
         Raises:
             ValueError: no target was profiled for the learner or for the replay management.
@@ -68,8 +69,10 @@ class Pearl24:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return PRL Equation 6 for one mapping; on a GPU that both share nothing overlaps (PRL's combined
-        column).
+        """Return PRL Equation 6 for one mapping.
+
+        If learner and replay share a GPU, nothing overlaps, unless the table has times measured for this case (PRL's
+        combined column). KeyError if a needed time was not profiled.
         """
         learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
         streams, learner_cell = _learner_in_streams(table, problem, learner)

@@ -1,10 +1,9 @@
-"""Models the strict training loop as a sum of the papers' primitives, in sequence on one thread (D = 0, MAP
-II-A2).
+"""Models the strict training loop as the sum of the papers' primitives, one after another on one thread.
 
-MAP Equation 3 describes a system whose parts overlap. If they do not, the time of a gradient step is the sum of
-the papers' primitives, including the actor's environment steps. This model adds up primitives that were each
-profiled alone, with warm caches and without the replay's work around its tree. `ComposedLoop` includes these
-effects, because it uses the pieces as the runtime calls them.
+MAP Equation 3 describes a system whose parts overlap. If nothing overlaps (D = 0, MAP II-A2), the time of a gradient
+step is the sum of the papers' primitives, including the actor's environment steps. This model adds up primitives
+that were each profiled alone, with warm caches and without the replay's work around its tree. `ComposedLoop`
+includes these effects, because it uses calls timed as the runtime makes them.
 """
 
 from harness.mapping.base import (
@@ -23,7 +22,7 @@ CPU = Target("cpu")
 
 
 class PrimitiveSum:
-    """Sum of all primitives of one gradient step."""
+    """A performance model that adds up the times of all primitives of one gradient step."""
 
     name = "primitive-sum"
     loop = Loop.STRICT
@@ -31,8 +30,10 @@ class PrimitiveSum:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the predicted throughput from the sum of learner, replay, and `update_interval` environment
-        steps.
+        """Return the predicted throughput of a mapping.
+
+        A gradient step takes the learner's step, the replay's operations, and `update_interval` environment steps.
+        KeyError if one of them was not profiled.
         """
         steps = problem.update_interval
         calls = {
