@@ -210,7 +210,7 @@ def gpu_over_cpu(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding
 def growth(frame: pd.DataFrame, workload: str = "cartpole-dqn") -> Finding:
     """Check PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
 
-    Compared are the ratios of the time at the largest batch size to that at the smallest.
+    The growth is the ratio of the time at the largest batch size to that at the smallest.
     """
     rows = times(frame, workload, "sum_tree.sample", "sum_tree.update")
     grown: dict[str, list[Number]] = {}

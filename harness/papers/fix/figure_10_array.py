@@ -1,14 +1,14 @@
-"""Models FIX's accelerator over batch size: samples per second of a DDPG update, from a cycle formula (FIX Fig.
-10).
+"""Models the samples per second of FIX's accelerator over the batch size (FIX Fig. 10).
 
-The products of an update run one after another on the adaptive array: two cores of 16 x 16 elements. Adam
+The products of a DDPG update run one after another on the adaptive array: two cores of 16 x 16 elements. Adam
 follows, on the 16 weights that the memory gives per cycle (FIX does not state how many its optimiser takes).
-Activations are applied to the array's output. The clock frequency is the paper's, and an assumption: this design
-was not placed on the device.
+Activations are applied to the array's output. The clock frequency is the paper's, and an assumption: this design was
+not placed on the device.
 
-The rows are modelled. `AdaptiveTimer` and `StreamSequencer` are simulated hardware, but they only count passes,
-words and latencies from Python's formulas (`layer_passes`, `layer_words`, `adam_latency`). Only the tests
-simulate the array itself with its data, with 2 and 3 elements per side; its cycles there equal the formula's.
+The rows are modelled, from a formula for the cycles. `AdaptiveTimer` and `StreamSequencer` are simulated hardware,
+but they only count passes, words and latencies from Python's formulas (`layer_passes`, `layer_words`,
+`adam_latency`). Only the tests simulate the array itself with its data, with 2 and 3 elements per side; its cycles
+there equal the formula's.
 """
 
 from dataclasses import replace
@@ -39,12 +39,21 @@ QUANTITY = "learner_inferences_per_s"
 BACKENDS = {32: "array of 32-bit activations", 16: "array of 16-bit activations"}
 TWICE = 2.0
 ROOM = 1.25
-"""Largest ratio to the published throughput, because the model leaves out activations and control."""
+"""Largest ratio of the modelled to the published throughput at which they count as consistent.
+
+The model leaves out activations and control, so that it may be faster.
+"""
 NEEDS_ROWS = "the array's modelled rates (claim/FIX-F10)"
 
 
 def measure(report: Report) -> list[Measurement]:
-    """Return a row per batch size and width of activations; not run if hardware cannot be simulated."""
+    """Return the modelled rates, one row per batch size and width of the activations.
+
+    Their status is `not_run` if the tools that simulate hardware are missing.
+
+    Args:
+        report: called with the progress.
+    """
     missing = fpga_backend.unavailable_reason()
     rows = []
     for done, batch_size in enumerate(BATCH_SIZES):
@@ -103,12 +112,16 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of FIX's accelerator over batch size."""
+    """Return the cell (a piece of the plan) that models FIX's accelerator over the batch size."""
     return [claim_cell(EXPERIMENT, 2, measure, Provenance.MODELLED)]
 
 
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
-    """Return the rows of FIX's array by width of activations and batch size."""
+    """Return the modelled rows of FIX's array.
+
+    Returns:
+        Rows by the name of the activations' width (`BACKENDS`), and then by batch size.
+    """
     found: dict[str, dict[int, Any]] = {name: {} for name in BACKENDS.values()}
     for row in rows_of(frame, EXPERIMENT, QUANTITY):
         found[row.backend][int(row.batch_size)] = row
@@ -121,7 +134,7 @@ def modelled_rate(row: Any, quantity: str) -> Number:
 
 
 def array_rates(frame: pd.DataFrame) -> list[Number]:
-    """Return the rates of the array for each width of activations and batch size."""
+    """Return the array's rates, 32-bit activations before 16-bit ones, by ascending batch size."""
     return [
         modelled_rate(row, f"{name}, batch size {size}")
         for name, rows in array_rows(frame).items()
@@ -130,8 +143,10 @@ def array_rates(frame: pd.DataFrame) -> list[Number]:
 
 
 def fixar_throughput(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 10: inferences per second of the array, equal at every batch size, and the utilisation of
-    its blocks.
+    """Check FIX Fig. 10: the array has the same throughput at every batch size, with nearly all elements in use.
+
+    The modelled rates are consistent with the paper if they differ no more than its bars and are near
+    its number (`ROOM`).
     """
     full = array_rows(frame)[BACKENDS[32]]
     if len(full) < 2:
@@ -178,7 +193,7 @@ def _bar(size: int) -> Number:
 
 
 def half_precision(frame: pd.DataFrame) -> Finding:
-    """Check FIX V-C: the effect of 16-bit activations on the cycles of the array's products, at every batch size."""
+    """Check FIX V-C: with 16-bit activations the array's products take half as many cycles, at every batch size."""
     rows = array_rows(frame)
     full, half = (rows[BACKENDS[bits]] for bits in (32, 16))
     arrays, updates = [], []

@@ -27,26 +27,33 @@ _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
 TRAINS = 0.8
-"""A curve trains if the whole interval of its gain is at least this share of the gain in floats."""
+"""A curve counts as training if its share of the float curve's gain is at least this, with its whole interval."""
 FAILS = 0.5
-"""A curve fails to train if the whole interval is below this share."""
+"""A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
 PAPERS_WORKLOADS = ("halfcheetah-ddpg", "hopper-ddpg-400-300", "swimmer-ddpg")
-"""FIX VI-B's environments; if 16 bits suffice for an easier one, that does not contradict the paper."""
+"""The environments of FIX VI-B.
+
+If 16 bits suffice for an easier environment, that does not contradict the paper.
+"""
 
 Runs = dict[str, dict[int, Any]]
-"""Rows of one workload by curve and seed."""
+"""The rows of one workload, by curve and seed."""
 
 
 def published_levels() -> tuple[Number, ...]:
-    """Return the final levels of the four curves of Fig. 7: the mean of their last fifty evaluations, as read
-    off.
+    """Return the final return of each of the four curves of Fig. 7, read off the figure.
+
+    It is the mean of a curve's last fifty evaluations.
     """
     return tuple(from_cell(_FIGURE, _LEVEL, "FIXAR" if curve == DYNAMIC else curve) for curve in CURVES)
 
 
 def published_shares() -> dict[str, Number]:
-    """Return each curve's share of the floats' gain over the common start in Fig. 7, with the reading errors."""
+    """Return each curve's share of the float curve's gain in Fig. 7, by the curve's name.
+
+    Gains count from the start that all curves share. The intervals span the errors of reading the figure.
+    """
     start = from_cell(_FIGURE, "evaluation 0", "all curves")
     floats, *others = published_levels()
     shares = {}
@@ -87,7 +94,11 @@ def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
 
 
 def reward(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 7: the effect of fixed point, and of the change to 16 bits, on the reward."""
+    """Check FIX Fig. 7: 16-bit activations after a delay reach the reward of 32 bits, 16 bits from the start do not.
+
+    Args:
+        frame: rows of a run.
+    """
     workloads = _runs(frame)
     if not workloads:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
@@ -185,11 +196,10 @@ def _change(rows: dict[int, Any]) -> str:
 
 
 def sweep(frame: pd.DataFrame) -> Finding:
-    """Check FIX IV, Algorithm 1: the effect on the reward of the delay and of the formats that the paper leaves
-    open.
+    """Check FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
 
-    The delay compensates for 16 bits only if 16 bits from the start fail, and a share of a gain needs several
-    seeds; otherwise there is no verdict.
+    The runs try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16 bits
+    from the start fail, and a share of a gain needs several seeds; otherwise there is no verdict.
     """
     task = training.SWEPT
     tried: dict[str, dict[int, Any]] = defaultdict(dict)
@@ -241,7 +251,7 @@ def _mean(quantity: str, value: float, rows: dict[int, Any]) -> Number:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over the run, with the points that were read off Fig. 7."""
+    """Draw the mean return over the run for each curve, with the points that were read off Fig. 7."""
     panels = []
     for name, runs in _runs(frame).items():
         lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]

@@ -1,5 +1,6 @@
-"""Checks of FIX VI-C: inferences per second of the platform, and the shares of a step's time (Fig. 8 to 10, Table
-II).
+"""Checks of FIX VI-C: inferences per second of the platform, and the parts of a step's time (Fig. 8 to 10, Table II).
+
+A step is one environment step with one gradient step; the platform is a host with the accelerator.
 """
 
 from collections import defaultdict
@@ -27,7 +28,9 @@ NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
 NEEDS_ARRAY = "the array's modelled rates (claim/FIX-F10)"
 NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 CONSTANT = 1.5
-"""A time is constant if the whole interval of its ratio over batch sizes is within this factor; Fig. 9 has 1.1.
+"""A time is constant if its ratio over batch sizes is within this factor, with its whole interval.
+
+In Fig. 9 the ratio is 1.1.
 """
 
 
@@ -48,8 +51,10 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
 
 
 def platform(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 8: inferences per second of a whole step; here this machine's processor replaces the
-    accelerator.
+    """Check FIX Fig. 8: inferences per second of a whole step; here this machine's processor is the accelerator.
+
+    The outcome is always "not run": the gain over the GPU needs the same steps on a CUDA device, which
+    no experiment times.
     """
     ours = _rates(frame, "inferences_per_s", "whole step on this processor")
     if not ours:
@@ -108,7 +113,10 @@ def _with_the_papers_host(size: int, array_rate: float) -> Number:
 
 
 def joined_platform(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator."""
+    """Check FIX Fig. 8 and 9: throughput grows with the batch, and the bottleneck moves to the accelerator.
+
+    The time of a step joins this host's measured environment and transfer with the modelled time of FIX's array.
+    """
     joined = _joined(frame)
     if len(joined) < 2:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
@@ -145,7 +153,10 @@ def joined_platform(frame: pd.DataFrame) -> Finding:
 
 
 def normalised_peaks(frame: pd.DataFrame) -> Finding:
-    """Check FIX Table II: the platform's peak on FIX's network against earlier accelerators' peaks, scaled to it."""
+    """Check FIX Table II: the platform's peak is above those of earlier accelerators, scaled to FIX's network.
+
+    The platform is this host with the modelled array.
+    """
     joined = _joined(frame)
     if not joined:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
@@ -171,7 +182,11 @@ def normalised_peaks(frame: pd.DataFrame) -> Finding:
 
 
 def accelerator(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 10: inferences per second of the gradient step alone, and per watt."""
+    """Check FIX Fig. 10: inferences per second of the gradient step alone, and per watt.
+
+    The outcome is always "not run": it lists the rates of this processor and of the modelled array,
+    and what is missing.
+    """
     ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
     modelled = array_rates(frame)
     lacking = [NEEDS_GPU_STEPS, "power counters of both (a modelled array has none)"]
@@ -181,7 +196,10 @@ def accelerator(frame: pd.DataFrame) -> Finding:
 
 
 def breakdown(frame: pd.DataFrame) -> Finding:
-    """Check FIX Fig. 9: the shares of a step's time as the batch grows."""
+    """Check FIX Fig. 9: the environment's time is constant, and the learner's grows with the batch.
+
+    At the largest batch size the learner has to take the largest part of a step.
+    """
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
     sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
     if len(sizes) < 2:
@@ -250,7 +268,7 @@ def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
 
 
 def draw_breakdown(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of a step's parts over the batch size (Fig. 9)."""
+    """Draw the time of each part of a step over the batch size (Fig. 9)."""
     lines = []
     for term in throughput.TERMS:
         rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())

@@ -13,7 +13,7 @@ from harness.papers.number import Number, from_cell, from_text
 
 _VERSION = "not name the version of its environments, nor whether it changed them."
 ARRAY_SIDE = 16  # FIX III
-"""Activations are stored in vectors of this length."""
+"""Length of the vectors in which activations are stored: the side of the array (FIX III)."""
 
 
 def _spaces(name: str) -> tuple[Number, Number]:
@@ -42,7 +42,7 @@ def _spaces(name: str) -> tuple[Number, Number]:
 
 
 def hopper_actions(_: pd.DataFrame) -> Finding:
-    """Check FIX VI-B: the action size of Hopper against the environment's."""
+    """Check FIX VI-B: the action size of Hopper equals that of Gymnasium's environment."""
     size = _spaces("Hopper-v5")[1]
     if size.value == from_text("FIX.hopper_action")[0].value:
         return Finding(Outcome.CONSISTENT, (size,))
@@ -54,7 +54,7 @@ def hopper_actions(_: pd.DataFrame) -> Finding:
 
 
 def environment_sizes(_: pd.DataFrame) -> Finding:
-    """Check FIX VI-B: the other sizes of its benchmarks against the environments'."""
+    """Check FIX VI-B: the other state and action sizes of its benchmarks equal those of Gymnasium's environments."""
     stated = from_text(
         "FIX.halfcheetah_state",
         "FIX.halfcheetah_action",
@@ -69,7 +69,7 @@ def environment_sizes(_: pd.DataFrame) -> Finding:
 
 
 def network_size(_: pd.DataFrame) -> Finding:
-    """Check FIX Table II: network sizes against exact counts of the weights, 4 bytes each, without biases."""
+    """Check FIX Table II: its network sizes equal exact counts of the weights, 4 bytes each, without biases."""
     from primitives.algorithms.networks import MLP, forward_macs
 
     state, action, first, second = (
@@ -103,7 +103,7 @@ def network_size(_: pd.DataFrame) -> Finding:
 
 
 def weight_memory(_: pd.DataFrame) -> Finding:
-    """Check FIX III: the memory for all weights against the counts of HalfCheetah's actor and critic."""
+    """Check FIX III: the memory for all weights holds HalfCheetah's actor and critic, as counted here."""
     from primitives.algorithms.networks import MLP, parameter_count
 
     stated = from_text("FIX.weight_memory")[0]
@@ -125,8 +125,9 @@ def weight_memory(_: pd.DataFrame) -> Finding:
 
 
 def activation_memory(_: pd.DataFrame) -> Finding:
-    """Check FIX III: the memory for the activations of all layers against HalfCheetah's, in whole vectors of the
-    array.
+    """Check FIX III: the memory for the activations of all layers equals that of HalfCheetah's actor, as counted here.
+
+    Activations are counted in whole vectors of the array (`ARRAY_SIDE`).
     """
     stated = from_text("FIX.activation_memory")[0]
     state, first, second, action = (

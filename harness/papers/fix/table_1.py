@@ -1,4 +1,4 @@
-"""FIX Table I: the rows with which the cells of this project's blocks are compared."""
+"""FIX Table I: its rows, and the blocks of this project with whose logic cells they are compared."""
 
 from harness.papers.resources import Counterpart, Share
 

@@ -1,5 +1,4 @@
-"""Measures inferences per second of training in floats and in fixed point, over batch size (FIX VI-C, Fig. 8 to
-10).
+"""Measures inferences per second of training in floats and in fixed point over the batch size (FIX VI-C, Fig. 8 to 10).
 
 FIX counts the samples of a batch per end-to-end time of a step (IPS): environment, transfer and gradient step.
 Here the learner runs on a core of this machine in place of FIX's accelerator, and the transfer is reading the
@@ -41,7 +40,7 @@ TERMS = {
     "transfer": ("sample", "gather"),
     "learner": ("learner",),
 }
-"""Terms of a step, with the training loop's names of their parts."""
+"""The parts of a step whose times are stored, each with the names that the training loop gives to them."""
 NARROW = "16-bit products"
 _DELAY = 4
 _ROUNDS = 15
@@ -54,8 +53,10 @@ FORMATS: dict[str, Precision | None] = {
     DYNAMIC: precision.dynamic(_DELAY),
     NARROW: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=_DELAY),
 }
-"""The timed sides; those with a delay, after it. The last narrows every operand, so that all products use 16-bit
-multipliers.
+"""The timed precisions by name; None is float32.
+
+Those that change after a delay are timed after it. The last one narrows every operand, so that all products use
+16-bit multipliers.
 """
 
 
@@ -76,7 +77,7 @@ class _Step(NamedTuple):
 def measure(
     budget_s: float, report: Report, batch_sizes: Sequence[int] = BATCH_SIZES, rounds: int = _ROUNDS
 ) -> list[Measurement]:
-    """Time whole training steps in interleaved rounds.
+    """Time whole training steps in every precision of `FORMATS`, in interleaved rounds.
 
     Args:
         budget_s: seconds, shared by the batch sizes; no further round of a batch size begins after its share. The
@@ -86,7 +87,8 @@ def measure(
         rounds: most rounds of each.
 
     Returns:
-        For each batch size and side: samples per second of the whole step, and seconds of each of `TERMS`.
+        Rows for each batch size and precision: samples per second of the whole step and of the gradient step alone,
+        and seconds of each of `TERMS`.
     """
     rows = []
     for number, batch_size in enumerate(batch_sizes):
@@ -152,7 +154,7 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> list[Measurem
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell; none in a tier without a name."""
+    """Return the cell (a piece of the plan) that times training steps; none in a tier that is not in `TIERS`."""
     if tier.name not in TIERS:
         return []
     return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]

@@ -1,10 +1,9 @@
-"""Measures the reward in fixed point and in floats, with the same start, data seeds and evaluations (FIX VI-C,
-Fig. 7).
+"""Measures the reward of training in fixed point and in floats (FIX VI-C, Fig. 7).
 
-A run is a workload, a curve (one of `CURVES`) and a seed. Its row holds the mean return of each evaluation:
-greedy episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from
-the same network and use the same random streams. FIX does not state the delay and the split of integer and
-fraction bits; here the delay is a share of the run, and `sweep` tries other values of both.
+A run is a workload, a curve (one of `CURVES`) and a seed. Its row holds the mean return of each evaluation: greedy
+episodes from `STARTS` random starts, every `evaluation_interval` steps. All curves of a seed start from the same
+network and use the same random streams. FIX does not state the delay and the split of integer and fraction bits; here
+the delay is a share of the run, and `sweep` tries other values of both.
 """
 
 import re
@@ -50,7 +49,7 @@ _UNITS_OF_PROGRESS = 100
 
 @dataclass(frozen=True)
 class FixedPointTask:
-    """The size of one training run.
+    """The workload and the length of one training run.
 
     Attributes:
         workload: name of the workload.
@@ -66,7 +65,7 @@ class FixedPointTask:
 
     @property
     def delay(self) -> int:
-        """Return d of Algorithm 1, in gradient steps."""
+        """Return the delay d of FIX's Algorithm 1, after which activations become narrower, in gradient steps."""
         return int(self.steps * DELAY_SHARE)
 
 
@@ -86,11 +85,18 @@ CURVES: dict[str, Curve] = {
     DYNAMIC: lambda task: precision.dynamic(task.delay),
     QUARL: lambda task: precision.quarl(task.delay),
 }
-"""Fig. 7's four curves, and QuaRL's."""
+"""The precision of each curve for a task: those of Fig. 7's four curves, and QuaRL's; None is float32."""
 
 
 def make_learner(item: Workload, formats: Precision | None, batch_size: int, seed: int) -> Learner:
-    """Return the native learner in floats, or in fixed point with these formats."""
+    """Return the native learner of a workload, in floats or in fixed point.
+
+    Args:
+        item: the workload.
+        formats: fixed-point formats; None for floats.
+        batch_size: transitions per gradient step.
+        seed: seed of the initial weights.
+    """
     chosen = FLOAT_32 if formats is None else formats
     return learner.create(
         algorithm_of(item), backend="native", batch_size=batch_size, seed=seed, precision=chosen
@@ -98,8 +104,9 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
 
 
 def training_of(item: Workload, made: Learner, seed: int) -> Training:
-    """Return the training of a workload from uniform replay, as FIX's, filled to `learning_starts` with random
-    actions.
+    """Return a training of a workload that samples its replay uniformly, as FIX does.
+
+    The replay already holds `learning_starts` steps with random actions.
 
     Args:
         item: the workload.
@@ -135,7 +142,7 @@ def _streams(seed: int) -> _Streams:
 
 
 class Evaluation:
-    """Greedy episodes of a workload, from the same random starts each time.
+    """An evaluator that runs greedy episodes of a workload, from the same random starts each time.
 
     Args:
         item: the workload.
@@ -147,7 +154,12 @@ class Evaluation:
         self._environment = environments.make(item.environment, self._seed)
 
     def mean_return(self, policy: Learner, starts: int = STARTS) -> float:
-        """Return the mean return over one episode from each start."""
+        """Return the mean return of a policy over one episode from each start.
+
+        Args:
+            policy: the learner whose policy acts.
+            starts: number of starts.
+        """
         space: Any = self._environment.action_space
         half = (space.high - space.low) / 2
         returns = []
@@ -243,7 +255,11 @@ def train(
 
 
 def described(formats: Precision | None) -> dict[str, Any]:
-    """Return a precision as a row's details."""
+    """Return a precision as details of a row: the format of each kind of number as text, and the bits after the delay.
+
+    Args:
+        formats: fixed-point formats; None for floats.
+    """
     if formats is None:
         return {"all": "binary32"}
     return {
@@ -258,7 +274,10 @@ def described(formats: Precision | None) -> dict[str, Any]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per run. The quick tier has no time for enough seeds."""
+    """Return one cell (a piece of the plan) per training run, of Fig. 7's curves and of the sweep.
+
+    There are none in the quick tier, which has no time for enough seeds.
+    """
     made: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
         seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier.name]]
@@ -277,10 +296,13 @@ def _key(experiment: str, task: FixedPointTask, curve: str, seed: int) -> str:
 
 
 def sweep(task: FixedPointTask) -> dict[str, Precision]:
-    """Return the values tried for what FIX does not state, by name.
+    """Return the precisions that are tried because FIX does not state the delay and the formats, by name.
 
-    These are other delays, other splits of integer and fraction bits, and a fixed-point second moment; and 32 and
-    16 bits from the start for comparison.
+    They have other delays, other splits of integer and fraction bits, or a fixed-point second moment. 32 and 16 bits
+    from the start are included for comparison.
+
+    Args:
+        task: the runs' size, of which the delays are shares.
     """
     base = precision.fixed_32()
     tried: dict[str, Precision] = {FIXED_32: base, FIXED_16: precision.fixed_16()}

@@ -1,5 +1,7 @@
-"""Algorithm 2 on a device, as printed: what it leaves in the tree, and its time next to the level-by-level update (MAP
-IV-D).
+"""Runs MAP's Algorithm 2, the priority update, on a device as it is printed (MAP IV-D).
+
+The experiment checks whether the tree that the algorithm leaves is right, and times the corrected algorithm next to
+this project's update level by level.
 """
 
 from collections.abc import Iterator
@@ -44,14 +46,14 @@ FORMS = {
     "with both and one exchange": Fixes.ALL,
 }
 LEVELS, ATOMIC, ROOTLESS = "level by level", "with both and one exchange", "with the sign reversed"
-"""The timed sides: this project's update, the corrected Algorithm 2, and the same without the root's additions."""
+"""The timed forms: this project's update, the corrected Algorithm 2, and the same without the root's additions."""
 CAPACITY = 1_000_000
 FANOUTS = (2, 16)
 BATCH_SIZES = (256, 2048, 16384)
 SMALL, SMALL_BATCH = 16384, 2048
 """Leaves and items where errors are measured: priorities 1 to 7 then have sums that a float32 holds exactly."""
 RIGHT = 1e-6
-"""Largest relative error of a right tree of whole priorities, whose sums are exact."""
+"""Largest relative error at which a tree counts as right; its priorities are integers, whose sums are exact."""
 
 
 def errors(
@@ -80,7 +82,14 @@ def errors(
 
 
 def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
-    """Yield the errors of every form after one update, with distinct indices and with repeated ones."""
+    """Yield rows with the errors of each form of the algorithm after one update, of the leaves and of the root.
+
+    Each form is tried with a batch of distinct indices, and with one in which every index occurs eight times.
+
+    Args:
+        name: name of the device.
+        made: the device.
+    """
     rng = np.random.default_rng(0)
     batches = {
         False: rng.permutation(SMALL)[:SMALL_BATCH],
@@ -101,7 +110,15 @@ def error_rows(name: str, made: TreeDevice) -> Iterator[Measurement]:
 
 @dataclass(frozen=True)
 class Side:
-    """One timed side: an update of a batch on a device, in one form, and whether it is the A/A null."""
+    """One configuration that is timed: an update of a batch on a device.
+
+    Attributes:
+        device: name of the device.
+        form: `LEVELS`, `ATOMIC` or `ROOTLESS`.
+        fanout: K, children of a node.
+        batch_size: items per update.
+        null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+    """
 
     device: str
     form: str
@@ -111,13 +128,16 @@ class Side:
 
     @property
     def name(self) -> str:
-        """A name for the protocol."""
+        """The name under which it is timed."""
         null = " (null)" if self.null else ""
         return f"{self.device}, {self.form}, K = {self.fanout}, {self.batch_size} items{null}"
 
 
 def sides(devices: tuple[str, ...]) -> list[Side]:
-    """Return the timed sides: three forms, and the level-by-level update twice."""
+    """Return the configurations to time: for each device, fanout and batch size all three forms.
+
+    The update level by level occurs twice; its second copy shows the noise.
+    """
     return [
         Side(name, form, fanout, size, null)
         for name in devices
@@ -128,7 +148,14 @@ def sides(devices: tuple[str, ...]) -> list[Side]:
 
 
 def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
-    """Return the case of each side: an update that waits for the device, from arrays on the host."""
+    """Return what is called, checked and timed for each configuration, an update from arrays on the host.
+
+    A call ends when the device has finished.
+
+    Args:
+        devices: names of the devices.
+        capacity: leaves of the trees.
+    """
 
     @cache
     def made(name: str) -> TreeDevice:
@@ -165,13 +192,16 @@ def _nothing(_: SumTree) -> None:
 
 
 def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> list[Measurement]:
-    """Return rows of suite "claim" from every device here: errors of one update, and seconds per call, all sides in the
-    same interleaved rounds; not run without a device.
+    """Measure the errors of one update and the seconds per call on every device of this machine.
 
     Args:
         budget_s: no further round begins after this time, seconds.
         report: called with the progress.
         capacity: leaves of the timed trees.
+
+    Returns:
+        Rows of suite "claim". All configurations are timed in the same interleaved rounds. Without a device there is
+        one row, which was not run.
     """
     devices = device_names()
     if not devices:
@@ -213,14 +243,14 @@ def _row(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of the experiment; none in the quick tier, which has no time left."""
+    """Return the cell (a piece of the plan) of the experiment; none in the quick tier, which has no time left."""
     if tier.name not in TIERS:
         return []
     return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
 
 
 def as_printed(frame: pd.DataFrame) -> Finding:
-    """Check MAP Algorithm 2: after an update leaves hold their new priorities, and the root holds their sum."""
+    """Check MAP Algorithm 2: after an update the leaves hold their new priorities, and the root holds their sum."""
     found: dict[tuple[str, bool], list[Number]] = {}
     for row in rows_of(frame, EXPERIMENT, "relative_error"):
         form, repeated = str(detail(row, "form")), bool(detail(row, "repeated"))

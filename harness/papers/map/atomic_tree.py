@@ -9,8 +9,14 @@ from primitives.sum_tree.extension import ExtensionSumTree
 
 
 class AtomicSumTree(ExtensionSumTree):
-    """Float64. Threads share the items of a call. If an update repeats an index, any of its priorities may be
-    kept.
+    """A float64 sum tree whose calls divide their items among threads.
+
+    If an update repeats an index, any of the priorities given for it may be kept.
+
+    Args:
+        capacity: number of leaves.
+        fanout: K, children of a node.
+        threads: threads of a call.
     """
 
     backend = "atomic"

@@ -1,4 +1,4 @@
-"""The reward that training loses if batches are sampled ahead (MAP VII-B, Fig. 10)."""
+"""Compares the reward of training with batches sampled ahead with that of the strict loop (MAP VII-B, Fig. 10)."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NEEDS = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
 VISIBLE_AT = "hopper-ddpg"
-"""In MAP, D = 200 loses reward only in Hopper."""
+"""The only workload in which MAP sees a loss of reward with D = 200, batches that are sampled ahead."""
 PUBLISHED = {"cartpole-ddpg", VISIBLE_AT, "pong-dqn"}
 PRESAMPLED = Relaxation(
     Experiment("MAP-F10", "training with batches sampled ahead", "final_return"),
@@ -49,11 +49,11 @@ TASKS = {
         RelaxedTask(PRESAMPLED, "pong-dqn", 1_000_000, 3e-2),
     ),
 }
-"""Tasks by tier."""
+"""Workloads and lengths of the training runs, by tier."""
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return one cell per training run; none in a tier without a name."""
+    """Return one cell (a piece of the plan) per training run; none in a tier that is not in `TASKS`."""
     return relaxed_training.cells(TASKS.get(tier.name, ()))
 
 
@@ -120,5 +120,5 @@ def _outcome(holds: list[bool | None], trained: set[str]) -> Outcome:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the mean return over environment steps."""
+    """Draw the mean return over environment steps, one line for each number of batches sampled ahead."""
     return charts.chart(*relaxed_training.panels(frame, PRESAMPLED))

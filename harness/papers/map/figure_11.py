@@ -1,4 +1,4 @@
-"""Gradient steps on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 11)."""
+"""Compares the time of gradient steps on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 11)."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,12 @@ def crossover(workload: str, name: str) -> Check:
 
 
 def draw(workload: str, name: str = "") -> Draw:
-    """Return the function that draws the times of a workload's gradient step; arguments as `crossover`."""
+    """Return the function that draws the times of a workload's gradient step over the batch size.
+
+    Args:
+        workload: the workload.
+        name: suffix of the keys of the text's batch sizes, as for `crossover`; empty if the text gives none.
+    """
 
     def drawn(frame: pd.DataFrame) -> "Figure | None":
         below, above = (n.value for n in from_text(*_keys(name))) if name else (0.0, 0.0)

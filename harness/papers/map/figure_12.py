@@ -1,4 +1,4 @@
-"""Prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
+"""Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
 
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,7 @@ CALLS = {"sum_tree.sample": "prefix sum index", "sum_tree.update": "priority upd
 
 @at_both_clocks
 def sampling(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, and slower at large
-    ones.
-    """
+    """Check MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones."""
     keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
     return devices.fpga_over_gpu(frame, "sum_tree.sample", *keys)
 
@@ -33,7 +31,7 @@ def update(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the time of both calls over the batch size."""
+    """Draw the time of the prefix sum index and of the priority update over the batch size."""
     linear = from_text("MAP.fpga_replay_linear_above")[0].value
     published = [("the FPGA is linear above (published)", linear)]
     return charts.chart(

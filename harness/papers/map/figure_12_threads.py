@@ -1,4 +1,4 @@
-"""Threads within one call of a sum tree: prefix sum index and priority update of a batch (MAP VII-C, Fig. 12)."""
+"""Times a sum tree's calls that divide a batch among threads (MAP VII-C, Fig. 12)."""
 
 import os
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ from harness.store.cell import Cell
 EXPERIMENT = Experiment("threads in a call", "threads within one call of a sum tree", "time_per_call")
 FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")
 BATCH_SIZES = (2048, 16384)
-"""Below about a thousand items no further thread is used; MAP Fig. 12 ends at 16384."""
+"""Items per call. Below about a thousand items no second thread is used; MAP Fig. 12 ends at 16384."""
 THREADS = (1, 2)
 CAPACITY = 1_000_000
 FANOUT = 16
 BLOCK_CALLS, LEAD_IN_CALLS = 4, 2
-"""Timed calls per block, and lead-in calls before its clock starts. The first calls find the caches as the other
-sides left them. A block whose length depends on the clock has more calls if they are shorter, and so seems faster
-than it is: in blocks of 1 ms, 2 threads had 9 calls where one had 3, and seemed 2.5 times as fast.
+"""Timed calls per block, and untimed calls before its clock starts, which refill the caches.
+
+The number of calls is fixed. A block whose length depends on the clock has more calls if they are shorter, and so
+seems faster than it is: in blocks of 1 ms, 2 threads had 9 calls where one had 3, and seemed 2.5 times as fast.
 """
 _NEVER_S = 60.0  # longer than any block, so that only the number of calls ends it
 NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with two threads, a core each"
@@ -55,7 +56,7 @@ class ThreadedSide:
 
 
 def sides() -> list[ThreadedSide]:
-    """Return each call at each batch size with each number of threads, twice."""
+    """Return the configurations to time: both calls at each batch size with each number of threads, two copies each."""
     return [
         ThreadedSide(call, size, threads, null)
         for call in CALLS
@@ -66,7 +67,12 @@ def sides() -> list[ThreadedSide]:
 
 
 def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
-    """Return the case of a side: a call on MAP's own tree, filled."""
+    """Return what is called, checked and timed for a configuration: a call on a full tree with MAP's own algorithms.
+
+    Args:
+        side: the configuration.
+        capacity: leaves of the tree.
+    """
 
     def make() -> AtomicSumTree:
         tree = AtomicSumTree(capacity, FANOUT, side.threads)
@@ -93,12 +99,14 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
 
 
 def measured(budget_s: float, report: Report) -> list[Measurement]:
-    """Return rows of suite "claim": seconds per call, all sides in the same interleaved rounds; not run with too
-    few cores.
+    """Measure the seconds per call of every configuration, all in the same interleaved rounds.
 
     Args:
         budget_s: no further round begins after this time, seconds.
         report: called with the progress.
+
+    Returns:
+        Rows of suite "claim"; one row that was not run if this process has fewer cores than the most threads.
     """
     if (cores := len(os.sched_getaffinity(0))) < max(THREADS):
         return [_not_run(f"{max(THREADS)} threads need as many cores, found {cores}")]
@@ -134,7 +142,7 @@ def measured(budget_s: float, report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of both calls with each number of threads."""
+    """Return the cell (a piece of the plan) that times both calls with each number of threads."""
     return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
 
 

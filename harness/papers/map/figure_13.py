@@ -1,6 +1,4 @@
-"""Replay management together with the learner (MAP VII-D, Fig. 13): when it is hidden, and the cost of sharing a
-GPU.
-"""
+"""Checks whether the learner hides replay management, and what sharing a GPU costs (MAP VII-D, Fig. 13)."""
 
 from dataclasses import replace
 
@@ -20,8 +18,9 @@ NEEDS_HIDDEN = (
 
 
 def replay_hidden(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: replay management on the CPU is hidden behind Hopper's learner on the GPU, up to a batch
-    of 16384.
+    """Check MAP VII-D: Hopper's learner on the GPU hides replay management on the CPU, except at a batch of 16384.
+
+    It is hidden if sampling and updating priorities together take less time than the learner's gradient step.
     """
     rows = select(frame, suite=Suite.PROFILE, quantity="time_per_call", workload="hopper-ddpg")
     shares: dict[int, Number] = {}
@@ -80,7 +79,7 @@ def _fastest(rows: pd.DataFrame) -> Number | None:
 
 
 def shared_gpu(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: the cost of replay management on the learner's GPU, compared with the CPU."""
+    """Check MAP VII-D: replay management on the learner's GPU costs throughput, compared with the CPU."""
     rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s", backend="placerl")
     found: dict[tuple[str, int], dict[bool, Number]] = {}
     for row in records(rows):

@@ -1,4 +1,4 @@
-"""Gains over RLlib (MAP VII-E, Fig. 14), from stored comparisons."""
+"""Judges the gains over RLlib from stored comparisons (MAP VII-E, Fig. 14)."""
 
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,10 @@ NEEDS_ALONE = (
 
 
 def rllib(frame: pd.DataFrame) -> Finding:
-    """Check MAP Fig. 14: the gain over RLlib if both have a GPU; the simulated FPGA is not compared."""
+    """Check MAP Fig. 14: this project is faster than RLlib if both use a GPU.
+
+    The simulated FPGA is not compared.
+    """
     found = gains_on_gpu(frame, *RLLIB)
     if not found:
         ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
@@ -47,7 +50,10 @@ def rllib(frame: pd.DataFrame) -> Finding:
 
 
 def rllib_cartpole(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-E: CartPole has the largest gain over RLlib; learner and replay only, on this machine's CPU."""
+    """Check MAP VII-E: CartPole has the largest gain over RLlib.
+
+    The gains are those of gradient steps with prioritised replay, without environment steps, on this machine's CPU.
+    """
     found: dict[str, list[Gain]] = {}
     for gain in gains(frame, *(label(line, ComparedPart.LEARNER_AND_REPLAY) for line in RLLIB)):
         found.setdefault(str(frame.at[gain.ratio.rows[0], "workload"]), []).append(gain)
@@ -78,7 +84,7 @@ def rllib_cartpole(frame: pd.DataFrame) -> Finding:
 
 
 def draw(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the gains over RLlib, with a GPU on both sides and without, and the published range."""
+    """Draw the gains over RLlib by workload and batch size, with and without a GPU, and MAP's range of gains."""
     low, high = (n.value for n in from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high"))
     found = {name: gains(frame, name) for name in RLLIB}
     return charts.chart(

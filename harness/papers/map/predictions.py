@@ -1,8 +1,8 @@
-"""Checks of MAP Equation 3 (VI-B, VII-D): predictions and the optimum compared with runs of the relaxed loop.
+"""Checks MAP Equation 3 (VI-B, VII-D): predicted and optimal throughput against runs of the relaxed loop.
 
-The equation takes the minimum throughput of learner and replay management, which run in parallel on D pre-sampled
-batches (MAP V-A). It does not apply to loops in which the two take turns (D = 0), whatever the actors do
-meanwhile.
+In the relaxed loop, batches are sampled ahead. The equation takes the minimum throughput of learner and replay
+management, which run in parallel on D pre-sampled batches (MAP V-A). It does not apply to loops in which the two take
+turns (D = 0), whatever the actors do meanwhile.
 """
 
 from typing import Any
@@ -78,7 +78,7 @@ def _error(prediction: Any, run: Any) -> Number:
 
 
 def prediction_error(frame: pd.DataFrame) -> Finding:
-    """Check MAP VI-B: predicted throughput, the minimum over the primitives, against achieved throughput."""
+    """Check MAP VI-B: the predicted throughput, the minimum over the primitives, is near the achieved one."""
     limit = from_text("MAP.optimum_gap")[0].value
     chosen = _chosen(frame)
     if not chosen:
@@ -138,7 +138,10 @@ def _actors(chosen: list[tuple[Any, Any]]) -> str:
 
 
 def optimum_gap(frame: pd.DataFrame) -> Finding:
-    """Check MAP VII-D: achieved throughput against the rate of the fastest learner primitive of the same rounds."""
+    """Check MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
+
+    The learners' gradient steps were timed in the same validation.
+    """
     steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")
     gaps, runs = [], []
     for _, run in _chosen(frame):

@@ -1,9 +1,9 @@
-"""MAP's Algorithms 1 and 2 on a device, as printed and with each correction. Only MAP's own claims use them.
+"""Runs MAP's Algorithms 1 and 2 on a device, as printed and with each correction. Only MAP's own claims use them.
 
-Algorithm 2 as printed has three faults, each of which `Fixes` corrects: the change has the wrong sign (old minus
-new priority, line 5, is added in line 8), the root is never updated (line 6 ends before it), and items of one batch
-with the same index may all read the same old priority. Algorithm 1 may find a leaf of priority 0 if the total was
-rounded up. Sums that are patched also drift, so this is not a backend.
+Algorithm 2 as printed has three faults, each of which `Fixes` corrects: the change has the wrong sign (old minus new
+priority, line 5, is added in line 8), the root is never updated (line 6 ends before it), and items of one batch with
+the same index may all read the same old priority. Algorithm 1 may find a leaf of priority 0 if the total was rounded
+up. Updates add differences to the sums, which therefore drift, so this is not a backend.
 """
 
 from enum import IntFlag
@@ -43,7 +43,11 @@ void add_atomically(volatile __global float *pointer, float value) {
 
 
 class Fixes(IntFlag):
-    """Corrections of Algorithm 2."""
+    """Corrections of Algorithm 2, which can be combined.
+
+    SIGN adds the new priority minus the old one, ROOT also updates the root, and EXCHANGE reads the old priority and
+    writes the new one in a single step.
+    """
 
     NONE = 0
     SIGN = 1
@@ -53,40 +57,43 @@ class Fixes(IntFlag):
 
 
 def kernel_source() -> str:
-    """Return both algorithms in the subset shared by OpenCL, CUDA and C++, without the atomic operations."""
+    """Return the source of both algorithms' kernels, in the language that OpenCL, CUDA and C++ share.
+
+    The atomic operations, which differ, are not included.
+    """
     return files(__package__).joinpath("printed_kernels.h").read_text()
 
 
 def cuda_source() -> str:
-    """Return what is compiled after the sum tree's kernels for CUDA."""
+    """Return the source that is compiled for CUDA after the sum tree's own kernels: both algorithms and atomics."""
     return _CUDA_ATOMICS + kernel_source()
 
 
 def opencl_source() -> str:
-    """Return what is compiled after the sum tree's kernels for OpenCL."""
+    """Return the source that is compiled for OpenCL after the sum tree's own kernels: both algorithms and atomics."""
     return _OPENCL_ATOMICS + kernel_source()
 
 
 def device_names() -> tuple[str, ...]:
-    """Return the devices that this machine has: `cuda`, `opencl` (its first device)."""
+    """Return the names of the devices of this machine: "cuda", and "opencl" for its first OpenCL device."""
     reasons = {"cuda": cuda_backend.unavailable_reason(), "opencl": opencl_runtime.unavailable_reason()}
     return tuple(name for name, reason in reasons.items() if not reason)
 
 
 def device(name: str) -> TreeDevice:
-    """Return one of `device_names`, with the printed kernels and those of the sum tree."""
+    """Return the device of a name in `device_names`, with the kernels of the sum tree and of both algorithms."""
     if name == "cuda":
         return CudaDevice(0, REAL, cuda_source())
     return OpenclDevice(opencl_runtime.choose(""), REAL, opencl_source())
 
 
 class PrintedSumTree(DeviceSumTree):
-    """A float32 tree whose finds are Algorithm 1's and whose updates are Algorithm 2's, with corrections.
+    """A float32 tree that finds as Algorithm 1 and updates as Algorithm 2, as printed or corrected.
 
     Args:
-        capacity: leaves.
-        fanout: K.
-        device: one that has the printed kernels.
+        capacity: number of leaves.
+        fanout: K, children of a node.
+        device: a device with the kernels of both algorithms (`device`).
         fixes: corrections of Algorithm 2; by default none, as printed.
     """
 
@@ -101,7 +108,7 @@ class PrintedSumTree(DeviceSumTree):
         self._counts = device.upload(np.array(counts, np.int64))
 
     def fill(self, priorities: ArrayLike) -> None:
-        """Set all priorities level by level: as printed, an empty tree could not be filled.
+        """Set all priorities, with the update level by level: the printed update could not fill an empty tree.
 
         Args:
             priorities: (capacity,) real, each in [0, priority_max].
@@ -111,7 +118,7 @@ class PrintedSumTree(DeviceSumTree):
         super()._launch_update(every, values, self.capacity, checked=True)
 
     def levels(self) -> list[NDArray[np.floating]]:
-        """Return the values of every level: the root's, those of its children, and so on to the leaves."""
+        """Return the values of every level from the root to the leaves, one array per level."""
         values = self._device.download(self._values)
         counts = self._device.download(self._counts)
         begin = zip(self._offsets, counts, strict=True)

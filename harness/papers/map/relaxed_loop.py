@@ -1,4 +1,4 @@
-"""What sampling ahead brings in throughput, next to what it costs in reward (MAP V-A, VII-B)."""
+"""Compares what sampling batches ahead gains in throughput with what it costs in reward (MAP V-A, VII-B)."""
 
 from typing import Any
 
@@ -16,14 +16,15 @@ from harness.papers.relaxed_training import runs_of, shares
 NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
 COMMANDS = ("placerl validate --tier quick", "placerl reproduce --only MAP-F10", "placerl report")
 CHOSEN = "D=50"
-"""The curve of Fig. 10 with MAP's own number of batches."""
+"""The curve of Fig. 10 with MAP's own number of batches sampled ahead."""
 
 
 def throughput(frame: pd.DataFrame) -> Finding:
     """Check MAP V-A: without waiting for priority updates, training throughput rises.
 
-    Both runs have their actors in parallel with the rest, and differ in D and in the replay manager alone. Of each
-    workload and batch size, the mapping counts that is fastest with batches sampled ahead.
+    The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
+    In both the actors run in parallel with the rest. For each workload and batch size only one mapping counts: the
+    one with the fastest relaxed loop.
     """
     gains = _gains(frame)
     if not gains:

@@ -1,4 +1,4 @@
-"""MAP's optimal mappings, computed again on MAP's own platform (Table V)."""
+"""Computes MAP's optimal mappings (Table V) again, with a model of MAP's own platform."""
 
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,13 +31,14 @@ NOT_KNOWN = (
 
 
 def optimal_mappings(report: Report) -> list[Measurement]:
-    """Return rows for MAP Table V on MAP's platform: Algorithm 3 on times modelled from published numbers.
-
-    A row `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and the reason in the
-    details. A row `gain` is the gain of the printed mapping over another printed one.
+    """Compute MAP Table V on MAP's platform, by Algorithm 3 on times modelled from published numbers.
 
     Args:
         report: called with the progress.
+
+    Returns:
+        Rows of two quantities. `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and
+        the reason in the details. `gain` is the gain of the printed mapping over another printed one.
     """
     row = partial(
         Measurement,
@@ -73,12 +74,12 @@ def optimal_mappings(report: Report) -> list[Measurement]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell of Table V and its gains, which are computed without timing anything."""
+    """Return the cell (a piece of the plan) that computes Table V and its gains, without timing anything."""
     return [claim_cell("MAP-T5", 0.0, optimal_mappings, Provenance.MODELLED)]
 
 
 def table_5(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: its optimal mappings on MAP's platform, with modelled times."""
+    """Check MAP Table V: Algorithm 3 gives its optimal mappings, with modelled times of MAP's platform."""
     cells = records(
         select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
     )
@@ -119,8 +120,9 @@ def _fitted() -> str:
 
 
 def table_5_gains(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table V: gains of its optimal mappings over the second best and the worst, modelled on MAP's
-    platform.
+    """Check MAP Table V: its optimal mappings gain as much as printed over the second best and the worst.
+
+    The gains are computed from modelled times of MAP's platform.
     """
     found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
     if not found:
@@ -149,7 +151,7 @@ def table_5_gains(frame: pd.DataFrame) -> Finding:
 
 
 def printed_gains() -> tuple[Number, ...]:
-    """Return the gains of MAP Table V that its text gives."""
+    """Return the gains that MAP Table V prints, as far as the available text still has them."""
     cells = [cell for cell in published.table(TABLE_5).cells if cell.value is not None]
     return tuple(
         replace(

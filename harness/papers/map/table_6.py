@@ -1,4 +1,4 @@
-"""MAP Table VI: its shares of the device compared with each other, and with the cells of this project's blocks."""
+"""Compares MAP Table VI with itself, and with the logic cells of this project's blocks."""
 
 import math
 from dataclasses import replace
@@ -45,7 +45,7 @@ COUNTERPARTS = (
 
 
 def table_6(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VI: the total of the device that each share implies."""
+    """Check MAP Table VI: the LUT shares of its rows imply the same total of the device."""
     ours = []
     for row in ("RMM (S=32)", "DQN learner", "DDPG learner"):
         used, share = from_cell("map_table_6", row, "LUT"), from_cell("map_table_6", row, "LUT share")
@@ -70,7 +70,10 @@ def table_6(_: pd.DataFrame) -> Finding:
 
 
 def table_6_cells(frame: pd.DataFrame) -> Finding:
-    """Compare MAP Table VI with the cells of this project's blocks; the table leaves the designs' sizes open."""
+    """Compare MAP Table VI with the logic cells of this project's blocks.
+
+    A difference gives no verdict, because the table leaves out the sizes of the designs.
+    """
     found = resources.check(*COUNTERPARTS)(frame)
     if found.outcome is not Outcome.NOT_REPRODUCED:
         return found

@@ -1,4 +1,4 @@
-"""MAP's absolute rates, which Table VII implies, next to the rates of its own performance model on its platform."""
+"""Compares the absolute rates that MAP Table VII implies with those of MAP's performance model on its platform."""
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ ROWS = {
     "Hopper, DDPG": ("hopper-ddpg", 16384),
     "CartPole, DDPG": ("cartpole-ddpg", 16384),
 }
-"""The rows of Table VII, with their workload and the batch size at which VII-E evaluates them."""
+"""The rows of Table VII, each with its workload and the batch size at which VII-E evaluates it."""
 UNKNOWN = (
     "The model takes the peaks of Table IV and no share of them that a learner reaches, so that a modelled rate is a "
     "bound from above; a printed rate above it would be one that the platform's numbers do not allow."
@@ -39,7 +39,7 @@ def _printed(row: str) -> Number:
 
 
 def rates(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table VII's rates against Equation 3 on times modelled from the platform's numbers."""
+    """Check MAP Table VII: its rates agree with Equation 3 on times modelled from the platform's numbers."""
     cells = {
         (row.workload, int(row.batch_size)): row
         for row in records(

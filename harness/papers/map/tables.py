@@ -1,4 +1,4 @@
-"""Checks of MAP's tables by arithmetic on the printed numbers: Tables III and VII, IV-C4."""
+"""Checks MAP's Tables III and VII and IV-C4 by arithmetic on the printed numbers."""
 
 import math
 
@@ -24,7 +24,12 @@ def _count(quantity: str, value: int, source: str) -> Number:
 
 
 def table_3(row: str, state: int, action: int, hidden: int) -> Finding:
-    """Check MAP Table III: the column MACs against exact counts of the row's own multi-layer perceptron."""
+    """Check MAP Table III: the column MACs equals the multiply-accumulates of the row's own multi-layer perceptron.
+
+    Args:
+        row: heading of the row.
+        state, action, hidden: sizes of the state, of the action and of both hidden layers.
+    """
     from primitives.algorithms.networks import MLP, forward_macs, parameter_count
 
     published = from_cell("map_table_3", row, "MACs")
@@ -94,7 +99,7 @@ def tree_nodes(_: pd.DataFrame) -> Finding:
 
 
 def tree_memory(_: pd.DataFrame) -> Finding:
-    """Check MAP IV-C4: a binary tree over a million priorities against the FPGA's memory."""
+    """Check MAP IV-C4: a binary tree over a million priorities fits the FPGA's memory."""
     nodes = _nodes()
     whole = from_cell("map_table_4", "last-level cache or SRAM", "FPGA")
     used = from_cell("map_table_6", "RMM (S=32)", "SRAM")
@@ -129,7 +134,10 @@ def _power_table(row: str) -> tuple[Number, Number, Number]:
 
 
 def table_7_throughput(_: pd.DataFrame) -> Finding:
-    """Check MAP Table VII against VII-E: Hopper's gain at the largest batch against a range and a falling gain."""
+    """Check MAP Table VII against VII-E: Hopper's gain over RLlib at the largest batch is the low end of its range.
+
+    VII-E says that the gain falls as the batch grows.
+    """
     ours = _power_table("Hopper, DDPG")
     smallest = from_text("MAP.rllib_speedup_hopper_low")[0].value
     # 0.87 is printed with two digits, so the gain is known to 0.6%.
@@ -144,7 +152,7 @@ def table_7_throughput(_: pd.DataFrame) -> Finding:
 
 
 def table_7_pong(_: pd.DataFrame) -> Finding:
-    """Check MAP VII-E: the range of Pong's gains over RLlib against the gain that Table VII implies."""
+    """Check MAP VII-E: the gain over RLlib that Table VII implies for Pong is within Pong's range of gains."""
     low, high = from_text("MAP.rllib_speedup_pong_low", "MAP.rllib_speedup_pong_high")
     ours = _power_table("Pong, DQN")
     within = low.value <= ours[2].value <= high.value
@@ -153,8 +161,10 @@ def table_7_pong(_: pd.DataFrame) -> Finding:
 
 
 def table_7(frame: pd.DataFrame) -> Finding:
-    """Check MAP Table VII: its own arithmetic, and this project's throughput per watt if a run could measure
-    power.
+    """Check MAP Table VII: the gain in throughput per watt over RLlib.
+
+    The outcome is always "not run", because RLlib's watts are not measured. It lists the gain that the table implies,
+    and this project's throughput per watt if a run could measure its power.
     """
     efficiency = [from_cell("map_table_7", "CartPole, DDPG", f"{s} efficiency") for s in ("MAP", "RLlib")]
     gain = ratio("CartPole: gain in GPS/W, from the table", *efficiency)
