@@ -1,1 +1,1 @@
-"""Predicted against achieved: the error of each prediction and the regret of each choice."""
+"""Compares predictions with measured runs: the error of each prediction, and what each strategy's choice loses."""

@@ -1,6 +1,6 @@
 """Validation: every mapping is run in the same interleaved rounds as the pieces that predict it.
 
-A cell is one workload at one batch size. Its rows, all of suite `validation`:
+A cell, the unit of work of a run, is one workload at one batch size. Its rows, all of suite `validation`:
 
 | quantity | backend | what it is |
 |---|---|---|
@@ -12,8 +12,8 @@ A cell is one workload at one batch size. Its rows, all of suite `validation`:
 | `portability` | placerl or a baseline | PRL's performance portability over device assignments |
 
 Errors are signed: predicted / achieved - 1, for a throughput and likewise for the time of a term. The FPGA is
-simulated. Mappings that use it run in virtual time, and their rows are `simulated`, or `modelled` if the
-learner is on it (`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
+simulated. Mappings that use it run in virtual time, and their rows are `simulated`, or `modelled` if the learner is
+on it (`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,9 +60,7 @@ from primitives.quantization.precision import FLOAT_32, IN_FLOATS
 PRECISION_SUITE = Suite.PRECISION_VALIDATION
 CPU, NATIVE = Target("cpu"), Target("native")
 BOARD = "fpga:u200"
-"""The simulated FPGA, by its name in `harness.profile.simulated`; mappings name it `fpga`, because there is only
-one.
-"""
+"""The simulated FPGA's name in `harness.profile.simulated`. Mappings name it `fpga`, because there is only one."""
 BATCH_SIZES = (32, 256, 2048, 16384)
 GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {"cartpole-ddpg": (32, 256, 2048), "cartpole-dqn": (32, 256), "hopper-ddpg": (32, 256)},
@@ -83,20 +81,20 @@ BUDGETS_S = {
 round of Hopper takes several times as long as one of the cart-pole.
 """
 BESIDE = ("binary", REFERENCE)
-"""Backends that exist for comparison only and take no part in mappings."""
+"""Backends that exist only to be compared with, and take no part in mappings."""
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 ROUNDS = 30
 LONG_BLOCK_S = 60e-3
-"""Cases with longer blocks, such as a large batch in PyTorch or a simulation, have fewer blocks."""
+"""Length of a block of calls, seconds, beyond which a case has fewer blocks, as with large batches or simulations."""
 
 
 def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of a tier.
+    """Return the cells of a tier, a selection of workloads and batch sizes; a cell validates one of each.
 
     Args:
         tier: a key of `GRIDS`.
         budget_s: seconds per cell; the value in `BUDGETS_S` if 0.
-        precisions: precisions of the learners besides float32.
+        precisions: precisions of the learners in addition to float32.
 
     Raises:
         UserError: there is no such tier.
@@ -116,7 +114,14 @@ def cells(tier: str, budget_s: float = 0.0, precisions: Sequence[str] = ()) -> l
 
 
 def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[str] = ()) -> Cell:
-    """Return the cell of one workload and batch size; with more precisions its rows have suite `PRECISION_SUITE`."""
+    """Return the cell, a unit of work of a run, that validates one workload at one batch size.
+
+    Args:
+        item, batch_size: the workload and the batch size.
+        budget_s: seconds that the cell takes.
+        precisions: precisions of the learners in addition to float32. If there are any, its rows have
+            suite `PRECISION_SUITE`.
+    """
 
     def measured(run: StoredRun, report: Report) -> list[Measurement]:
         compared = run.measurements(
@@ -145,8 +150,8 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     An on-policy algorithm has no replay management to place.
 
     Args:
-        item: the task that is trained.
-        precisions: precisions of the learners besides float32.
+        item: the workload that is trained.
+        precisions: precisions of the learners in addition to float32.
     """
     found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
     if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
@@ -160,11 +165,11 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
 
 
 def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Return mappings of this machine's learners and replay managers under which the workload cannot run.
+    """Return the mappings of this machine's learners and replay managers that cannot run the workload.
 
     Args:
-        item: the task that is trained.
-        precisions: precisions of the learners besides float32.
+        item: the workload that is trained.
+        precisions: precisions of the learners in addition to float32.
     """
     return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
 
@@ -193,13 +198,18 @@ def _can_run(item: Workload, mapping: Placement) -> bool:
 
 
 def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
-    """Return the loops under which a mapping is run: the fused loop and each that differs from it.
+    """Return the loops (orders of calls) in which a mapping is run: the fused loop, and others that differ from it.
 
-    Actors in a process of their own are run where the replay management is native; among the simulated FPGA's
-    mappings, only where the FPGA does everything. The strict loop is not run for FPGA mappings: the other
-    mappings show what fusing saves on the host, and a simulated step takes as long as many real ones. The relaxed
-    loop, which MAP's strategy describes, is run for every mapping with a prioritised replay to manage and its storage
-    on the host or the simulated FPGA.
+    | loop | is run for |
+    |---|---|
+    | strict | mappings in which something can be fused, without the FPGA |
+    | overlapped | native replay management with the storage on the host and no FPGA; the FPGA for all parts |
+    | relaxed | mappings with a prioritised replay, and its storage on the host or the FPGA |
+
+    The FPGA's mappings do not run in the strict loop, because the other mappings show what fusing saves on the host,
+    and a simulated step takes as long as many real ones. MAP's strategy describes the relaxed loop. Learners in
+    fixed point run in neither the overlapped nor the relaxed loop, because their actors' part is not profiled.
+    On-policy training runs only in the fused loop.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
@@ -230,15 +240,17 @@ def validate(
     baselines: Mapping[str, float] | None = None,
     precisions: Sequence[str] = (),
 ) -> list[Measurement]:
-    """Measure the pieces and every mapping, after checking correctness, and compare predictions with results.
+    """Check and time the pieces and every mapping, compare predictions with results, and return all rows.
+
+    The module's docstring lists the rows.
 
     Args:
-        item, batch_size: the cell.
+        item, batch_size: the workload and the batch size.
         budget_s: no further round begins after this time, seconds.
         report: called with the progress.
         platform: this machine, as the strategies see it.
-        baselines: gradient steps per second of the baselines run on this cell's workload and batch size.
-        precisions: precisions of the learners besides float32.
+        baselines: gradient steps per second of the baselines that ran on this workload and batch size.
+        precisions: precisions of the learners in addition to float32.
     """
     every = (FLOAT_32, *precisions)
     problem, small = problem_of(item, batch_size), fitted(item)

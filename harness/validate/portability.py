@@ -1,4 +1,4 @@
-"""PRL's performance portability over platforms (6.4), from a store with validations of several machines."""
+"""PRL's performance portability over machines (6.4), from a store with validations of several machines."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +14,12 @@ from harness.papers.portability import experiences, harmonic_mean
 
 @dataclass(frozen=True)
 class PlatformPortability:
-    """The portability of one workload at one batch size.
+    """The performance portability of one workload at one batch size over several machines.
 
     Attributes:
-        workload, batch_size: the validated configuration.
-        mean: harmonic mean of each machine's best mapping, experiences per second; 0 if one machine ran none.
+        workload, batch_size: the validated workload and batch size.
+        mean: harmonic mean over the machines of the best mapping's experiences per second; 0 if one machine
+            ran none.
         best: the best mapping by machine fingerprint; for a machine without one, the reason.
         unsupported: number of machines that ran no mapping.
         noisy: whether one of the rates is too noisy for a verdict.
@@ -33,7 +34,7 @@ class PlatformPortability:
 
 
 def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
-    """Return this project's portability for what two or more machines of a store have validated.
+    """Return the portability of each workload and batch size that at least two machines of a store have validated.
 
     A machine counts with its best mapping, and as unsupported if all its mappings failed. Simulated devices are
     left out.

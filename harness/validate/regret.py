@@ -1,4 +1,4 @@
-"""The regret of each strategy's choice: its loss against the best mapping of a validation."""
+"""The regret of each strategy's choice: the throughput that it loses compared with the best mapping of a validation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +13,17 @@ from harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, under
 
 
 def regrets(predicted: Sequence[Measurement], ran: Mapping[tuple[str, Loop], Achieved]) -> list[Measurement]:
-    """Return two regrets per strategy: choosing among this machine's devices, and also with the simulated device
-    if it is there.
+    """Return one or two rows of regret per strategy: the fraction of the best throughput that its choice loses.
 
-    A choice is compared with every mapping's throughput under the strategy's loop. The interval is that of the
-    ratio by rounds. If it contains 0 although another mapping's median was better, the difference is within the
-    noise, and the verdict is "no verdict". A strategy that chose nothing, or whose choice has not run under its
-    loop, is "not_run".
+    The first row is of its choice among this machine's devices. The second is of its choice if it may also use the
+    simulated FPGA, and exists only if the FPGA was validated. A choice is compared with every mapping's throughput
+    in the strategy's loop (the order of calls that it predicts). The interval is that of the ratio by rounds. If it
+    contains 0 although another mapping's median was better, the difference is within the noise, and the verdict is
+    "no verdict". A strategy that chose nothing, or whose choice has not run in its loop, is "not_run".
+
+    Args:
+        predicted: rows of the predictions, with the devices among which each was chosen.
+        ran: measured throughput by mapping and loop.
     """
     found = []
     for devices in (HERE, WITH_SIMULATED):

@@ -1,8 +1,8 @@
 """The rows of a validation: throughput of the mappings, their predictions, and portability.
 
-Every sample belongs to a round, and comparisons are made round by round. If the machine changes its speed, the
-pieces of a prediction and the run that it predicts still had the same speed. An error is the median over the
-rounds, with its interval.
+Every sample belongs to a round of the measurement, and comparisons are made round by round. So if the machine
+changes its speed, the pieces of a prediction and the run that it predicts still had the same speed. The error of a
+prediction is the median over the rounds, with its interval.
 """
 
 from collections.abc import Mapping as MappingABC
@@ -27,23 +27,23 @@ from harness.runtime.options import Fusion
 
 SUITE = Suite.VALIDATION
 OVER_DEVICES = "device assignments"
-"""What a portability covers: an assignment chooses a device for the learner and one for the replay management."""
+"""What a portability is averaged over: pairs of a device for the learner and one for the replay management."""
 
 HERE, WITH_SIMULATED = "here", "here and simulated"
-"""The devices among which a strategy chose."""
+"""The devices among which a strategy chose: this machine's own, or also the simulated FPGA."""
 
 Rounds = MappingABC[int, float]
-"""A number by round."""
+"""Values by number of the measurement's round."""
 
 
 @dataclass(frozen=True)
 class Achieved:
-    """The throughput of a mapping under a loop.
+    """The throughput that a mapping reached in a loop.
 
     Attributes:
-        mapping, loop: what ran, and under which loop.
-        row: gradient steps per second.
-        rounds: gradient steps per second by round.
+        mapping, loop: what ran, and in which order of calls.
+        row: the row of gradient steps per second.
+        rounds: gradient steps per second by round of the measurement.
     """
 
     mapping: Mapping
@@ -53,7 +53,7 @@ class Achieved:
 
     @property
     def measured(self) -> bool:
-        """Whether all of its devices are real."""
+        """Whether all of its devices are real, none simulated."""
         return self.row.provenance is Provenance.MEASURED
 
 
@@ -65,12 +65,12 @@ def achieved(
     run: TimedTraining | None,
     details: MappingABC[str, Any],
 ) -> Achieved:
-    """Return the throughput of a mapping from the times of its calls and of their parts.
+    """Return the throughput of a mapping, computed from the times of its calls.
 
     Args:
         fields: fields of the row: workload, batch_size.
-        mapping, loop: what ran, and under which loop.
-        timings: timings of the cell.
+        mapping, loop: what ran, and in which order of calls.
+        timings: timings of all cases of the validation, by name.
         run: the run; None if it could not be made.
         details: added to the row's details.
     """
@@ -112,11 +112,11 @@ def achieved(
 
 
 class Profile:
-    """The performance table as a whole and by round.
+    """The performance table of a validation, as it was in each round of the measurement.
 
     Args:
-        rows: of suite `validation`, quantity `time_per_call`.
-        rounds: seconds by round for each row; empty if the value is the same in every round.
+        rows: rows of suite `validation` and quantity `time_per_call`.
+        rounds: for each row, its seconds by round; empty if the value is the same in every round.
         batch_size: batch size of the rows.
     """
 
@@ -126,8 +126,10 @@ class Profile:
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
-        """Return the table of one round; for a piece without a sample in it, the previous sample, or else the
-        first.
+        """Return the performance table of one round.
+
+        A piece that was not timed in that round has its time of the last round before it, or else of its
+        first round.
         """
         if number not in self._by_round:
             entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
@@ -154,13 +156,13 @@ def beside(
     problem: Problem,
     platform: Platform,
 ) -> Measurement:
-    """Return a prediction as a row of this suite, with its errors if its mapping ran under the predicted loop.
+    """Return a prediction as a row of this suite, with its error if its mapping also ran in the predicted loop.
 
     Args:
         predicted: a row of `predict.measurements`.
         strategy: the strategy that made it.
-        ran: throughput by mapping and loop.
-        profile: the pieces by round.
+        ran: measured throughput by mapping and loop.
+        profile: the performance table by round.
         problem, platform: as the strategy takes them.
     """
     details = {**predicted.details, "loop": str(strategy.loop)}
@@ -187,8 +189,15 @@ def beside(
 
 
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
-    """Return the throughput of a mapping under a loop; if nothing can be fused, that of the fused loop replaces
-    the strict one's.
+    """Return the measured throughput of a mapping in a loop; None if it did not run.
+
+    If nothing can be fused, the strict and the fused loop are the same, and only the fused loop runs; its throughput
+    is then also that of the strict loop.
+
+    Args:
+        loop: the loop (order of calls).
+        mapping: the mapping as text.
+        ran: measured throughput by mapping and loop.
     """
     found = ran.get((mapping, loop))
     if found is None and loop is Loop.STRICT:
@@ -199,7 +208,7 @@ def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved])
 
 
 def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
-    """Return the signed error of each term that prediction and runtime both have, predicted / achieved - 1.
+    """Return the error of each term of a prediction that the runtime also reports: predicted / achieved - 1.
 
     Args:
         predicted_s: seconds per gradient step by the model's terms.
@@ -225,10 +234,18 @@ def overheads(
     problem: Problem,
     platform: Platform,
 ) -> list[Measurement]:
-    """Return the overhead of runs with actors in a process of their own: the time beyond the slowest unit alone.
+    """Return rows of the overhead of runs with actors in a process of their own.
 
-    The units are the actors and the host's work for gradient steps. The overhead is time / slower unit's time -
-    1, by rounds.
+    There the actors and the host's work for gradient steps run in parallel, so a run should take as long as the
+    slower of the two. The overhead is the time of the run divided by the slower one's time, minus 1. Its value is
+    the median over the rounds.
+
+    Args:
+        predicted: rows of predictions.
+        ran: measured throughput by mapping and loop.
+        strategy: gives the time of each part alone, from the times of its pieces.
+        profile: the performance table by round.
+        problem, platform: as the strategy takes them.
     """
     rows = []
     for row in predicted:
@@ -270,21 +287,20 @@ def portabilities(
     algorithm: str,
     unsupported: Sequence[Mapping] = (),
 ) -> list[Measurement]:
-    """Return PRL's portability over device assignments, in experiences per second, of this project and the
-    baselines.
+    """Return rows of PRL's performance portability over device assignments, of this project and of the baselines.
 
-    A system counts with its best mapping under each assignment; several backends of one device are one
-    assignment.
+    An assignment is a device for the learner and one for the replay management; several backends of one device are
+    one assignment. A system counts with its best mapping under each assignment, in experiences per second.
 
     Args:
         fields: fields of the rows: workload, batch_size.
-        ran: throughput under one loop.
+        ran: measured throughput in one loop.
         baselines: gradient steps per second of the baselines that ran on this workload and batch size. A baseline
-            that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did not
-            run has none.
+            that lacks an assignment has a portability of 0, whatever it reaches on the others; one that did not run
+            has a row "not_run".
         algorithm: the workload's algorithm; baselines that do not have it are left out.
         unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
-            is lacking.
+            counts as not supported.
     """
     rows, batch_size = [], fields["batch_size"]
     for devices, mine in ((HERE, [one for one in ran if one.measured]), (WITH_SIMULATED, list(ran))):
