@@ -1,1 +1,1 @@
-"""The primitive x device table: measured on devices that are here, simulated on those that are not."""
+"""The time of every primitive on every device: measured on this machine's devices, simulated for the FPGA."""

@@ -7,15 +7,16 @@ Rows of suite `roofs`, one per peak rate of a device, in interleaved rounds:
 | `peak` | FLOP/s | multiply-adds, two operations each: float32, or the `precision` of its details |
 | `copy_bandwidth` | B/s | a copy between two buffers that together are `footprint_bytes`, read and written counted |
 
-Learners in bfloat16 have a roof of their own where the processor multiplies it (AVX-512 BF16, AMX tiles). Elsewhere
-their products are emulated by float32's instructions, whose peak is their roof, and the row is "not run".
+If the processor multiplies bfloat16 (AVX-512 BF16, AMX tiles), learners in bfloat16 are compared with a peak of
+their own. Elsewhere float32 instructions emulate their products, so they are compared with float32's peak, and the
+row of the bfloat16 peak is "not run".
 
-The CPU's peaks are those of one core, as the primitive table is for one thread; those of OpenCL and CUDA are of
-the whole device. A cache holds the smaller footprints, and only DRAM the largest: each of its two buffers is
-`CACHES` times the size of the last-level cache, four times by STREAM's rule, or fewer if memory is short. A
-virtual machine often reports the cache of the whole socket, whatever its own share: a footprint beyond the
-reported size is beyond any share. If there is not enough memory, that row is "not run" and says so. A simulated
-FPGA's peaks are modelled (`harness.profile.simulated`).
+The CPU's peaks are those of one core, because the primitive table is for one thread; those of OpenCL and CUDA are of
+the whole device. The smaller footprints fit in a cache. The largest fits only in DRAM: each of its two buffers is
+`CACHES` times the size of the last-level cache, four times by STREAM's rule, or fewer if memory is short. A virtual
+machine often reports the cache of the whole socket, whatever its own share: a footprint beyond the reported size is
+beyond any share. If there is not enough memory, that row is "not run" and says so. A simulated FPGA's peaks are
+modelled (`harness.profile.simulated`).
 """
 
 import warnings
@@ -52,8 +53,8 @@ class MachinePeak:
     """One peak rate of a device, and how to time it.
 
     Attributes:
-        device: device as named in the primitive table.
-        quantity: quantity of its row.
+        device: the device, as the primitive table names it.
+        quantity: quantity of its row, "peak" or "copy_bandwidth".
         amount: operations or bytes per call.
         case: the timed case.
         details: details of its row.
@@ -69,8 +70,9 @@ class MachinePeak:
 
 
 def profile(budget_s: float, report: Report) -> list[Measurement]:
-    """Time each peak rate of each device of this machine, one device after another, so that only one device's buffers
-    exist.
+    """Time each peak rate of each device of this machine, and return a row for each.
+
+    The devices are timed one after another, so that only one device's buffers exist at a time.
 
     Args:
         budget_s: no further round begins after this time, seconds.
@@ -138,14 +140,15 @@ def _copies(
 
 
 def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
-    """Return the sizes of copy buffers in bytes: one per cache, and one larger than all caches.
+    """Return the sizes of the buffers to copy, in bytes: one for each cache, and one larger than all caches.
 
-    Two buffers of a cache's size class fill half of the cache. The last size is as large a multiple of the largest
-    cache as memory allows, from `CACHES`, or the smallest multiple if none fits.
+    Two buffers of a cache's size fill half of the cache. The last size is the largest cache times the largest
+    number in `CACHES` for which memory suffices, or times the smallest number if memory suffices for none; at
+    least `SMALLEST_LAST_BYTES`.
 
     Args:
-        cache_bytes: sizes of the caches, ascending; those below 128 KiB are left out, because a call takes
-            longer.
+        cache_bytes: sizes of the caches, ascending. Those below 128 KiB are left out, because the overhead of a call
+            would exceed the time of the copy.
         allowed_bytes: memory for all buffers together, two of each size.
     """
     large = [size for size in cache_bytes if size >= 2**17]
@@ -190,16 +193,18 @@ def _bfloat16_peak() -> MachinePeak:
 
 
 def source_bytes(size: int) -> np.ndarray:
-    """Return the bytes to copy: random, repeating with a period that divides no buffer.
+    """Return `size` bytes to copy: random bytes, repeated with a period that divides no buffer.
 
-    Drawing the largest buffers completely would take more of the budget than copying them.
+    To draw all bytes of the largest buffers at random would take more of the time budget than to copy them.
     """
     return np.resize(np.random.default_rng(0).integers(0, 255, PATTERN_BYTES, np.uint8), size)
 
 
 def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
-    """Compare two buffers piece by piece, because comparing large buffers at once takes half as much memory
-    again.
+    """Check that a copy equals its source.
+
+    The buffers are compared piece by piece, because a comparison of large buffers at once would take half as much
+    memory again.
 
     Raises:
         AssertionError: they differ.

@@ -1,4 +1,4 @@
-"""The primitive x device table: every primitive of a workload on every backend that runs here (MAP VI-A)."""
+"""Measures the primitive table: the time of every primitive of a workload on every backend here (MAP VI-A)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,15 +27,15 @@ def profile(
     Args:
         workload: gives the sizes.
         batch_size: items per call of a batched primitive.
-        budget_s: no further round begins after this time, seconds; `statistics.FEWEST_SAMPLES` rounds are always
-            run.
+        budget_s: no further round begins after this time, seconds; but `statistics.FEWEST_SAMPLES` rounds
+            always run.
         report: called with the progress.
-        precisions: precisions of the learners besides float32.
+        precisions: precisions of the learners in addition to float32.
 
     Returns:
-        A row for each primitive and target, in seconds per call, of suite `profile` (with more precisions
-        `PRECISION_SUITE`). A primitive that failed its check or raised has a row with status `failed` and the
-        reason.
+        A row for each primitive and target (backend and device), in seconds per call. Their suite is `profile`, or
+        `PRECISION_SUITE` with more precisions. A primitive that failed its check or raised has a row with status
+        `failed` and the reason.
     """
     cases = all_cases(workload, batch_size, (FLOAT_32, *precisions))
     own = {"precisions": list(precisions)} if precisions else {}

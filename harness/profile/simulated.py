@@ -1,14 +1,14 @@
 """The FPGA's rows of the primitive table: cycles counted by simulating the RTL, at a stated clock frequency.
 
-The rows have suite `simulated_profile`, separate from the rows timed on this machine (`profile`), so that
-strategies consider a simulated device only on request. A row's details give the cycles, the paper's formula for
-them (`formula_cycles`, modelled), the difference by reason, and the clock frequency. The frequency is an
-assumption: the papers' designs ran at it, but this design was not placed on the device.
+The rows have suite `simulated_profile`, separate from the rows timed on this machine (`profile`), so that strategies
+consider a simulated device only on request. A row's details give the cycles, the paper's formula for them
+(`formula_cycles`, modelled), the difference by reason, and the clock frequency. The frequency is an assumption: the
+papers' designs ran at it, but this design was not placed on the device.
 
 There are two learners. `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
 `modelled`, because its stream and reduction units count words by a formula. `learner.pipeline_step` is MAP's own
-design, for the algorithms that MAP uses it for. A mapping's learner has the faster one (`fpga_backend.design_of`):
-`as_mapped` returns the rows with the times that mappings are predicted from.
+design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`):
+`as_mapped` renames the rows accordingly, for predictions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,9 +44,9 @@ SUITE = Suite.SIMULATED_PROFILE
 PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
 CORE = "learner.core_step"
-"""Name of the systolic core's step among rows `as_mapped`, if a mapping's learner is the pipeline."""
+"""The name that `as_mapped` gives the systolic core's step if mappings use the pipeline instead."""
 CELL = "simulated"
-"""Prefix of the keys of the cells that make these rows; claims use it to select them."""
+"""Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def checked_device(name: str) -> str:
     """Check that a name is a key of `DEVICES`, and return it.
 
     Raises:
-        UserError: it is not, or the hardware cannot be simulated here.
+        UserError: it is not a key, or the hardware cannot be simulated here.
     """
     if name not in DEVICES:
         raise UserError("command line", "--device", repr(name), ", ".join(DEVICES))
@@ -87,12 +87,12 @@ def checked_device(name: str) -> str:
 
 
 def cell_key(workload: str, batch_size: int, device: str) -> str:
-    """Return the key, within a run, of the cell of a workload at one batch size on a simulated device."""
+    """Return the key of a cell, the unit of work that profiles a workload at one batch size on a simulated device."""
     return f"{CELL}/{workload}/{batch_size}/{device}"
 
 
 def is_built() -> bool:
-    """Whether the cache has the simulations: a first run builds them, which takes a minute."""
+    """Whether the cache has compiled simulations. If not, the next run compiles them, which takes a minute."""
     return next((disk_cache.folder() / "simulation").glob("*.so"), None) is not None
 
 
@@ -104,7 +104,12 @@ def clock(device: str) -> SourcedNumber:
 
 
 def with_device(host: PlatformFile, device: str) -> PlatformFile:
-    """Return a platform with a simulated device and its link added, as the device's own platform gives them."""
+    """Return a platform to which a simulated device and its link to the CPU are added.
+
+    Args:
+        host: the platform.
+        device: a key of `DEVICES`; the platform named there states the device's numbers and its link.
+    """
     stated = platforms.load(DEVICES[device].platform)
     made = stated.find(DEVICES[device].key).model_copy(update={"key": device})
     ends = {"cpu", DEVICES[device].key}
@@ -119,10 +124,12 @@ def predictions(
     """Return the predictions of every strategy for this machine with a simulated device.
 
     Args:
+        workload, batch_size: what is predicted.
         rows: the primitive table: rows of suite `profile`, and of `SUITE` for the device.
+        device: a key of `DEVICES`.
 
     Returns:
-        Rows of suite `PREDICTIONS`; otherwise as `predict.measurements`.
+        The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the device in the details.
     """
     platform = with_device(platforms.of_this_machine(), device)
     found = predict.with_slow_links(workload, batch_size, as_mapped(rows), platform)
@@ -130,8 +137,10 @@ def predictions(
 
 
 def as_mapped(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return rows of `profile` by the names that predictions read: `learner.step` is that of the learner that a
-    mapping gets. If that is MAP's pipeline, the core's step is called `CORE`.
+    """Return rows of `profile` with the primitives' names that predictions read.
+
+    Predictions read `learner.step`, which then is the step of the learner that mappings use. If that is MAP's
+    pipeline, its row is renamed to `learner.step`, and the systolic core's step to `CORE`.
     """
     rows = list(rows)
     pipelined = {
@@ -179,7 +188,7 @@ def profile(workload: Workload, batch_size: int, device: str, report: Report) ->
 
 
 def replay(workload: Workload, batch_size: int, device: str) -> list[Measurement]:
-    """Return the rows of the replay only; arguments as `profile`."""
+    """Profile only the replay of a workload on a simulated device, and return its rows; see `profile`."""
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
     return _tree_rows(workload, batch_size, device)

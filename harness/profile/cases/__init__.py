@@ -1,4 +1,4 @@
-"""The timed cases: one definition of each primitive's case, for the profile and all other benchmarks.
+"""The timed cases: one definition of how to time each primitive, for the profile and all other benchmarks.
 
 A case builds its state, checks its output against the primitive's definition, and makes new inputs for every call
 before the clock starts. The workload defines the sizes.
@@ -25,8 +25,7 @@ __all__ = ["PrimitiveCase", "all_cases", "distinct", "piece_cases", "primitive_c
 def primitive_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the cases of every primitive of a workload, as the papers define them, on every backend of this
-    machine.
+    """Return the cases of every primitive of a workload, as the papers define them, on every backend of this machine.
 
     Args:
         workload, batch_size: define the sizes.
@@ -47,7 +46,9 @@ def piece_cases(
     parts: SharedParts | None = None,
     precisions: Sequence[str] = (FLOAT_32,),
 ) -> list[PrimitiveCase]:
-    """Return the cases of every piece of the runtime's loop, as the runtime calls them, on every backend here.
+    """Return the cases of the training loop's pieces, the calls as the runtime makes them, on every backend here.
+
+    A piece is timed at its place in the loop, whereas a primitive is timed alone.
 
     Args:
         workload, batch_size: define the sizes.
@@ -78,6 +79,6 @@ def _stating_capacity(
 def all_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the cases of the primitives and of the pieces; their names differ."""
+    """Return the cases of the primitives and of the loop's pieces; each case has a name of its own."""
     primitives = primitive_cases(workload, batch_size, precisions)
     return [*primitives, *piece_cases(workload, batch_size, precisions=precisions)]

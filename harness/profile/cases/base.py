@@ -1,4 +1,4 @@
-"""The case of a primitive, and functions that several cases use."""
+"""The case of a primitive, a definition of how to time it, and functions that several cases use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ from primitives.replay.storage import FieldSpec, Storage
 
 CPU = Target("cpu")
 LARGEST_BLOCK_BYTES = 2**23
-"""Bytes of the transitions with which a storage is filled at a time."""
+"""Most bytes of transitions that are inserted at a time when a storage is filled."""
 
 
 @dataclass(frozen=True)
 class PrimitiveCase:
-    """A case and the primitive that it times.
+    """A case, a definition of something to time, and the primitive whose time it gives.
 
     Attributes:
         primitive: its name in the primitive table.
         target: the backend and device that it times.
         batch_size: items per call.
         case: the timed case.
-        part: the part of the case, if one case times several primitives; empty for the whole case.
-        work: counts the operations and bytes of a call; None if shapes do not determine them.
+        part: the part of the case that is this primitive, if one case times several; empty for the whole case.
+        work: counts the operations and bytes of a call; None if they do not follow from shapes.
         details: details of its row.
     """
 
@@ -43,26 +43,29 @@ class PrimitiveCase:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def timing(self, timings: Mapping[str, Timing]) -> Timing:
-        """Return this primitive's timing from the results of `harness.measure.protocol.measure`; if it failed,
-        the case's.
+        """Return the timing of this primitive.
+
+        Args:
+            timings: results of `harness.measure.protocol.measure` by case. If the whole case failed, its failure
+                is returned.
         """
         whole = timings[self.case.name]
         return timings[f"{self.case.name}: {self.part}"] if self.part and whole.status != "failed" else whole
 
 
 def distinct(items: Iterable[PrimitiveCase]) -> list[Case]:
-    """Return the cases to run, each once."""
+    """Return the cases to run, each once, although several primitives may share a case."""
     return list({item.case.name: item.case for item in items}.values())
 
 
 def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
-    """Return the targets of this machine: every backend that runs, and every device if it has several.
+    """Return the targets of a primitive on this machine: every backend that runs here, and on CUDA as well.
 
-    Left out are simulated devices, which are timed by their cycles, and the reference backend.
+    The reference backend is left out, and simulated devices, whose time is a number of cycles.
 
     Args:
         statuses: the backends of a primitive.
-        on_cuda: the PyTorch backend, which also computes on the first CUDA device if there is one.
+        on_cuda: name of the PyTorch backend. If there is a CUDA device, this backend is also returned with it.
     """
     usable = [one for one in statuses if one.available and not one.simulated and one.name != REFERENCE]
     found = [Target(one.name) for one in usable]
@@ -72,14 +75,14 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
 
 
 def options_of(target: Target) -> dict[str, Any]:
-    """Return the options of `create` that select a target's device; the precision is not included."""
+    """Return the arguments of `create` that select a target's backend and device; the precision is not included."""
     return {"backend": target.backend} | ({"device": target.location} if target.location else {})
 
 
 def random_transitions(
     fields: Mapping[str, FieldSpec], count: int, rng: np.random.Generator
 ) -> dict[str, npt.NDArray]:
-    """Return `count` random transitions with the fields' shapes and dtypes."""
+    """Return `count` random transitions by column, with the fields' shapes and dtypes."""
     columns: dict[str, npt.NDArray] = {}
     for name, spec in fields.items():
         shape, dtype = (count, *spec.shape), np.dtype(spec.dtype)
@@ -91,13 +94,14 @@ def random_transitions(
 
 
 def block_rows(storage: Storage) -> int:
-    """Return how many transitions to insert at a time when filling a storage, so that they take little extra
-    memory.
+    """Return how many transitions to insert at a time when a storage is filled.
+
+    The number is limited so that these transitions take little memory in addition to the storage.
     """
     row_bytes = max(1, storage.nbytes // storage.capacity)
     return max(1, min(storage.capacity, LARGEST_BLOCK_BYTES // row_bytes))
 
 
 def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
-    """Raise AssertionError unless two arrays are equal."""
+    """Raise AssertionError, with `what` in its message, unless two arrays are equal."""
     np.testing.assert_array_equal(found, expected, err_msg=what)

@@ -1,17 +1,17 @@
-"""Empties the private caches of the current core, as a part with a large working set does."""
+"""Empties the private caches of the current core, as calls with a large working set do."""
 
 import os
 
 import numpy as np
 
 SWEPT = 4
-"""Bytes swept, in multiples of the second-level cache's size: enough to replace its contents, code included."""
+"""Bytes swept, in multiples of the second-level cache's size: enough to replace all of its contents, code included."""
 USUAL_BYTES = 2**20
 """Assumed size of a second-level cache if the system does not report it."""
 
 
 class Sweep:
-    """Reads and writes more than the private caches hold, at every call."""
+    """A function that reads and writes more memory than the private caches hold, so that nothing else stays in them."""
 
     def __init__(self) -> None:
         told = os.sysconf("SC_LEVEL2_CACHE_SIZE") if "SC_LEVEL2_CACHE_SIZE" in os.sysconf_names else 0

@@ -1,4 +1,4 @@
-"""The case of the environment's step."""
+"""How the step of an environment is timed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from harness.workloads import Workload
 
 
 def environment_case(workload: Workload) -> PrimitiveCase:
-    """Return the case `environment.step` with random actions, including resets when episodes end."""
+    """Return the case that times `environment.step` with random actions, and resets when episodes end."""
 
     def setup() -> Any:
         environment = environments.make(workload.environment, 0)

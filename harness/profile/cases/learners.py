@@ -1,4 +1,4 @@
-"""The cases of the learner's gradient step and the actor's inference."""
+"""How the learner's gradient step and the actor's inference are timed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,23 +25,27 @@ from primitives.quantization.precision import BFLOAT_16, DYNAMIC, FLOAT_32
 from primitives.replay import FieldSpec
 
 FRESH_STEP = "fresh_learner.step"
-"""The primitive of a step from a fresh state on random batches; `learner.step` is from a trained one."""
+"""Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
 TRAINED, FRESH = "trained", "fresh"
-"""What `details["state"]` of a learner's rows says."""
+"""Values of `state` in the details of a learner's row: the state that the timed steps start from."""
 EMULATED = "emulated"
-"""What `bfloat16_products` returns where float32's instructions round as those for bfloat16 would."""
+"""The result of `bfloat16_products` if float32 instructions compute the products and round as bfloat16's would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
 
 
 def learner_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield `learner.step` on a batch, and `actor.infer`: the exploring action for one observation.
+    """Yield the cases of a learner on every target: `learner.step`, `fresh_learner.step` and `actor.infer`.
 
-    A step starts from a state of real training (`trained.py`), as most of a training does, and is timed once more from
-    a fresh state and on random batches as `fresh_learner.step`.
+    `learner.step` is a gradient step on a batch from a state of real training (`trained.py`), as are most steps of a
+    training; `fresh_learner.step` starts from a fresh state, on random batches. `actor.infer` is the exploring
+    action for one observation. The NumPy reference is left out: the others are checked against it, and no mapping
+    uses it.
 
-    The learner's NumPy reference is left out: the others are checked against it, and no mapping uses it.
+    Args:
+        workload, batch_size: define the sizes.
+        precisions: precisions of the learners.
     """
     # Counting the work needs a trace of the step, which asv and pytest-benchmark do not need.
     step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
@@ -52,10 +56,10 @@ def learner_cases(
 
 
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
-    """Return every backend and device on which a learner can be mapped and timed here, in all of its precisions.
+    """Return every backend and device that can run a learner in a mapping here, in each of the precisions that it has.
 
     Args:
-        precisions: as `primitives.learner.create` takes them.
+        precisions: the precisions to consider, as `primitives.learner.create` takes them.
     """
     found = targets(learner.backends(), "torch")
     return [
@@ -80,8 +84,10 @@ def _details(target: Target, state: str) -> dict[str, str]:
 def expected_td_errors(
     workload: Workload, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return the expected TD errors of a learner's next step, from the same state: those of the pure step in float64;
-    of a learner in bfloat16, those of products that are rounded in float32's instructions.
+    """Return the TD errors that a learner's next step should give.
+
+    They are those of the algorithm's pure step in float64 from the same state. For a native learner in bfloat16 they
+    are those of a learner that emulates the rounded products with float32 instructions.
 
     Args:
         workload: the workload whose algorithm is learnt.
@@ -125,7 +131,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
-    """Raise unless float32 TD errors equal those of the float64 definition up to rounding."""
+    """Raise AssertionError unless TD errors equal the expected ones up to float32's rounding."""
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
 
 
@@ -135,10 +141,19 @@ def check_step(
     batch: Mapping[str, npt.NDArray],
     weights: npt.NDArray | None = None,
 ) -> None:
-    """Take a gradient step, and raise AssertionError unless its results are correct.
+    """Take a gradient step, and check its results.
 
-    In floating point the TD errors must equal those of the pure step in float64 up to rounding. In fixed point
-    the TD errors and the state after the step must equal those of the NumPy reference bit by bit.
+    In floating point the TD errors must equal those of the pure step in float64 up to rounding. In fixed point the
+    TD errors and the state after the step must equal those of the NumPy reference bit by bit.
+
+    Args:
+        workload: the workload whose algorithm is learnt.
+        made: the learner that takes the step.
+        batch: columns of the step.
+        weights: (B,) importance weights; by default all 1.
+
+    Raises:
+        AssertionError: the results are wrong.
     """
     if not isinstance(made, FixedPointLearner):
         expected = expected_td_errors(workload, made, batch, weights)
@@ -163,7 +178,9 @@ def definition_of(made: FixedPointLearner) -> FixedPointLearner:
 def created(
     workload: Workload, batch_size: int, target: Target, start: TrainedStart | None = None
 ) -> Learner:
-    """Return the workload's learner on a target; if its precision changes during training, after that change.
+    """Return the workload's learner on a target, ready to be timed.
+
+    A learner of precision "dynamic" has already narrowed its activations.
 
     Args:
         workload, batch_size, target: what is learnt, and where.

@@ -1,4 +1,4 @@
-"""The cases of an on-policy iteration's pieces, as the runtime calls them (PPO 2.1)."""
+"""How the pieces of an on-policy iteration are timed, called as the runtime calls them (PPO 2.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +45,15 @@ class _Dealt:
 def on_policy_cases(
     workload: Workload, problem: Problem, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield `round.collect` of one vector step, `round.prepare` of an iteration, `round.learn` of a minibatch."""
+    """Yield the cases of an on-policy iteration's pieces.
+
+    `round.collect` is one vector step of the actors, `round.learn` a step on a minibatch, both on every learner's
+    target; `round.prepare` computes the advantages and returns of an iteration, on the CPU.
+
+    Args:
+        workload, problem: define the sizes.
+        precisions: precisions of the learners.
+    """
     for target in learner_targets(precisions):
         learner = cache(partial(_created, workload, problem.batch_size, target))
         yield collect_case(workload, target, learner, _fields(workload), clip=True)

@@ -1,6 +1,4 @@
-"""A clock for the training loop that times each call as a part of the round, with the core's speed at that
-moment.
-"""
+"""A clock for the training loop that times each call of a round, and how fast the core runs at that moment."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -11,7 +9,7 @@ from harness.mapping.loop import NO_INPUTS, Made, Value
 from harness.measure.pace import Bracket, Pace, Piece
 
 PARTS = {"act": "collect", "learner": "learn", "step": "steps"}
-"""The profile's name of a part, by the loop's term, if the two differ."""
+"""Names of parts in the profile that differ from the loop's terms, by term."""
 _CHARGED = ("gather", "write")
 """Parts inside other calls; the storage adds up their seconds itself."""
 _READING = "reading"
@@ -24,16 +22,17 @@ def _nothing() -> None: ...
 class Recorder:
     """Runs each call of `harness.mapping.loop.TrainingLoop` at once, and records its seconds and the core's pace.
 
-    Between two calls it runs the calibration kernel of `harness.measure.pace`. Work that another unit would do in
-    parallel is also run and awaited at once: a part's seconds are those of the part alone.
+    The pace is the speed of the core at that moment, measured by the calibration kernel of `harness.measure.pace`
+    between two calls. Work that another unit would do in parallel is also run and awaited at once, so that a part's
+    seconds are those of the part alone.
 
     Args:
-        device_clocks: for each part on a simulated device, a function that returns the device's seconds so far;
-            the host times the others.
+        device_clocks: for each part on a simulated device, a function that returns the device's seconds so far. All
+            other parts are timed by the host's clock.
         sweep: empties the caches before each part, or None.
 
     Attributes:
-        occurrences: seconds and pace of each part since the last call of `taken`.
+        occurrences: seconds and pace of each call since the last call of `taken`, by part.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Recorder:
         self.timed(_READING, _nothing)
 
     def timed(self, part: str, work: Callable[..., Value], *arguments: Any) -> Value:
-        """Run one part and return its result."""
+        """Run one part of a round, record its seconds and the core's pace, and return its result."""
         clock = self._clocks.get(part, perf_counter)
         if self._sweep:
             self._sweep()
@@ -67,7 +66,10 @@ class Recorder:
         return result
 
     def taken(self) -> dict[str, list[Piece]]:
-        """Return the pieces of each part since the last call, minus the time of reading the clock."""
+        """Return the timed pieces of each part since the last call of this method.
+
+        The time of one reading of the clock is subtracted from each piece.
+        """
         found, self.occurrences = self.occurrences, defaultdict(list)
         rounds, self._rounds = self._rounds, 0
         readings_s = [seconds for seconds, _ in found.pop(_READING, [])]
@@ -81,18 +83,18 @@ class Recorder:
         return pieces
 
     def now_s(self) -> float:
-        """See `Clock.now_s`."""
+        """Return the seconds since an arbitrary start."""
         return perf_counter()
 
     def wait(self, ready_s: float) -> None:
-        """See `Clock.wait`; every call has already ended."""
+        """Do nothing, because every call has already ended; see `Clock.wait`."""
 
     def run(self, term: str, work: Callable[..., Value], *arguments: Any) -> Value:
-        """See `Clock.run`."""
+        """Run work with its arguments as the part that the term names, and return its result; see `Clock.run`."""
         return self.timed(PARTS.get(term, term), work, *arguments)
 
     def act(self, work: Callable[[int], Value], vector_steps: int) -> Value:
-        """See `Clock.act`."""
+        """Run the actors' vector steps as the part collect, and return their result; see `Clock.act`."""
         return self.run("act", work, vector_steps)
 
     def call(
@@ -103,13 +105,13 @@ class Recorder:
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
     ) -> Made[Value]:
-        """See `Clock.call`."""
+        """Run work as the part that the term names, whatever the unit; see `Clock.call`."""
         return Made(self.run(term, work), 0.0)
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
     ) -> Made[Value]:
-        """See `Clock.begin`: the work is started and awaited before the host does something else."""
+        """Start work and wait for its result at once, so that it is timed alone; see `Clock.begin`."""
 
         def alone() -> Value:
             ask()
@@ -127,7 +129,8 @@ class Recorder:
     ) -> float:
         """Record the seconds of work that was part of the last call, at that call's core speed; returns `after_s`.
 
-        The time for which the work waited for a core is unknown and recorded as 0. Arguments as `Clock.charge`.
+        The time for which the work waited for a core is unknown and recorded as 0. See `Clock.charge` for
+        the arguments.
         """
         self.occurrences[PARTS.get(term, term)].append((seconds, self._pace._replace(waited_s=0.0)))
         return after_s
@@ -135,7 +138,7 @@ class Recorder:
     def deliver(
         self, unit: str, term: str, work: Callable[[], object], output_bytes: int, after_s: float
     ) -> None:
-        """See `Clock.deliver`; not timed if there is nothing to bring."""
+        """Hand over a unit's output; timed as a part if `output_bytes` is not 0. See `Clock.deliver`."""
         if output_bytes:
             self.run(term, work)
         else:

@@ -1,4 +1,4 @@
-"""Checks of each part of a round by its definition, on the same objects that are timed."""
+"""Checks that each part of a round is correct by its definition, on the same objects that are timed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,10 +24,13 @@ CHECKED = 64
 
 
 def check_collect(collect: Callable[[int], Mapping[str, npt.NDArray]]) -> None:
-    """Check that the observation after a step is the next step's observation, unless the episode ended.
+    """Check that the next observation of a step is the observation of the step after it, unless the episode ended.
 
     Args:
         collect: takes a number of vector steps; returns their transitions.
+
+    Raises:
+        AssertionError: it is not.
     """
     rows = {name: column.copy() for name, column in collect(2).items()}
     actors = len(rows["terminated"]) // 2
@@ -40,8 +43,18 @@ def check_collect(collect: Callable[[int], Mapping[str, npt.NDArray]]) -> None:
 
 
 def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
-    """Check that inserted items can be read back, that batches hold their rows, and that weights and priorities
-    are correct.
+    """Check a replay: insertion, batches, importance weights and updated priorities.
+
+    Inserted transitions must be read back unchanged, a batch must hold the rows that its indices name, and weights
+    and priorities must be those that the workload's settings define.
+
+    Args:
+        workload: gives the settings.
+        replay: the replay; it is changed.
+        out: an earlier sample, whose arrays the checked sample reuses.
+
+    Raises:
+        AssertionError: a result is wrong.
     """
     written = random_transitions(replay.storage.fields, 2, np.random.default_rng(3))
     read = _gathered(replay, replay.insert(written))
@@ -69,12 +82,23 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
 
 
 def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
-    """Check that the gradient step is correct by definition; see `check_step`."""
+    """Take a gradient step on a sample, and raise AssertionError unless it is correct; see `check_step`."""
     check_step(workload, learner, sample.batch, sample.weights)
 
 
 def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedSteps) -> None:
-    """Check that a fused step draws what `sample` draws with the same generator, and leaves the new priorities."""
+    """Take one fused gradient step, and check the priorities that it leaves.
+
+    They must be those of the TD errors of the batch that `replay.sample` draws with the same random generator.
+
+    Args:
+        workload: gives the algorithm.
+        replay, learner: the parts that `steps` uses.
+        steps: the fused gradient steps.
+
+    Raises:
+        AssertionError: a priority is wrong.
+    """
     sample = replay.sample(learner.batch_size, np.random.default_rng(6))
     if isinstance(learner, FixedPointLearner):
         expected = definition_of(learner).step(sample.batch, sample.weights).td_errors

@@ -2,11 +2,12 @@
 
 The rounds are those of the training loop itself (`harness.mapping.loop`), under a clock that records
 (`harness.profile.cases.recorder`). A part is timed at its place in the loop, between its predecessor and its
-successor: if it were called repeatedly, its code and data would be warmer than in a loop. So that the number of
-sequences grows with the sum of the numbers of targets and not with their product, every learner runs with the
-native replay management, and every replay management with the native learner. Both run once more with the caches
-emptied before each part. Between the parts, the calibration kernel of `harness.measure.pace` measures the core's
-speed. A part on a simulated device is timed by the device's own clock.
+successor: if it were called repeatedly, its code and data would be warmer in the caches than in a loop.
+
+Not every mapping is run: every learner runs with the native replay management, and every replay management with the
+native learner. So the number of timed loops grows with the sum of the numbers of learners and replays, not with
+their product. Both run once more with the caches emptied before each part. Between the parts, the calibration kernel
+of `harness.measure.pace` measures the core's speed. A part on a simulated device is timed by the device's own clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,12 +45,12 @@ NATIVE, CPU = Target("native"), Target("cpu")
 
 @dataclass
 class Round:
-    """The training loop of one mapping under a clock that records.
+    """The training loop of one mapping, with a clock that records the time of each part.
 
     Attributes:
         loop: the loop with its parts.
         clock: the loop's clock, with the seconds of each part.
-        runtime: a training whose parts do nothing.
+        runtime: a training whose parts do nothing; its steps show the time of the runtime itself.
         gradient_steps: gradient steps per round.
     """
 
@@ -59,13 +60,13 @@ class Round:
     gradient_steps: int
 
     def run(self) -> None:
-        """Run one round in parts; also measures how long one reading of the clock takes."""
+        """Run one round of the loop, timed in parts, then the same number of gradient steps of the empty training."""
         self.clock.open()
         self.loop.round()
         self.clock.timed("runtime", self.runtime.take, self.gradient_steps)
 
     def taken(self) -> dict[str, list[Piece]]:
-        """Return the pieces of each part since the last call."""
+        """Return the timed pieces of each part since the last call of this method."""
         return self.clock.taken()
 
 
@@ -97,7 +98,7 @@ STRICT, COLD = Variant(), Variant(cold=True)
 
 
 class Sequences:
-    """Creates the cases of rounds.
+    """Creates the cases of timed rounds.
 
     Args:
         workload: a workload whose replay fits the memory several times.
@@ -109,12 +110,12 @@ class Sequences:
         self.workload, self.problem, self.parts = workload, problem, parts
 
     def case(self, name: str, learner: Target, manager: Target, variant: Variant = STRICT) -> Case[Round]:
-        """Return the case of rounds of one mapping.
+        """Return the case that times rounds of one mapping in parts.
 
         Args:
             name: name of the case.
-            learner, manager: their targets.
-            variant: the differences from the strict loop.
+            learner, manager: targets (backend and device) of the learner and of the replay management.
+            variant: how the rounds differ from those of the strict loop.
         """
         workload, problem = self.workload, self.problem
 
@@ -174,12 +175,13 @@ def round_cases(
     parts: SharedParts | None = None,
     precisions: Sequence[str] = (FLOAT_32,),
 ) -> Iterator[PrimitiveCase]:
-    """Yield every sequence from which off-policy training is predicted, as the runtime fuses it by default.
+    """Yield the cases of all rounds from which off-policy training is predicted, with the runtime's default fusion.
 
     Args:
         workload: a workload whose replay fits the memory several times.
         problem: properties of the workload for the models.
-        parts: learners and replays shared with other cases.
+        parts: learners and replays shared with other cases; None creates them.
+        precisions: precisions of the learners.
     """
     made = Sequences(workload, problem, parts or SharedParts(workload, problem))
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
@@ -218,7 +220,10 @@ def round_cases(
 
 
 def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
-    """Return the targets on a storage's device: learners that read its batches in place, replay managements."""
+    """Return those targets that are on the device of a storage.
+
+    A learner there reads its batches in place.
+    """
     return [target for target in targets if target.device == storage.device]
 
 
@@ -248,13 +253,27 @@ def _cold_replay(target: Target, case: Case[Round], rows: int, batch: int) -> It
 
 
 def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    """Yield the native replay's parts when they run with a learner, to show what the learner adds to their times."""
+    """Yield primitives for the native replay's parts and the empty loop, timed in rounds with a given learner.
+
+    Compared with the same parts next to the native learner, they show how much a learner slows down its neighbours.
+
+    Args:
+        target: target of the learner.
+        case: the timed rounds.
+        rows, batch: transitions per insertion, and per batch.
+    """
     for part, items in (("insert", rows), ("sample", batch), ("update", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_learner.{part}", target, items, case, part)
 
 
 def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    """Yield the native learner's parts, and the loop's, when they run with a replay management."""
+    """Yield primitives for the native learner's parts and the empty loop, timed in rounds with a given replay.
+
+    Args:
+        target: target of the replay management.
+        case: the timed rounds.
+        rows, batch: transitions per insertion, and per batch.
+    """
     for part, items in (("collect", rows), ("learn", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_replay.{part}", target, items, case, part)
 
@@ -262,12 +281,12 @@ def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> I
 def actor_for(
     workload: Workload, vector_steps: int, fields: dict[str, FieldSpec], *, clip: bool = False
 ) -> Actor:
-    """Return an actor late in training, whose exploration has reached its final rate.
+    """Return an actor as late in training, when its exploration has reached its final rate.
 
     Args:
         workload: the workload whose environments are stepped.
         vector_steps: most vector steps per call.
-        fields, clip: as `Actor` takes them.
+        fields, clip: see `Actor`.
     """
     environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
     room = max(vector_steps, 2)  # the check takes two
@@ -285,7 +304,7 @@ def collect_case(
         workload: the workload whose environments are stepped.
         target: target of the learner.
         learner: creates the learner, or returns an existing one.
-        fields, clip: as `Actor` takes them.
+        fields, clip: see `Actor`.
     """
     return PrimitiveCase(
         "round.collect",

@@ -1,4 +1,4 @@
-"""The case of the training loop itself: its parts do nothing, so that only the runtime is timed."""
+"""The training loop with parts that do nothing, so that only the time of the runtime itself is measured."""
 
 from typing import Any, cast
 
@@ -16,7 +16,12 @@ _MAPPING = Mapping(_NATIVE, _NATIVE, Target("cpu"))
 
 
 def empty_training(workload: Workload, problem: Problem, fusion: Fusion) -> Training:
-    """Return the training loop with parts that do nothing, after its warm-up."""
+    """Return a training whose parts do nothing, ready to take rounds.
+
+    Args:
+        workload, problem: give the numbers of steps.
+        fusion: `Fusion.STEP` makes whole gradient steps one call; otherwise their parts are separate calls.
+    """
     nothing = cast(Any, Nothing(problem.round_vector_steps * problem.actors))
     steps = nothing if fusion is Fusion.STEP else None
     parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)

@@ -1,8 +1,8 @@
-"""Learners and full replays that several cases of one cell use in turn: learners in a state of real training, replays
-full of its transitions (`trained.py`).
+"""Learners and full replays that the cases of one table use in turn.
 
-A replay is larger than the caches, so each user sees the same cache contents as if it had its own. Creating each
-part once saves the memory, and the minutes of filling a replay for every mapping.
+The learners are in a state of real training, and the replays are full of its transitions (`trained.py`). A replay is
+larger than the caches, so each user sees the same cache contents as if it had its own. To create each part only once
+saves memory, and the minutes of filling a replay for every mapping.
 """
 
 from typing import cast
@@ -27,14 +27,17 @@ NATIVE, CPU = Target("native"), Target("cpu")
 
 
 def managers(workload: Workload) -> list[Target]:
-    """Return the targets of replay management, native first; uniform replay has none and uses the first name."""
+    """Return the targets that can manage a workload's replay, the native one first.
+
+    A uniform replay needs no management, and has only the native target.
+    """
     if not workload.replay.prioritized:
         return [NATIVE]
     return sorted(targets(sum_tree.backends(), "flat"), key=lambda target: (target != NATIVE, target))
 
 
 class SharedParts:
-    """Creates each part when it is first requested.
+    """Learners and full replays, each created when it is first requested, and shared from then on.
 
     Args:
         workload: a workload whose replay fits the memory several times.
@@ -47,18 +50,18 @@ class SharedParts:
         self._replays: dict[tuple[Target, Target, Fusion], Replay] = {}
 
     def learner(self, target: Target) -> Learner:
-        """Return the learner on a target."""
+        """Return the learner on a target, in a trained state."""
         if target not in self._learners:
             start = profiled_start(self.workload)
             self._learners[target] = created(self.workload, self._batch_size, target, start)
         return self._learners[target]
 
     def replay(self, target: Target, fusion: Fusion | None = None, storage: Target = CPU) -> Replay:
-        """Return the full replay that the runtime would compose with a target.
+        """Return a full replay as the runtime would compose it.
 
         Args:
             target: target of the replay management.
-            fusion: `NONE` keeps tree and storage separate; by default they are fused if possible.
+            fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
             storage: target of the storage; a simulated one has its data on the host.
         """
         storage = storage if storage.backend in STORING_DEVICES else CPU
@@ -72,12 +75,12 @@ class SharedParts:
         return self._replays[target, storage, form]
 
     def steps(self, learner: Target, manager: Target) -> FusedSteps:
-        """Return fused gradient steps of a learner on a replay."""
+        """Return an object that runs whole gradient steps of a learner and a replay, given by target, in one call."""
         return FusedSteps(cast(ConcurrentReplay, self.replay(manager)), self.learner(learner))
 
 
 def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = None) -> None:
-    """Insert transitions of a training, or random ones, until a replay is full, with different priorities."""
+    """Insert transitions until a replay is full, those of a training or else random ones, with random priorities."""
     rows = block_rows(replay.storage)
     block = start.batch(rows, rng) if start else random_transitions(replay.storage.fields, rows, rng)
     while (free := replay.storage.capacity - len(replay)) > 0:

@@ -1,4 +1,4 @@
-"""The cases of the data storage's operations, on a full storage."""
+"""How the operations of the data storage are timed, on a full storage."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -19,20 +19,20 @@ from primitives.replay.device import DeviceBatch, DeviceStorage
 from primitives.replay.storage import Storage
 
 LARGEST_REPLAY_BYTES = 2**28
-"""Largest replay or storage that a case fills, bytes: far beyond most caches, so a larger one would not be
-slower.
-"""
+"""Largest replay or storage that a case fills, bytes; so far beyond most caches that a larger one is no slower."""
 AT_ONCE = 11
-"""Replays for which memory is planned: a table holds a storage, up to five full replays, their batches and
-learners, and a storage and two replays on a device, which may have the host's memory.
+"""Number of full replays for which memory is planned.
+
+A table's cases hold a storage, up to five full replays, their batches and learners, and a storage and two replays on
+a device, which may use the host's memory.
 """
 
 
 def fitted(workload: Workload) -> Workload:
-    """Return the workload with a replay that fits the memory of a measurement `AT_ONCE` times.
+    """Return a workload with its replay reduced, if necessary, so that memory holds it `AT_ONCE` times.
 
-    A replay that does not fit is reduced to a power of two of bytes, so that two runs on one machine agree, and
-    to at most `LARGEST_REPLAY_BYTES`; but never below the needs of its batches.
+    A replay that does not fit is reduced to a power of two of bytes, so that two runs on one machine agree, and to
+    at most `LARGEST_REPLAY_BYTES`; but never below the needs of its batches.
 
     Raises:
         NotEnoughMemory: even the batches do not fit.
@@ -65,10 +65,10 @@ def _filled_storage(workload: Workload, target: Target) -> Storage:
 
 
 def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """Yield `storage.gather` of a batch, and `storage.insert` of one transition, on the host and on every device.
+    """Yield the cases of the storage's operations, on the host and on every device.
 
-    On a device the batch is gathered into another buffer there, as into a learner's inputs: it is not sent to the
-    host.
+    `storage.gather` reads a batch, and `storage.insert` writes one transition. On a device the batch is gathered
+    into another buffer of the device, as for a learner there; it is not sent to the host.
 
     Args:
         workload: a workload whose replay fits the memory.

@@ -1,7 +1,8 @@
-"""A state from real training, and what it learns from: a step's time may depend on the numbers that it meets.
+"""A state of real training, and samples to learn from: the time of a step may depend on the numbers in them.
 
 In training, moments of Adam and activations of units that no longer fire sink towards zero, below the smallest
-normal number; on random batches they never do. So learners are timed on a trained state, and once more on a fresh one.
+normal number; on random batches they never do. So learners are timed from a trained state, and once more from a
+fresh one.
 """
 
 import json
@@ -20,12 +21,11 @@ from harness.runtime.on_policy import OnPolicyTraining, start
 from harness.workloads import Workload
 
 MAPPING = Mapping.parse("torch-native-cpu")
-"""PyTorch keeps subnormal numbers, so that the state holds all that a learner which keeps them too would meet; the
-native learner reads them as zero.
+"""The mapping of that training. PyTorch keeps subnormal numbers, so the state contains them for learners that keep them
+too; the native learner reads them as zero.
 """
 STEPS, LIMIT_S = 1000, 10.0
-"""Gradient steps of the training that a profile times learners after; the seconds after which it is not continued.
-"""
+"""Gradient steps of the training from which a profile's learners continue, and the seconds after which it ends."""
 FILL, CAPACITY = 2000, 4096
 """Most environment steps before the first gradient step of that training, and most transitions that it keeps."""
 ROWS = 4096
@@ -35,10 +35,10 @@ _CHUNK = 50
 
 @dataclass(frozen=True)
 class TrainedStart:
-    """What learners continue from.
+    """The state and the samples from which timed learners continue.
 
     Attributes:
-        steps: gradient steps of the training.
+        steps: gradient steps of the training that made them.
         state: as `Learner.state_dict` returns it; it fits learners of every batch size and backend.
         columns: (n, ...) columns of samples of the replay; on-policy, those of the last iteration.
     """
@@ -48,7 +48,7 @@ class TrainedStart:
     columns: dict[str, npt.NDArray]
 
     def batch(self, size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-        """Return `size` of the samples, drawn with replacement."""
+        """Return a batch of `size` of the samples, by column, drawn with replacement."""
         rows = rng.integers(0, len(next(iter(self.columns.values()))), size)
         return {name: column[rows] for name, column in self.columns.items()}
 
@@ -56,7 +56,7 @@ class TrainedStart:
 def train(
     workload: Workload, steps: int, batch_size: int | None = None, limit_s: float = inf
 ) -> TrainedStart:
-    """Train a workload with PyTorch's learner and the native replay.
+    """Train a workload with PyTorch's learner and the native replay, and return its state and samples.
 
     Args:
         workload: the workload.
@@ -81,9 +81,10 @@ def train(
 
 
 def profiled_start(workload: Workload) -> TrainedStart:
-    """Return the trained state of a workload's profile: `STEPS` steps of its own batch size, or those of `LIMIT_S`.
+    """Return the trained state from which a workload's profile times learners.
 
-    Trained once per process, whatever the size of the replay.
+    The training takes `STEPS` gradient steps with the workload's own batch size, or as many as `LIMIT_S` seconds
+    allow. It runs once per process, with a small replay, whatever the size of the workload's own.
     """
     if workload.algorithm.name != "ppo":
         needed = max(workload.training.batch_size, *workload.training.batch_sizes)

@@ -1,4 +1,4 @@
-"""The case of whole training under a mapping, timed in the same rounds as its pieces."""
+"""How whole training under a mapping is timed, in the same rounds as the pieces from which it is predicted."""
 
 from collections import defaultdict
 from collections.abc import Mapping as MappingABC
@@ -27,31 +27,33 @@ from harness.workloads import Workload
 from primitives.quantization.precision import DYNAMIC
 
 SIMULATED_GRADIENT_STEPS = 8
-"""Least gradient steps per call in virtual time: at a call's end the devices are awaited, unlike in the steady
-state.
+"""Least gradient steps per call in virtual time.
+
+At the end of a call the loop waits for the devices, which it does not do in the steady state; with more steps this
+wait matters less.
 """
 SIMULATED_LEARNER_GRADIENT_STEPS = 2
-"""The same if the learner is simulated: the awaited priority update is short compared with its step."""
+"""The same number if the learner is simulated: the priority update waited for is short compared with its step."""
 SIMULATED_AHEAD = 2
-"""Batches sampled ahead in virtual time, where each is simulated: a call always takes the same time, so one batch
-ahead hides what fifty would hide.
+"""Batches sampled ahead in virtual time, where each is simulated. There a call always takes the same time, so one batch
+ahead hides as much as fifty would.
 """
 STRETCH_S = 10e-3
 """Length of a call, seconds: long enough that the call's own overhead is negligible."""
 BESIDE = (Loop.OVERLAPPED, Loop.RELAXED)
-"""Loops whose actors run in parallel with the rest."""
+"""Loops in which the actors run in parallel with the rest."""
 LONG_CALL_S = 0.1
-"""Length of a call, seconds, from which the caches' contents before it are negligible."""
+"""Length of a call, seconds, from which on it does not matter what the caches hold before the call."""
 
 
 @dataclass
 class TimedTraining:
-    """A training in progress, and its counters.
+    """A training in progress that is timed call by call.
 
     Attributes:
         training: the training.
         gradient_steps: gradient steps per call.
-        long: whether a call is so long that a preceding call would change nothing.
+        long: whether a call is so long that no untimed call needs to precede it.
         terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest.
     """
 
@@ -62,11 +64,14 @@ class TimedTraining:
 
     @property
     def simulated(self) -> bool:
-        """Whether its seconds are those of virtual time."""
+        """Whether its seconds are virtual time, because a device is simulated."""
         return self.training.provenance is not Provenance.MEASURED
 
     def block(self, calls: int) -> float:
-        """Return the seconds of some calls, after one untimed call; in virtual time if a device is simulated."""
+        """Return the seconds that a number of calls takes; virtual time if a device is simulated.
+
+        One untimed call precedes them, unless calls are long or a device is simulated.
+        """
         # A simulation displaces everything from the caches, and in a long call most gradient steps follow others.
         if not self.simulated and not self.long:
             self.advance()
@@ -76,7 +81,7 @@ class TimedTraining:
         return told_s if self.simulated else perf_counter() - start_s
 
     def advance(self) -> Progress:
-        """Take one call's gradient steps."""
+        """Take the gradient steps of one call, and return what happened in them."""
         progress = self.training.advance(self.gradient_steps)
         for name, seconds in progress.terms_s.items():
             self.terms_s[name] += seconds
@@ -84,7 +89,7 @@ class TimedTraining:
         return progress
 
     def taken(self) -> dict[str, float]:
-        """Return the seconds of each part since the last call."""
+        """Return the seconds of each part of the loop since the last call of this method."""
         found, self.terms_s = dict(self.terms_s), defaultdict(float)
         return found
 
@@ -101,18 +106,17 @@ def training_case(
     loop: Loop = Loop.FUSED,
     parts: SharedParts | None = None,
 ) -> PrimitiveCase:
-    """Return the case `training`: gradient steps with everything that belongs to them, in the steady state.
+    """Return the case that times `training`: gradient steps with all that belongs to them, in the steady state.
 
-    The replay is full of random transitions, and exploration has reached its final rate, as in the pieces from
-    which training is predicted and in most of a long training. If the mapping has a simulated device, the seconds
-    are those of virtual time.
+    The replay is full, and exploration has reached its final rate, as in the pieces from which training is predicted
+    and in most of a long training. If the mapping has a simulated device, the seconds are virtual time.
 
     Args:
         workload: a workload whose replay fits the memory.
         problem: properties of the workload for the models.
         mapping: the mapping.
         runs: dict in which the run is stored under the case's name.
-        loop: the loop that is run.
+        loop: the loop (order of calls) that is run.
         parts: learners and replays shared with other cases; None creates them.
     """
     name = case_name(mapping, loop)
@@ -177,7 +181,7 @@ def _delayed(mapping: Mapping) -> Options:
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
-    """Return the name of the case of a mapping under a loop."""
+    """Return the name of the case that times training with a mapping in a loop (order of calls)."""
     return f"training {mapping}, {loop}"
 
 
@@ -198,7 +202,7 @@ def _size(run: TimedTraining, problem: Problem, loop: Loop) -> None:
 
 
 class LateActors(ActorPlan):
-    """An actor whose exploration has reached its final rate."""
+    """The plan of an actor that acts as late in training, when exploration has reached its final rate."""
 
     def build(self, columns: MappingABC[str, npt.NDArray] | None = None) -> Actor:
         actor = super().build(columns)

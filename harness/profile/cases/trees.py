@@ -1,4 +1,4 @@
-"""The cases of the sum tree's operations, on a tree filled to the workload's capacity."""
+"""How the operations of the sum tree are timed, on a tree with as many leaves as the workload's replay."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -22,13 +22,16 @@ SIMULATED_LEAVES = 16_384
 
 
 def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:
-    """Yield `sum_tree.sample`, `sum_tree.update`, and the update of one leaf at an insertion."""
+    """Yield the cases of the sum tree on every backend that runs here, including the reference.
+
+    They are `sum_tree.sample` and `sum_tree.update` of a batch, and `sum_tree.insert`, the update of one leaf.
+    """
     for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
         yield from tree_cases(workload, batch_size, target)
 
 
 def tree_cases(workload: Workload, batch_size: int, target: Target) -> Iterator[PrimitiveCase]:
-    """Yield the three cases of one target."""
+    """Yield the cases `sum_tree.sample`, `sum_tree.update` and `sum_tree.insert` on one backend and device."""
     # One tree for the three: creating a tree with a million leaves takes longer than timing it.
     tree = cache(lambda: _filled_tree(workload, target))
     yield _sample_case(tree, batch_size, target, lambda: tree_work(workload, batch_size, update=False))

@@ -1,4 +1,4 @@
-"""Further cases for a validation: the pieces of the runtime's other loops, and those of a simulated FPGA."""
+"""Cases that only a validation times: the pieces of the runtime's other loops, and those on a simulated FPGA."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ SIMULATED = {"round.learn", "round.insert", "round.sample", "round.update", "ove
 
 
 def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPool:
-    """Return an actor in a process, late in training.
+    """Return a pool of one actor in a process, as late in training, when its exploration has reached its final rate.
 
     Args:
         workload: the workload whose environments are stepped.
@@ -51,8 +51,9 @@ def pool_of(workload: Workload, vector_steps: int, learner: Learner) -> ActorPoo
 
 
 class Publishing(InlineActors):
-    """One actor in turns, with a copy of the learner's weights in shared memory, as actors in other processes
-    need.
+    """One actor that takes turns with the learner, and also copies the learner's weights to shared memory.
+
+    The copy is what handing the weights to actors in other processes takes; here only its time is of interest.
 
     Args:
         actor: steps the environments.
@@ -64,12 +65,12 @@ class Publishing(InlineActors):
         self._shared = SharedArrays.like(learner.policy_parameters())
 
     def publish(self) -> None:
-        """Copy the weights."""
+        """Copy the learner's weights to the shared memory."""
         self._shared.fill(self._learner.policy_parameters())
 
 
 def fpga_unavailable_reason() -> str:
-    """Return why no FPGA can be simulated here; empty if it can."""
+    """Return the reason why the FPGA cannot be simulated here; empty if it can."""
     statuses = (*learner.backends(), *sum_tree.backends())
     return next((status.reason for status in statuses if status.name == FPGA.backend and status.reason), "")
 
@@ -77,12 +78,13 @@ def fpga_unavailable_reason() -> str:
 def validation_cases(
     workload: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str] = (FLOAT_32,)
 ) -> Iterator[PrimitiveCase]:
-    """Yield the pieces that `ComposedLoop` uses for the strict and the overlapped loop, and those of the FPGA.
+    """Yield the pieces of the strict, overlapped and relaxed loops and of the FPGA, for `ComposedLoop`'s predictions.
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
         problem: properties of the workload for the models.
         parts: learners and replays, shared with other cases.
+        precisions: precisions of the learners.
     """
     made = Sequences(workload, problem, parts)
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
@@ -100,14 +102,14 @@ def validation_cases(
 
 @dataclass
 class RelaxedRound:
-    """Gradient steps of a learner and of a replay manager in another thread, which take turns (D = 0).
+    """Gradient steps of a learner and a replay manager that are in separate threads but take turns (D = 0).
 
     So each is timed alone, but on data that the other one's core has written, as in the relaxed loop.
 
     Attributes:
         steps: the gradient steps.
         rng: source of the random numbers of sampling.
-        before_s: the steps' seconds at the last call of `taken`.
+        before_s: seconds of each term of `steps` at the last call of `taken`.
     """
 
     steps: RelaxedSteps
@@ -115,12 +117,16 @@ class RelaxedRound:
     before_s: dict[str, float]
 
     def run(self) -> None:
-        """Take the gradient steps of an iteration."""
+        """Take `OVERLAPPED_GRADIENT_STEPS` gradient steps, those of one iteration, and wait for their end."""
         self.steps.run(OVERLAPPED_GRADIENT_STEPS, self.rng)
         self.steps.drain()
 
     def taken(self) -> dict[str, float]:
-        """Return the seconds of each part since the last call, of one gradient step for each call of `run`."""
+        """Return the seconds of sample, learn and update since the last call of this method.
+
+        They are divided by the gradient steps of one call of `run`: after one such call, they are seconds per
+        gradient step.
+        """
         before_s, self.before_s = self.before_s, self.steps.terms_s
         parts = {"sample": "sample", "learn": "learner", "update": "update"}
         return {
@@ -130,7 +136,7 @@ class RelaxedRound:
 
 
 def relaxed_case(workload: Workload, problem: Problem, parts: SharedParts) -> Case[RelaxedRound]:
-    """Return the case of the native learner and the native replay manager, each in its own thread.
+    """Return the case that times the native learner and the native replay manager, each in its own thread.
 
     Args:
         workload, problem, parts: see `validation_cases`.
@@ -209,7 +215,7 @@ def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase
 
 
 def provenance_of(item: PrimitiveCase) -> Provenance:
-    """Return the provenance of a case's seconds: parts on the FPGA use the device's own clock."""
+    """Return the provenance of a case's seconds: measured, unless the simulated FPGA's clock counts them."""
     if item.target != FPGA or item.primitive not in SIMULATED:
         return Provenance.MEASURED
     of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm

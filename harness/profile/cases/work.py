@@ -1,4 +1,4 @@
-"""The least arithmetic and traffic of one call of a primitive, counted from shapes, for the roofline.
+"""The least arithmetic and memory traffic of one call of a primitive, counted from shapes, for the roofline.
 
 | primitive | arithmetic | traffic |
 |---|---|---|
@@ -8,8 +8,8 @@
 | `learner.step` | 2 per multiply-accumulate of its matrix products | state read and written, inputs read |
 | `actor.infer` | 2 per multiply-accumulate of the policy | parameters and observation, read |
 
-Not counted are element-wise arithmetic of a step, temporaries, and work beyond the definition (such as a
-cumulative sum over all leaves): the achieved rate is that of useful work. An environment's work does not follow
+Element-wise arithmetic of a step, temporaries, and work beyond the definition (such as a cumulative sum over all
+leaves) are not counted, so that the achieved rate is that of useful work. An environment's work does not follow
 from shapes.
 """
 
@@ -28,12 +28,13 @@ _ACTING_NETWORKS = ("actor", "q", "trunk", "policy")
 
 @dataclass(frozen=True)
 class Work:
-    """The work of one call.
+    """The arithmetic and memory traffic of one call.
 
     Attributes:
         flops: float32 operations, two per multiply-accumulate; 0 if data is only moved.
         traffic_bytes: bytes read or written, each at least once.
-        footprint_bytes: bytes of all memory that calls address; determines which memory holds them.
+        footprint_bytes: bytes of all memory that calls address; it determines which memory (a cache or DRAM)
+            holds them.
     """
 
     flops: int
@@ -42,7 +43,7 @@ class Work:
 
 
 def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
-    """Return the work of sampling or updating `items` leaves of the workload's sum tree (MAP IV-C4)."""
+    """Return the arithmetic and memory traffic of sampling or updating `items` leaves of a sum tree (MAP IV-C4)."""
     leaves, fanout = workload.replay.capacity, workload.replay.fanout
     levels = max(1, ceil(log(leaves, fanout)))
     nodes = leaves + ceil((leaves - 1) / (fanout - 1))
@@ -52,7 +53,7 @@ def tree_work(workload: Workload, items: int, *, update: bool) -> Work:
 
 
 def copy_work(workload: Workload, rows: int, capacity: int) -> Work:
-    """Return the work of copying `rows` transitions out of or into a storage of `capacity`."""
+    """Return the memory traffic of copying `rows` transitions out of or into a storage of `capacity` transitions."""
     row_bytes = workload.item_words * WORD_BYTES
     return Work(0, 2 * rows * row_bytes, (capacity + rows) * row_bytes)
 
@@ -71,7 +72,7 @@ def step_work(workload: Workload, batch_size: int) -> Work:
 
 
 def infer_work(workload: Workload) -> Work:
-    """Return the work of the policy's action for one observation."""
+    """Return the arithmetic and memory traffic of choosing the policy's action for one observation."""
     acting = [
         network for name, network in algorithm_of(workload).networks.items() if name in _ACTING_NETWORKS
     ]
