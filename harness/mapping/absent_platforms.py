@@ -59,7 +59,7 @@ def _work_of(tables: str, batch_size: int) -> CountedWork:
 
 
 def platforms() -> tuple[str, ...]:
-    """Return the names of the platforms that can be modelled: this machine, and those shipped with enough numbers."""
+    """Return the names of this machine and of those shipped platforms that state enough numbers to be modelled."""
     work = CountedWork(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
     problem = Problem(batch_size=1, item_words=1, actors=1)
 
