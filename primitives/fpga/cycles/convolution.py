@@ -1,7 +1,8 @@
-"""Cycles of a convolution on `fpga.convolution_unit`: bands are used while the next ones are transformed.
+"""Clock cycles of a convolution on the convolution unit (`fpga.convolution.unit`), in closed form.
 
-PPO uses Equation 5 for the whole product and assumes that the transformation is hidden. The RTL differs as
-follows (`difference_terms`, exact):
+The unit computes a convolution in bands, which are some rows of its Toeplitz matrix each. While a band is multiplied,
+the next one is transformed. PPO uses Equation 5 for the whole product and assumes that the transformation is hidden.
+The RTL differs as follows (`difference_terms`, exact):
 
 - first band: its transformation cannot be hidden: one cycle per P words of a window's row.
 - waits: a later band's transformation may take longer than the product before it.
@@ -25,7 +26,7 @@ FINISH_CYCLES = (
 
 @dataclass(frozen=True)
 class Band:
-    """Some rows of windows of one image, or all rows of several images.
+    """A part of a convolution that is computed at once: some rows of windows of one image, or several whole images.
 
     Attributes:
         first_image, images, first_row, rows: position and size of the band.
@@ -40,7 +41,7 @@ class Band:
 
 
 def bands(convolution: Convolution, *, windows: int) -> Iterator[Band]:
-    """Divide the convolution's windows into bands of at most `windows`.
+    """Yield the bands into which a convolution is divided, in order, of at most `windows` windows each.
 
     Raises:
         ValueError: a single row of windows does not fit.
@@ -62,15 +63,22 @@ def bands(convolution: Convolution, *, windows: int) -> Iterator[Band]:
 
 
 def band_shape(convolution: Convolution, band: Band, outputs: int, *, transposed: bool) -> GemmShape:
-    """Return the band's product: its windows times the kernels, or (`transposed`) its part of the weights'
-    gradient.
+    """Return the sizes of a band's matrix product.
+
+    Args:
+        convolution, band: the convolution and the band.
+        outputs: number of output channels.
+        transposed: False: the band's windows times the kernels. True: the band's part of the weights' gradient.
     """
     words = convolution.matrix_size[1]
     return GemmShape(words, band.windows, outputs) if transposed else GemmShape(band.windows, words, outputs)
 
 
 def transform_cycles(convolution: Convolution, band: Band, *, side: int) -> int:
-    """Return the moves of a band: every row of a window takes its own."""
+    """Return the cycles in which the layout transformation makes a band: one per move of at most P words.
+
+    Every row of a window takes moves of its own. `side` is P.
+    """
     return band.windows * convolution.kernel[0] * blocks(convolution.run, side)
 
 
@@ -90,7 +98,12 @@ class BandTimes:
 
 
 def band_times(transforms: Sequence[int], products: Sequence[int]) -> BandTimes:
-    """Return the times of bands from the cycles of their transformations and of their products on the core."""
+    """Return when the products of the bands start and end, on the convolution unit.
+
+    Args:
+        transforms: cycles of each band's transformation.
+        products: cycles of each band's product on the core.
+    """
     starts: list[int] = []
     finished: list[int] = []
     waits: list[int] = []
@@ -126,11 +139,15 @@ def convolution_cycles(
     windows: int,
     transposed: bool = False,
 ) -> int:
-    """Return the cycles of a convolution to `outputs` channels, or of its weights' gradient, from first command
-    to end.
+    """Return the cycles of a convolution, or of the gradient of its weights, from the first command to the end.
 
     Args:
+        convolution: its sizes.
+        outputs: number of output channels.
+        side: P, rows and columns of the array.
+        dataflow: "NS", "WS" or "IS".
         windows: most windows of a band.
+        transposed: whether the gradient of the weights is computed.
     """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     return _times(convolution, outputs, **options)[0].finished[-1]  # type: ignore[arg-type]
@@ -145,7 +162,10 @@ def difference_terms(
     windows: int,
     transposed: bool = False,
 ) -> dict[str, int]:
-    """Return the cycles beyond Equation 5 for the whole product, by reason; they add up to the difference."""
+    """Return the cycles beyond Equation 5 for the whole product, by reason; they add up to the difference.
+
+    The reasons are explained at the top of this module, and the arguments are those of `convolution_cycles`.
+    """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     times, shapes = _times(convolution, outputs, **options)  # type: ignore[arg-type]
     whole = Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])

@@ -1,8 +1,8 @@
-"""The table of the papers' formulas and simulated cycles, with the reasons for differences, for the blocks of
-every paper.
+"""Compares the cycles of the papers' formulas with simulated ones, and gives the reasons for the differences.
 
-`placerl bench fpga-tables differences` prints it (with `--json` for a script). Sizes include multiples of P,
-multiples plus or minus one, and sizes below P, because formulas in multiples of P hide differences.
+The table has the hardware blocks of every paper. `placerl bench fpga-tables differences` prints it (with `--json` for
+a script). Sizes include multiples of P, multiples plus or minus one, and sizes below P, because formulas in multiples
+of P hide differences.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ SHAPES = (GemmShape(8, 8, 8), GemmShape(9, 7, 5), GemmShape(3, 10, 2), GemmShape
 CONVOLUTIONS = ((Convolution(2, 8, 8, (3, 3), 1, 1, 2), 8), (Convolution(3, 9, 9, (4, 4), 2, 0, 2), 3))
 
 ReplayTree = tuple[int, int, int]
-"""Fanout, capacity, banks."""
+"""A tree of a replay: (fanout, capacity, banks)."""
 # Depths 4 to 8, fanouts that are no power of two, capacities that fill no level.
 TREES: tuple[ReplayTree, ...] = ((4, 4**8, 1), (16, 10_000, 1), (3, 1000, 1), (4, 4**5, 4), (5, 2000, 3))
 BATCH_SIZES = (32, 1000)
@@ -39,7 +39,7 @@ COLUMNS = ("block", "case", "formula", "simulated", "difference", "reasons")
 
 @dataclass(frozen=True)
 class CycleDifference:
-    """One case of the table.
+    """A row of the table: one size of one hardware block.
 
     Attributes:
         block: name of the hardware.
@@ -57,7 +57,7 @@ class CycleDifference:
 
     @property
     def difference_cycles(self) -> float:
-        """Simulated cycles beyond the formula."""
+        """Simulated cycles minus the formula's."""
         return self.simulated_cycles - self.formula_cycles
 
     @property
@@ -66,7 +66,7 @@ class CycleDifference:
         return abs(sum(self.reasons.values()) - self.difference_cycles) < 1e-6
 
     def cells(self) -> tuple[str, ...]:
-        """Return the case as text, by `COLUMNS`; a difference that its reasons do not explain is marked."""
+        """Return the row as texts, one for each of `COLUMNS`; a difference that its reasons don't explain is marked."""
         reasons = ", ".join(f"{name} {cycles:+.10g}" for name, cycles in self.reasons.items() if cycles)
         return (
             self.block,
@@ -78,7 +78,7 @@ class CycleDifference:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the case as plain data; formula and simulation have their provenances."""
+        """Return the row as plain data for JSON, with the provenances of the formula and of the simulation."""
         return {
             "block": self.block,
             "case": self.case,
@@ -97,7 +97,14 @@ def _size(shape: GemmShape) -> str:
 
 
 def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[CycleDifference]:
-    """Yield PPO's Equation 5 and the core, with blocks that are loaded row by row and at once."""
+    """Yield how the simulated cycles of the systolic core differ from PPO's Equation 5, in each dataflow.
+
+    The core is simulated with stationary blocks that are loaded row by row, and with blocks that are loaded at once.
+
+    Args:
+        shapes: sizes of products.
+        side: P, rows and columns of the array.
+    """
     from primitives.fpga.gemm.simulation import SimulatedGemm
 
     shapes = tuple(shapes)
@@ -118,8 +125,13 @@ def core_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[
 
 
 def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[CycleDifference]:
-    """Yield stalls of the plain layout when A is read transposed: PPO's, one cycle per P elements, and the
-    unit's.
+    """Yield how the simulated stalls of the plain layout differ from PPO's, which are one cycle per P elements.
+
+    The stalls are the cycles in which the compute unit waits for A, which is read by columns in every dataflow.
+
+    Args:
+        shapes: sizes of products.
+        side: P, rows and columns of the array.
     """
     from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
@@ -191,7 +203,15 @@ def convolution_differences(
 def array_differences(
     shapes: Iterable[GemmShape], side: int = SIDE, cores: int = 2
 ) -> Iterator[CycleDifference]:
-    """Yield FIXAR's array: one word per cycle in each pass, and the simulated layer. FIX itself has no formula."""
+    """Yield how the simulated cycles of FIXAR's array differ from one cycle per word in each pass.
+
+    FIX itself has no formula. Layers are simulated in inference and in training.
+
+    Args:
+        shapes: layers, as outputs x inputs x vectors.
+        side: P, rows and columns of a core.
+        cores: N.
+    """
     from primitives.fpga.adaptive_array.simulation import SimulatedAdaptiveArray
 
     array = SimulatedAdaptiveArray(cores=cores, side=side, width=4)
@@ -216,7 +236,14 @@ def array_differences(
 
 
 def replay_differences(trees: Iterable[ReplayTree], batch_sizes: Sequence[int]) -> Iterator[CycleDifference]:
-    """Yield MAP's B / S x cycles per request (VI-A2) and the replay pipeline: both forms, samples and updates."""
+    """Yield how the simulated cycles of the replay pipeline differ from MAP's B / S x cycles per request (VI-A2).
+
+    Every tree and batch size is simulated in both forms, wide and narrow, with samples and with updates.
+
+    Args:
+        trees: (fanout, capacity, banks S) each.
+        batch_sizes: numbers of requests, B.
+    """
     from primitives.sum_tree import fpga_backend
 
     for form in fpga_backend.FORMS:
@@ -255,7 +282,12 @@ def _replay_difference(tree: Any, form: str, call: str, batch_size: int, rng: An
 def learner_differences(
     passes: Iterable[learner.Pass], cases: Sequence[tuple[int, int]]
 ) -> Iterator[CycleDifference]:
-    """Yield MAP's T_pipeline + T_WU (VI-A2) and the learner pipeline, by (DP, PI)."""
+    """Yield how the simulated cycles of the learner pipeline differ from MAP's T_pipeline + T_WU (VI-A2).
+
+    Args:
+        passes: the layers that samples go through.
+        cases: (DP, PI), the number of pipelines and the samples of each.
+    """
     from primitives.fpga.cycles.simulated_units import pass_cycles
     from primitives.fpga.learner_pipeline.update_unit import adam_latency
 
@@ -275,7 +307,7 @@ def learner_differences(
 
 
 def small_cases() -> Iterator[CycleDifference]:
-    """Yield the blocks of PPO and FIX, in Amaranth's own simulator."""
+    """Yield the rows of the blocks of PPO and FIX, which are simulated in Amaranth's own simulator."""
     yield from core_differences(SHAPES)
     yield from layout_differences(SHAPES)
     yield from array_differences(SHAPES)
@@ -283,6 +315,6 @@ def small_cases() -> Iterator[CycleDifference]:
 
 
 def large_cases() -> Iterator[CycleDifference]:
-    """Yield the blocks of MAP, built by Verilator, which takes a minute if they are not cached."""
+    """Yield the rows of the blocks of MAP. Verilator builds them, which takes a minute if they are not cached."""
     yield from replay_differences(TREES, BATCH_SIZES)
     yield from learner_differences(PASSES, PIPELINES)

@@ -16,12 +16,27 @@ from primitives.fpga.gemm.plan import blocks
 
 
 def pass_cycles(words: int, *, cores: int, side: int, inference: bool) -> int:
-    """Return the cycles of one pass that streams `words` while the next blocks are loaded."""
+    """Return the cycles of one pass, in which cores use one block of weights each and load the next.
+
+    Args:
+        words: words that stream through each core in the pass.
+        cores: N.
+        side: P, rows and columns of a core.
+        inference: whether each core loads a block of its own, which takes N P cycles in all; otherwise all cores load
+            the same block, in P cycles.
+    """
     return max(words, side * (cores if inference else 1))
 
 
 def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> int:
-    """Return the words that each core takes in a pass for `vectors` vectors."""
+    """Return the number of words that stream through each core in a pass.
+
+    Args:
+        vectors: number of input vectors, such as the batch size.
+        cores: N.
+        inference: whether every core takes all vectors; otherwise the cores divide them.
+        halves: whether a word carries two activations of half the width.
+    """
     own = vectors if inference else blocks(vectors, cores)
     return blocks(own, 2) if halves else own
 
@@ -67,8 +82,13 @@ def layer_cycles(
 
 @dataclass(frozen=True)
 class ArrayModel:
-    """A FIXAR accelerator: N cores of P x P elements at `clock_hz`, optionally with activations of half the
-    width.
+    """A FIXAR accelerator, of which the cycles and the throughput are computed.
+
+    Attributes:
+        cores: N.
+        side: P, rows and columns of a core.
+        clock_hz: clock frequency in Hz.
+        halves: whether activations have half the width, so that a word carries two.
     """
 
     cores: int = 2
@@ -96,13 +116,23 @@ def forward_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -
 def backward_cycles(
     layers: Sequence[GemmLayer], batch: int, array: ArrayModel, *, to_inputs: bool = False
 ) -> int:
-    """Return the cycles of errors from the outputs back to the first hidden layer, or to the inputs."""
+    """Return the cycles of the errors' way back through a network's layers.
+
+    Args:
+        layers: from the inputs on.
+        batch: number of samples.
+        array: the accelerator.
+        to_inputs: whether the errors go back to the network's inputs; otherwise to the first hidden layer.
+    """
     reached = layers if to_inputs else layers[1:]
     return sum(_stream_cycles(layer.inputs, layer.outputs, batch, False, array) for layer in reached)
 
 
 def gradient_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) -> int:
-    """Return the cycles of the weights' gradients: every vector of a core's share meets every P x P block once."""
+    """Return the cycles of the gradients of a network's weights.
+
+    The cores divide the batch, and each streams its vectors once for every P x P block of every layer.
+    """
     words = layer_words(batch, cores=array.cores, inference=False, halves=array.halves)
     return (
         sum(blocks(layer.outputs, array.side) * blocks(layer.inputs, array.side) for layer in layers) * words
@@ -111,7 +141,7 @@ def gradient_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) 
 
 @dataclass(frozen=True)
 class LayerProduct:
-    """A product on the array: (outputs, inputs) of a matrix by (inputs, vectors).
+    """A matrix product on the array: a matrix (outputs, inputs) times vectors (inputs, vectors).
 
     Attributes:
         inference: whether the cores share the layer; otherwise they share its vectors.
@@ -124,9 +154,13 @@ class LayerProduct:
 
 
 def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
-    """Return the products of one DDPG update, in order: each needs the one before, and runs alone on the array.
+    """Return the products of one DDPG update, in order. They run one at a time, for each needs the one before.
 
-    The gradient of a layer's weights is errors by activations, summed over the batch.
+    The gradient of a layer's weights is errors times activations, summed over the batch.
+
+    Args:
+        state, action: their numbers of elements.
+        batch: number of samples.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
 
@@ -157,10 +191,15 @@ def ddpg_weights(state: int, action: int) -> int:
 
 
 def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> int:
-    """Return the cycles of one DDPG update's products: target actor and critic, critic, actor through critic (FIX
-    III, VI-B).
+    """Return the cycles of the matrix products of one DDPG update (FIX III, VI-B).
 
+    These are the target actor and critic, the update of the critic, and the update of the actor through the critic.
     In forward passes the cores share each layer; in backward passes and gradients they share the batch.
+
+    Args:
+        state, action: their numbers of elements.
+        batch: number of samples.
+        array: the accelerator.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
     forward = 2 * forward_cycles(actor, batch, array) + 3 * forward_cycles(critic, batch, array)
@@ -171,7 +210,7 @@ def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) 
 
 
 def ddpg_samples_per_s(state: int, action: int, batch: int, array: ArrayModel = FIXAR) -> float:
-    """Return the samples of the batch per second (FIX: inferences per second, IPS), counting only products."""
+    """Return the samples per second of DDPG updates (FIX: inferences per second, IPS), counting only products."""
     return batch * array.clock_hz / ddpg_cycles(state, action, batch, array)
 
 

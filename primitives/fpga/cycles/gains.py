@@ -17,12 +17,18 @@ from primitives.fpga.gemm.plan import GemmShape, blocks
 
 
 def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
-    """Return the matrices that an update reads transposed: weights in BW, activations in WU, as A of a product."""
+    """Return the sizes of the matrices that an update reads transposed, each as A of a product.
+
+    In the backward pass (BW) these are the weights, in the weights' gradient (WU) the activations.
+    """
     return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
 
 
 def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
-    """Return the products of BW with the weights as A: (inputs x outputs) times the gradients of all pixels."""
+    """Return the sizes of the backward pass's products with the weights as A.
+
+    Each is (inputs x outputs) weights times the gradients of all pixels of the batch. The first layer has none.
+    """
     return [
         GemmShape(
             layer.weights // layer.outputs, layer.outputs, batch * layer.out_size[0] * layer.out_size[1]
@@ -32,7 +38,14 @@ def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape
 
 
 def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflow: str | None = None) -> int:
-    """Return the cycles that one mini-batch update waits for the plain layout: PPO's, or the RTL's in a dataflow."""
+    """Return the cycles for which one mini-batch update waits because matrices have the plain layout.
+
+    Args:
+        layers: the layers of the network.
+        batch: samples of a mini-batch.
+        side: P, rows and columns of the array.
+        dataflow: the dataflow in which the RTL waits; None: the cycles that PPO states.
+    """
     operands = transposed_operands(layers, batch)
     if dataflow is None:
         return sum(ppo_stalls(shape, side=side) for shape in operands)
@@ -79,8 +92,14 @@ def layout_gain(
 
 
 def accelerator_layout_gain(layers: Sequence[GemmLayer], iteration: PpoIteration, *, side: int) -> float:
-    """Return the layout's gain for the accelerator alone, without host and transfers: an upper bound of published
-    gains.
+    """Return the gain of the blocked layout in the time of the accelerator alone, as a ratio minus 1.
+
+    It leaves out the host and transfers, so it is an upper bound of the published gains.
+
+    Args:
+        layers: the layers of the network.
+        iteration: hyper-parameters of an iteration.
+        side: P, rows and columns of the array.
     """
     stalls = update_stalls(layers, iteration.minibatch, side=side) * iteration.updates
     return stalls / iteration_cycles(layers, iteration, side=side).total
@@ -95,7 +114,15 @@ def balance_gain(
     policy_epochs: int,
     side: int,
 ) -> float:
-    """Return the throughput gain of load balancing if the policy stops after `policy_epochs` (Fig. 15)."""
+    """Return the throughput with load balancing over that without it, minus 1 (Fig. 15).
+
+    Args:
+        policy, value: the layers of the two networks.
+        iteration: hyper-parameters of an iteration.
+        published: the published throughput, with load balancing.
+        policy_epochs: number of epochs after which the policy's training stops; the value network trains for all.
+        side: P, rows and columns of the array.
+    """
     epoch_updates = blocks(iteration.samples, iteration.minibatch)
     saved = {}
     for balanced in (False, True):

@@ -33,7 +33,10 @@ def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
 def difference_terms(
     shape: GemmShape, *, side: int, dataflow: str, halves: bool = False, block_load: bool = False
 ) -> dict[str, int]:
-    """Return the cycles of the core beyond Equation 5, by reason; they add up to the difference."""
+    """Return the cycles of a product on the core beyond Equation 5, by reason; they add up to the difference.
+
+    The reasons are explained at the top of this module, and the arguments are those of `core_cycles`.
+    """
     words = word_shape(shape, dataflow, halves)
     terms = {"fill and drain": -1, "first block": 0, "short passes": 0}
     if dataflow != "NS" and not block_load:
@@ -45,10 +48,14 @@ def difference_terms(
 def core_cycles(
     shape: GemmShape, *, side: int, dataflow: str, halves: bool = False, block_load: bool = False
 ) -> int:
-    """Return the cycles of the core, from the first operand in the array to the last sum, in closed form.
+    """Return the cycles of a product on the core, from the first operand in the array to the last sum.
 
-    With `halves` the operand from the left carries two activations per word; with `block_load` stationary blocks
-    are loaded at once.
+    Args:
+        shape: sizes of the product.
+        side: P, rows and columns of the array.
+        dataflow: "NS", "WS" or "IS".
+        halves: whether the operand from the left carries two activations per word.
+        block_load: whether stationary blocks are loaded at once.
     """
     words = word_shape(shape, dataflow, halves)
     terms = difference_terms(shape, side=side, dataflow=dataflow, halves=halves, block_load=block_load)
@@ -56,7 +63,7 @@ def core_cycles(
 
 
 def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of the core whose stationary blocks are loaded at once."""
+    """Return the cycles of a product on a core that loads stationary blocks at once."""
     return core_cycles(shape, side=side, dataflow=dataflow, block_load=True)
 
 

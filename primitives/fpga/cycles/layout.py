@@ -17,7 +17,7 @@ from primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:
-    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements."""
+    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements. `side` is P."""
     return blocks(shape.a * shape.b, side)
 
 

@@ -1,16 +1,16 @@
-"""Cycles of a pass through the learner pipeline: MAP's formula (VI-A2), and `fpga.learner_pipeline`.
+"""Cycles of a pass of a batch through the learner pipeline: MAP's formula (VI-A2), and the RTL's cycles.
 
-MAP's formula is (PI + n - 1) T_max for PI samples through n stages, plus the sum of DP size(W) / lanes over the
-layers for the update. The hardware differs as follows (`difference_terms`):
+The learner pipeline has DP copies of a pipeline of n stages, and each takes PI samples of the batch. MAP's
+formula is (PI + n - 1) T_max for the samples, with the time T_max of the slowest stage, plus the sum of DP
+size(W) / lanes over the layers for the update of the weights W. The RTL of `fpga.learner_pipeline` differs as
+follows (`difference_terms`):
 
 - own times: a sample passes a stage in that stage's own time, while MAP uses the slowest stage's time for every
-  stage, and only the stages on the longest path are in sequence: gradients run in parallel with the backward
-  path.
-- handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the
-  memory's answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has
-  none.
-- update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers
-  are updated in parallel; MAP adds the DP sums one after another, layer by layer.
+  stage, and only the stages on the longest path are in sequence: gradients run in parallel with the backward path.
+- handing over: a sample needs `HANDOVER_CYCLES` more in every forward and backward stage, for the FIFO, the memory's
+  answer and the result's register, and `LAST_CYCLES` in the loss and the gradient together. MAP has none.
+- update at once: a word of every pipeline's sums is read in the same cycle and added in a tree, and all layers are
+  updated in parallel; MAP adds the DP sums one after another, layer by layer.
 - Adam's latency: from the last word of sums to the last new weight.
 """
 
@@ -25,12 +25,12 @@ LAST_CYCLES = 6
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass in which samples go forward through layers to a loss and back, and the first layers are trained.
+    """The stages of a pass: samples go forward through layers to a loss and back, and the first layers are trained.
 
     Attributes:
         layers: layers from the samples to the loss.
-        trained: number of trained layers, counted from the samples; None: all.
-        target: layers that make the targets; empty if the targets come with the samples.
+        trained: number of trained layers, counted from the samples; 0: all.
+        target: layers that compute the loss's targets; empty if the targets come with the samples.
     """
 
     layers: tuple[LayerShape, ...]
@@ -48,8 +48,11 @@ def _forward(layers: Sequence[LayerShape]) -> list[int]:
 
 
 def stage_cycles(work: Pass) -> dict[str, list[int]]:
-    """Return the cycles of a sample in each stage: the targets' FW, FW, the loss, BW of each layer but the first,
-    and WA.
+    """Return the cycles that a sample takes in each stage, by the kind of stage.
+
+    Returns:
+        For "target", "forward", "loss", "backward" and "gradient" the cycles of each stage, layer by layer. The first
+            layer has no backward stage.
     """
     return {
         "target": _forward(work.target),
@@ -71,44 +74,66 @@ def _ways(work: Pass) -> Iterator[tuple[list[int], int]]:
 
 
 def pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """Return the hardware's cycles from the first sample taken to the start of the update, in closed form.
+    """Return the RTL's cycles from the first sample taken to the start of the update, in closed form.
 
-    Each path takes the times of its stages once, plus its slowest stage's time for every further sample. The
-    longest path counts.
+    A path of stages takes the time of each stage once, and the slowest stage's time for every further sample. The
+    longest path counts. `samples` is the number per pipeline.
     """
     return max(sum(way) + handover + (samples - 1) * max(way) for way, handover in _ways(work))
 
 
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
-    """Return the cycles of the hardware's update: one word per cycle, all layers in parallel, plus the unit's
-    latency.
+    """Return the cycles of the RTL's update of all weights.
+
+    A word is read per cycle, for all layers in parallel, and the last word takes `adam_latency` cycles more.
     """
     return max(layer.words for layer in work.trained_layers) + adam_latency
 
 
 def stage_count(work: Pass) -> int:
-    """Return n: MAP's 3 L if every layer is trained and the targets come with the samples."""
+    """Return the number of stages, MAP's n; 3 L if all L layers are trained and targets come with the samples."""
     return sum(map(len, stage_cycles(work).values()))
 
 
 def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
-    """Return T_pipeline = (PI + n - 1) T_max (MAP VI-A2); `modelled`."""
+    """Return T_pipeline = (PI + n - 1) T_max, the cycles of PI samples by MAP's formula (VI-A2); `modelled`.
+
+    `samples` is PI, and T_max is the time of the slowest stage.
+    """
     slowest = max(max(times, default=0) for times in stage_cycles(work).values())
     return (samples + stage_count(work) - 1) * slowest
 
 
 def map_update_cycles(work: Pass, *, pipelines: int) -> int:
-    """Return T_WU = sum over layers of DP size(W) / lanes (MAP VI-A2; r_WU f is a layer's lanes); `modelled`."""
+    """Return T_WU, the cycles of the weights' update by MAP's formula (VI-A2); `modelled`.
+
+    It is the sum over the trained layers of DP size(W) / lanes; `pipelines` is DP, and the lanes are MAP's r_WU f.
+    """
     return sum(pipelines * layer.words for layer in work.trained_layers)
 
 
 def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
-    """Return T_learner = T_pipeline + T_WU of one pass (MAP VI-A2); `modelled`."""
+    """Return T_learner = T_pipeline + T_WU, the cycles of one pass by MAP's formula (VI-A2); `modelled`.
+
+    Args:
+        work: the stages of the pass.
+        samples: PI, samples per pipeline.
+        pipelines: DP.
+    """
     return map_pipeline_cycles(work, samples=samples) + map_update_cycles(work, pipelines=pipelines)
 
 
 def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: int) -> dict[str, int]:
-    """Return the cycles of the hardware beyond MAP's, by reason."""
+    """Return the cycles of the RTL beyond MAP's formula, by reason; they add up to the difference.
+
+    The reasons are explained at the top of this module.
+
+    Args:
+        work: the stages of the pass.
+        samples: PI, samples per pipeline.
+        pipelines: DP.
+        adam_latency: cycles from the last word of sums to the last new weight.
+    """
     way, handover = max(_ways(work), key=lambda item: sum(item[0]) + item[1] + (samples - 1) * max(item[0]))
     own = sum(way) + (samples - 1) * max(way)
     words = max(layer.words for layer in work.trained_layers)

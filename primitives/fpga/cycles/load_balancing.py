@@ -1,11 +1,11 @@
 """Cycles of training two networks on two compute units, with and without load balancing (PPO 3.3, Fig. 15).
 
-Both networks train until the first has done its updates. Without balancing its unit then idles. With balancing,
-both units share the other network's mini-batches, and one adder array combines their gradients.
+Both networks train until the first has done its updates. Without balancing its unit then idles. With balancing, both
+units share the other network's mini-batches, and one adder array combines their gradients.
 
-PPO has no formula beyond Equation 5 for each product. `fpga.unit_pair` differs as follows (`pair_update_cycles`,
-exact): a product ends when the array is empty, a few cycles after its last sum, and a gradient's rows are added
-to the weights at one row per cycle.
+PPO has no formula beyond Equation 5 for each product. The RTL (`fpga.pair.load_balancing.UnitPair`) differs as
+follows (`pair_update_cycles`, exact): a product ends when the array is empty, a few cycles after its last sum, and a
+gradient's rows are added to the weights at one row per cycle.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,16 @@ def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> Schedule
 def update_cycles(
     layers: Sequence[GemmLayer], batch: int, *, side: int, product_cycles: ProductCycles = gemm.ppo_cycles
 ) -> int:
-    """Return the cycles of one mini-batch update, FW, BW and WU, each in its best dataflow."""
+    """Return the cycles of one mini-batch update on a compute unit, with the best dataflow for each process.
+
+    The processes are the forward pass (FW), the backward pass (BW) and the gradients of the weights (WU).
+
+    Args:
+        layers: the layers of the network.
+        batch: samples of the mini-batch.
+        side: P, rows and columns of the array.
+        product_cycles: returns the cycles of one product.
+    """
     chosen = best_dataflows(layers, batch, side=side, product_cycles=product_cycles)
     return sum(
         process_cycles(
@@ -67,7 +76,13 @@ def update_cycles(
 
 
 def pair_update_cycles(layers: Sequence[GemmLayer], batch: int, *, side: int) -> int:
-    """Return the cycles of one update on a unit of `fpga.unit_pair`, separate or shared."""
+    """Return the cycles of one mini-batch update on a unit of the `UnitPair`, alone or shared with the other.
+
+    Args:
+        layers: the layers of the network.
+        batch: samples that the unit processes; half of the mini-batch if both units share it.
+        side: P, rows and columns of the array.
+    """
     gradients = shapes(layers, "WU", batch)
     products = sum(len(shapes(layers, process, batch)) for process in PROCESSES)
     rows = sum(blocks(shape.a, side) * blocks(shape.c, side) * side for shape in gradients)
@@ -86,11 +101,15 @@ def training_cycles(
     balanced: bool,
     pair: bool = False,
 ) -> int:
-    """Return the cycles until both networks have done their updates.
+    """Return the cycles until a policy and a value network have done their updates on two compute units.
 
     Args:
+        policy, value: the layers of the two networks.
+        policy_updates, value_updates: number of mini-batch updates of each.
+        minibatch: number of samples.
+        side: P, rows and columns of the arrays.
         balanced: whether the rest of the longer training runs on both units, each with half of every mini-batch.
-        pair: whether the cycles are those of `fpga.unit_pair`; otherwise those of Equation 5.
+        pair: whether the cycles are those of `fpga.pair.load_balancing.UnitPair`; otherwise those of Equation 5.
     """
     of_update = pair_update_cycles if pair else update_cycles
     networks, updates = (policy, value), (policy_updates, value_updates)

@@ -9,11 +9,13 @@ from primitives.fpga.gemm.plan import GemmShape
 
 @dataclass(frozen=True)
 class GemmLayer:
-    """A convolution, or a fully connected layer: a convolution of 1 x 1 maps.
+    """The sizes of a layer: a convolution, or a fully connected layer, which is a convolution of 1 x 1 maps.
 
     Attributes:
         inputs, outputs: channels in and out, or neurons.
-        kernel: (F1, F2); in_size: (H1, H2); out_size: (O1, O2).
+        kernel: (F1, F2), rows and columns.
+        in_size: (H1, H2) of an input map.
+        out_size: (O1, O2) of an output map.
     """
 
     inputs: int
@@ -31,7 +33,7 @@ class GemmLayer:
         return GemmShape(batch * self.out_size[0] * self.out_size[1], window * self.inputs, self.outputs)
 
     def backward(self, batch: int) -> GemmShape:
-        """Return the product for the gradients with respect to the layer's inputs."""
+        """Return the sizes of the product that gives the gradients with respect to the layer's inputs."""
         window = self.kernel[0] * self.kernel[1]
         return GemmShape(batch * self.in_size[0] * self.in_size[1], window * self.outputs, self.inputs)
 
@@ -51,8 +53,13 @@ def cnn(
     convolutions: Sequence[tuple[int, int, int]],
     hidden: Sequence[int],
 ) -> tuple[GemmLayer, ...]:
-    """Return convolutions (channels, kernel side, stride) without padding, then fully connected layers of
-    `hidden` neurons.
+    """Return the layers of a network of convolutions without padding, followed by fully connected layers.
+
+    Args:
+        in_size: rows and columns of the input.
+        channels: channels of the input.
+        convolutions: (output channels, side of the kernel, stride) each.
+        hidden: numbers of neurons of the fully connected layers, outputs last.
     """
     layers = []
     for outputs, side, stride in convolutions:

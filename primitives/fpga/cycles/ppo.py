@@ -1,8 +1,7 @@
-"""Cycles of one PPO iteration on PPOAccel: Equations 6 to 8 with either model of a product, without
-communication.
+"""Cycles of one PPO iteration on PPOAccel, by PPO's Equations 6 to 8 without communication.
 
-`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. `product_cycles` gives
-the cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
+`T_comm` is left out: the papers give neither the overhead of a transfer nor its bandwidth. `product_cycles` gives the
+cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +22,8 @@ class PpoIteration:
     Attributes:
         agents: N, number of parallel agents.
         steps: T, steps of each agent.
-        minibatch: M, samples.
-        epochs: K.
+        minibatch: M, samples of a mini-batch.
+        epochs: K, how often all samples are used.
     """
 
     agents: int
@@ -38,12 +37,22 @@ class PpoIteration:
 
     @property
     def updates(self) -> int:
-        """Return the mini-batch updates of one iteration; a last, partly filled one counts as one."""
+        """Number of mini-batch updates of one iteration; a last, partly filled mini-batch of an epoch counts as one."""
         return self.epochs * blocks(self.samples, self.minibatch)
 
 
 def shapes(layers: Sequence[GemmLayer], process: str, batch: int) -> list[GemmShape]:
-    """Return the products of one process, layer by layer (Equation 6); BW leaves out the first layer's inputs."""
+    """Return the sizes of the matrix products of one process of a training step (Equation 6).
+
+    Args:
+        layers: the layers of the network, inputs first.
+        process: "FW" (forward), "BW" (backward, last layer first, without the first layer) or "WU"
+            (gradients of the weights).
+        batch: number of samples.
+
+    Raises:
+        ValueError: there is no such process.
+    """
     match process:
         case "FW":
             return [layer.forward(batch) for layer in layers]
@@ -84,8 +93,16 @@ def best_dataflows(
     processes: Sequence[str] = PROCESSES,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> dict[str, str]:
-    """Return for each process the dataflow with the fewest cycles for all its layers (PPO 4); among equal ones
-    NS.
+    """Return the dataflow with the fewest cycles for each process; among equal ones the first of NS, WS, IS.
+
+    All layers of a process have the same dataflow (PPO 4).
+
+    Args:
+        layers: the layers of the network.
+        batch: number of samples.
+        side: P, rows and columns of the array.
+        processes: "FW" (forward), "BW" (backward) and "WU" (gradients of the weights), or some of them.
+        product_cycles: returns the cycles of one product.
     """
     return {
         process: min(
@@ -118,8 +135,14 @@ def iteration_cycles(
     dataflow: str | None = None,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> IterationCycles:
-    """Return the cycles of one iteration with one dataflow for everything, or if it is None, the best for each
-    process.
+    """Return the cycles of one PPO iteration on one compute unit.
+
+    Args:
+        layers: the layers of the network.
+        iteration: hyper-parameters of the iteration.
+        side: P, rows and columns of the array.
+        dataflow: "NS", "WS" or "IS" for everything; None: the best for each process.
+        product_cycles: returns the cycles of one product.
     """
 
     def cycles(process: str, batch: int) -> int:
@@ -138,7 +161,11 @@ def iteration_cycles(
 
 @dataclass(frozen=True)
 class DataflowGain:
-    """The savings of a choice of dataflow against NS for everything (PPO Fig. 12, 13), as ratios - 1."""
+    """How much faster an iteration is with the best dataflows than with NS for everything (PPO Fig. 12, 13).
+
+    Attributes:
+        inference, training, total: cycles with NS over cycles with the best dataflows, minus 1.
+    """
 
     inference: float
     training: float
@@ -152,7 +179,7 @@ def dataflow_gain(
     side: int,
     product_cycles: ProductCycles = gemm.ppo_cycles,
 ) -> DataflowGain:
-    """Return the gain of the best dataflows over NS; never negative, because NS is among them."""
+    """Return the gain of the best dataflows over NS for everything; never negative, because NS is among them."""
     fixed = iteration_cycles(layers, iteration, side=side, dataflow="NS", product_cycles=product_cycles)
     best = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles)
     return DataflowGain(

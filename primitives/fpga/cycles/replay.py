@@ -23,23 +23,41 @@ PHASE_CHANGE_CYCLES = 1
 
 
 def map_sample_cycles(batch_size: int, *, fanout: int, banks: int = 1) -> float:
-    """Return MAP's formula for samples (VI-A2): B / S x F cycles."""
+    """Return the cycles of a batch of samples by MAP's formula (VI-A2), B / S x F.
+
+    `batch_size` is B, `banks` S, and `fanout` F.
+    """
     return batch_size / banks * fanout
 
 
 def map_update_cycles(batch_size: int, *, banks: int = 1) -> float:
-    """Return MAP's formula for updates (VI-A2): B / S cycles."""
+    """Return the cycles of a batch of updates by MAP's formula (VI-A2), B / S.
+
+    `batch_size` is B, and `banks` S.
+    """
     return batch_size / banks
 
 
 def interval_cycles(*, fanout: int, narrow_samples: bool) -> int:
-    """Return the cycles between two requests at a level: K for samples of the narrow form, else 1."""
+    """Return the cycles between two requests at a level of a pipeline.
+
+    Args:
+        fanout: children of a node, K.
+        narrow_samples: whether the requests are samples and a level reads one child per cycle, which takes K cycles;
+            otherwise a request takes one.
+    """
     return fanout if narrow_samples else 1
 
 
 def fill_cycles(*, levels: int, interval: int, banks: int = 1) -> int:
-    """Return the cycles of a batch beyond `interval` per request, from the first request offered to the last
-    response.
+    """Return the cycles that a batch takes beyond `interval` for each request, to fill and drain the pipeline.
+
+    A batch lasts from the first request offered to the last response.
+
+    Args:
+        levels: levels of a bank's tree.
+        interval: cycles between two requests at a level (`interval_cycles`).
+        banks: S; with more than 1 there is a crossbar.
     """
     crossbar = CROSSBAR_CYCLES if banks > 1 else 0
     return FRONT_END_CYCLES + crossbar + levels * (interval + 1) + 1 - interval
@@ -57,7 +75,13 @@ def pipeline_cycles(batch_size: int, *, levels: int, interval: int) -> int:
 
 
 def banked_cycles_at_least(loads: list[int], *, levels: int, interval: int) -> int:
-    """Return the cycles of a batch with `loads[b]` requests for bank b if no lane is ever blocked."""
+    """Return the cycles of a batch on several banks if no lane is ever blocked.
+
+    Args:
+        loads: number of requests for each bank.
+        levels: levels of a bank's tree.
+        interval: cycles between two requests at a level (`interval_cycles`).
+    """
     return max(loads) * interval + fill_cycles(levels=levels, interval=interval, banks=len(loads))
 
 
@@ -66,12 +90,14 @@ def difference_terms(
 ) -> dict[str, float]:
     """Return a simulated batch's cycles beyond `interval` x B / S, by reason; they add up to the difference.
 
+    The reasons are explained at the top of this module.
+
     Args:
-        simulated: cycles counted.
+        simulated: cycles of the batch in a simulation.
         loads: number of requests for each bank; one number for a single pipeline.
-        levels: levels of a bank.
-        interval: the result of `interval_cycles`.
-        phase_changed: whether the previous batch was of the other kind; ignored for a single pipeline.
+        levels: levels of a bank's tree.
+        interval: cycles between two requests at a level (`interval_cycles`).
+        phase_changed: whether the previous batch was of the other kind, reads or writes; ignored for a single pipeline.
     """
     fill = fill_cycles(levels=levels, interval=interval, banks=len(loads))
     phase = PHASE_CHANGE_CYCLES if phase_changed and len(loads) > 1 else 0

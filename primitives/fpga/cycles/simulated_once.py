@@ -105,7 +105,7 @@ class SimulatedOnce:
         self._found: dict[str, Any] = {}
 
     def __call__(self, size: Any) -> Any:
-        """Return the result for a size; it is simulated if it is not known.
+        """Return the result for a size, which is simulated if it is not known yet.
 
         Args:
             size: anything that JSON can hold; must include everything that the result depends on.
@@ -114,7 +114,7 @@ class SimulatedOnce:
         return self._found[json.dumps(size)]
 
     def simulate(self, sizes: Iterable[Any]) -> None:
-        """Simulate all unknown sizes together."""
+        """Simulate those sizes whose results are not known yet, all in one call, and keep the results."""
         new = {json.dumps(size): size for size in sizes if not self.is_known(size)}
         if not new:
             return

@@ -1,8 +1,10 @@
-"""Clock cycles of matrix products of any shape, each simulated once and kept on disk under a hash of the RTL.
+"""Clock cycles of matrix products of any sizes; each is simulated once and kept on disk under a hash of the RTL.
 
-products = SimulatedProducts(side=16, block_load=True)
-products.product_cycles(GemmShape(512, 64, 64), side=16, dataflow="IS")  # fits `cycles.ppo` as its product_cycles
-products.stalls(...)                                                     # of these, waiting for the plain layout
+For example:
+
+    products = SimulatedProducts(side=16, block_load=True)
+    products.product_cycles(GemmShape(512, 64, 64), side=16, dataflow="IS")  # a `product_cycles` for `cycles.ppo`
+    products.stalls(GemmShape(512, 64, 64), "IS")  # how many of these cycles are stalls
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +20,14 @@ Product = tuple[GemmShape, str]  # with its dataflow
 
 
 class SimulatedProducts:
-    """The timer of a compute unit and its earlier results.
+    """The cycles of products on a compute unit, from earlier results or from a simulation of its timer.
 
-    A is read by columns, transposed, in every dataflow: as NS and WS request A itself, and IS its transpose. The
-    blocked layout gives both without a stall.
+    A is read by columns in every dataflow: NS and WS read A itself so, and IS its transpose. The blocked layout gives
+    both without a stall.
 
     Args:
         side, block_load, layout: options of the unit, as for `GemmTimer`.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own).
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator).
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class SimulatedProducts:
         self._known = SimulatedOnce("primitives.fpga.gemm.timer", self._simulated)
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
-        """Return simulated cycles, including stalls; usable as `cycles.ppo.ProductCycles`.
+        """Return the simulated cycles of a product, including stalls; usable as `cycles.ppo.ProductCycles`.
 
         Raises:
             ValueError: `side` differs from the unit's.
@@ -47,7 +49,7 @@ class SimulatedProducts:
         return self._of(shape, dataflow)[0]
 
     def stalls(self, shape: GemmShape, dataflow: str) -> int:
-        """Return the cycles of these in which A was requested and not ready."""
+        """Return how many of a product's cycles are stalls, in which A was requested and not ready."""
         return self._of(shape, dataflow)[1]
 
     def simulate(self, products: Iterable[Product]) -> None:

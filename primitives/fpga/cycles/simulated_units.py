@@ -1,7 +1,7 @@
-"""Clock cycles of the learner's units; each distinct size is simulated once and kept on disk under a hash of the
-RTL.
+"""Clock cycles of the learner's hardware units, from simulations.
 
-Cycles depend only on sizes, so a step that was seen before needs no simulation.
+Cycles depend only on sizes. Each distinct size is simulated once and kept on disk under a hash of the RTL, so a step
+that was seen before needs no simulation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,13 +25,13 @@ def _kept(module: str, sizes: Any, simulate: Callable[[], int]) -> int:
 class GemmUnit:
     """The compute unit of the learner: a systolic core with its memories, simulated by Verilator.
 
-    A product that does not fit the memories is divided along its first and its inner dimension, and the parts run
-    one after another.
+    A product that does not fit the memories is divided along its first and its inner dimension, and the parts
+    run one after another.
 
     Args:
-        side: P.
+        side: P, rows and columns of the array.
         memory_blocks: P x P blocks in the memory of each operand and of the product.
-        accumulator_depth: most vectors of a stationary pass.
+        accumulator_depth: most vectors that may stream past a stationary block.
     """
 
     def __init__(self, *, side: int = 16, memory_blocks: int = 4096, accumulator_depth: int = 2048):
@@ -41,9 +41,7 @@ class GemmUnit:
 
     @property
     def simulated(self) -> Any:
-        """Return the compute unit with its operands; built when it is first needed, which takes minutes at P =
-        16.
-        """
+        """The simulated unit, which computes products. It is built at first use, which takes minutes at P = 16."""
         if self._simulated is None:
             from primitives.fpga.compute_unit.simulation import SimulatedUnit
 
@@ -56,7 +54,11 @@ class GemmUnit:
         return self._simulated
 
     def parts(self, shape: GemmShape) -> Iterable[tuple[slice, slice, GemmShape]]:
-        """Yield rows and inner range of each part of a product, and its shape."""
+        """Yield the parts into which a product is divided so that each fits the memories.
+
+        Yields:
+            The part's rows of A, its range of the inner dimension, and its sizes.
+        """
         side, capacity = self.side, self.memory_blocks
         inner_blocks = max(1, capacity // blocks(shape.c, side))
         inner = min(shape.b, inner_blocks * side, capacity * side)
@@ -69,7 +71,7 @@ class GemmUnit:
                 yield *part, GemmShape(sizes[0], sizes[1], shape.c)
 
     def dataflow(self, part: GemmShape) -> str:
-        """Return the fastest dataflow for which the accumulators have room."""
+        """Return the fastest dataflow for a part of a product; NS if the accumulators have no room for that one."""
         best = best_dataflow(part, side=self.side)
         vectors = {"NS": 0, "WS": part.c, "IS": part.a}[best]
         return best if vectors <= self.accumulator_depth else "NS"
@@ -79,15 +81,15 @@ class GemmUnit:
         return sum(self._part_cycles(part) for _, _, part in self.parts(shape))
 
     def first_band_cycles(self, windows: Sequence[int]) -> int:
-        """Return the simulated cycles until the first band of a convolution's Toeplitz matrix is in half of A's
-        memory.
+        """Return the simulated cycles until the first band of a convolution is in A's memory.
 
-        Later bands are transformed during the products of the bands before, which take as long for P or more
+        A band is a number of rows of the convolution's Toeplitz matrix that fits half of the memory. Later
+        bands are transformed during the products of the bands before, which take as long for P or more
         outputs (`cycles.convolution`).
 
         Args:
-            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Stride and padding do not matter:
-                a move takes one cycle, wherever its words come from.
+            windows: (N, out rows, out columns, C, kernel rows, kernel columns). Stride and padding do not matter: a
+                move takes one cycle, wherever its words come from.
         """
         from primitives.fpga.convolution.layout_transform import Convolution
         from primitives.fpga.cycles.convolution import MOVE_CYCLES, bands, transform_cycles
@@ -125,7 +127,7 @@ class GemmUnit:
         return int(run.outputs["finished"]["cycles"][0])
 
     def multiply(self, a: Any, b: Any) -> Any:
-        """Return the exact product (M, N) int64 of integers (M, K) and (K, N), computed by the RTL."""
+        """Return the exact product (M, N) int64 of integers (M, K) and (K, N), computed by the simulated unit."""
         shape = GemmShape(a.shape[0], a.shape[1], b.shape[1])
         product = np.zeros((shape.a, shape.c), np.int64)
         for rows, inner, part in self.parts(shape):
@@ -151,8 +153,11 @@ def _sequencer() -> Any:
 
 
 def sequence_cycles(words: int, latency: int) -> int:
-    """Return the simulated cycles of a stream or reduction unit for `words` memory words, with the unit's
-    latency.
+    """Return the simulated cycles that a stream or reduction unit takes for a tensor.
+
+    Args:
+        words: memory words of the tensor.
+        latency: cycles from the unit's last input to its last result.
     """
 
     def simulate() -> int:
@@ -171,8 +176,12 @@ def _pipeline_timer(topology: Any) -> Any:
 
 
 def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
-    """Return the simulated cycles of a pass through a learner pipeline with `samples` per pipeline, plus the
-    update's.
+    """Return the simulated cycles of a pass of a batch through a learner pipeline, including the update.
+
+    Args:
+        work: the stages of the pass.
+        samples: samples per pipeline.
+        update: cycles of the update.
     """
     from primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
@@ -195,7 +204,7 @@ def _array_timer(side: int) -> Any:
 
 
 def array_cycles(products: Sequence[LayerProduct], array: ArrayModel) -> int:
-    """Return the simulated cycles of products on FIX's adaptive array, one after another."""
+    """Return the simulated cycles of products on FIXAR's adaptive array, which run one after another."""
     from primitives.fpga.adaptive_array.timer import command_fields
 
     layers = [
