@@ -1,11 +1,11 @@
 """The load balancing module: two compute units that train one network each, or share one (PPO 3.3, Fig. 8, 9).
 
-Each unit processes its own products. If a product is a gradient of weights, its rows then go to the weights, one
-per cycle, through `weight_update.WeightUpdate`. If the units share a network, both gradients' rows go together,
-and the unit that is ready first waits for the other.
+Each unit processes its own products. After a product that is a gradient of weights, the rows of the gradient are
+added to the weights, one per cycle, by `weight_update.WeightUpdate`. If the units share a network, the rows of both
+gradients are added together, and the unit that is ready first waits for the other.
 
-`UnitPair` consists of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data
-and takes the same cycles. The golden model of its cycles is `cycles.load_balancing.pair_update_cycles`.
+`UnitPair` consists of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data and
+takes the same cycles. The golden model of its cycles is `cycles.load_balancing.pair_update_cycles`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ class UnitState(enum.Enum):
 
 @dataclass(frozen=True)
 class Updating:
-    """The progress of a unit through its commands.
+    """The signals that show how far a unit is with its current command.
 
     Attributes:
-        command: current command.
-        starting: it is taken in this cycle.
-        meets: its rows go together with the other unit's.
+        command: the command.
+        starting: the command is taken in this cycle.
+        meets: the rows of its gradient are added together with the other unit's.
         moves: a row of its gradient goes to the weights in this cycle.
     """
 
@@ -45,13 +45,14 @@ class Updating:
 
 
 class OrderedPair(wiring.Component):
-    """Two units with the ports `commands` and `finished`, and the control of their order.
+    """Two compute units, and the control that makes each do its products and weight updates in order.
 
     Args:
-        units: not yet elaborated; `finished` must hold its value until it is taken.
-        side: side of the units.
+        units: components with the ports `commands` and `finished`, not yet elaborated; `finished` must hold its
+            value until it is taken.
+        side: P, rows and columns of the units' arrays.
         fields: fields of a command other than `product`, `updates` and `shared`.
-        ports: ports other than `commands_k` and `finished_k`.
+        ports: ports other than `commands_k` and `finished_k`, which are those of `UnitPair`.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class OrderedPair(wiring.Component):
         return m
 
     def _rows(self, m: Module, updating: Sequence[Updating]) -> Sequence[Any]:
-        """Move the rows; returns for each unit whether one may move."""
+        """Move the rows of the gradients; return for each unit whether a row may move."""
         return [Const(1), Const(1)]
 
     def _order(self, m: Module, k: int, unit: Any, updating: Updating, may_move: Any, together: Any) -> None:
@@ -128,14 +129,15 @@ class OrderedPair(wiring.Component):
 
 
 class UnitPair(OrderedPair):
-    """Two timers of compute units, and the weight update that they share.
+    """The timers of two compute units that share a weight update, for counting cycles without data.
 
     Args:
         side, block_load, layout: options of the units, as for `GemmTimer`.
 
     Ports, for unit k of 0 and 1:
-        commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: it is a gradient of weights;
-            `shared`: the other unit trains the same network, with the same command in its turn.
+        commands_k: In(stream): `product`, a command of `GemmTimer`; `updates`: the product is a gradient of
+            weights, which is then added to them; `shared`: the other unit trains the same network and gets the same
+            command in its turn.
         finished_k: Out(stream): `cycles` and `stalls` of the product, after its rows were added to the weights.
     """
 

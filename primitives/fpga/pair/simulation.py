@@ -1,7 +1,9 @@
 """Simulates PPO's training on two compute units: each network on its own unit, or one network on both (PPO 3.3).
 
-pair = SimulatedPair(side=16)
-pair.training_cycles(policy, value, policy_updates=32, value_updates=320, minibatch=512, balanced=True)
+For example:
+
+    pair = SimulatedPair(side=16)
+    pair.training_cycles(policy, value, policy_updates=32, value_updates=320, minibatch=512, balanced=True)
 """
 
 from collections.abc import Sequence
@@ -20,11 +22,11 @@ Commands = list[dict[str, Any]]
 
 
 class SimulatedPair:
-    """Two compute units with blocked weight banks, simulated.
+    """Two simulated compute units, whose cores load stationary blocks at once.
 
     Args:
-        side: P.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own).
+        side: P, rows and columns of the arrays.
+        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator).
     """
 
     def __init__(self, *, side: int, engine: str = "compiled"):
@@ -32,7 +34,13 @@ class SimulatedPair:
         self._simulation = simulation.engine(engine)(UnitPair(side=side))
 
     def update(self, layers: Sequence[GemmLayer], batch: int, *, shared: bool = False) -> Commands:
-        """Return the commands of one mini-batch update, each process in its best dataflow."""
+        """Return a unit's commands for one mini-batch update, with the best dataflow for each process.
+
+        Args:
+            layers: the layers of the network.
+            batch: samples that the unit processes.
+            shared: whether the other unit processes another part of the same mini-batch.
+        """
         chosen = best_dataflows(layers, batch, side=self.side, product_cycles=gemm.block_load_cycles)
         return [
             {
@@ -69,8 +77,13 @@ class SimulatedPair:
         minibatch: int,
         balanced: bool,
     ) -> int:
-        """Return the cycles until both networks have done their updates; arguments as
-        `cycles.load_balancing.training_cycles`.
+        """Return the simulated cycles until a policy and a value network have done their updates.
+
+        Args:
+            policy, value: the layers of the two networks.
+            policy_updates, value_updates: number of mini-batch updates of each.
+            minibatch: number of samples.
+            balanced: whether the rest of the longer training runs on both units, each with half of every mini-batch.
         """
         found = self.schedule(policy, value, policy_updates, value_updates, minibatch)
         if not balanced:
@@ -91,8 +104,10 @@ class SimulatedPair:
         value_updates: int,
         minibatch: int,
     ) -> Schedule:
-        """Return which updates the units do separately and which together, from the simulated cycles of one of
-        each.
+        """Return which updates the units do separately and which together.
+
+        The division follows from the simulated cycles of one update of each network. Arguments as
+        for `training_cycles`.
         """
         of_one = [self.cycles(self.update(layers, minibatch), []) for layers in (policy, value)]
         return schedule(of_one, (policy_updates, value_updates))

@@ -1,12 +1,11 @@
-"""Two compute units with memories, and the weight update that they share: balanced load with data (PPO 3.3, Fig.
-9).
+"""Two compute units with memories and a shared weight update: load balancing with data (PPO 3.3, Fig. 9).
 
 The weights of a network are in the memory of A, as in PPO; in both units' memories if they share the network. A
-gradient's rows are read from the memory of C, added to the weights' rows, and written back: one row per cycle.
-The memory of A has one read port, the array's, so its rows are stored a second time for the adders.
+gradient's rows are read from the memory of C, added to the weights' rows, and written back: one row per cycle. The
+memory of A has one read port, which the array uses, so its rows are stored a second time for the adders.
 
-Golden model: the products of `unit_simulation`, and `weight_update.update_golden`. Cycles: those of
-`unit_pair.UnitPair`.
+Golden model: the products of `compute_unit.simulation`, and `weight_update.update_golden`. The cycles are those
+of `load_balancing.UnitPair`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,9 @@ from primitives.fpga.pair.weight_update import WeightUpdate
 
 
 class TrainingPair(OrderedPair):
-    """A `UnitPair` with the operands and results of both units.
+    """Two compute units that compute gradients and add them to the weights in their memories.
+
+    It works as `load_balancing.UnitPair`, but with the operands and results of both units.
 
     Args:
         units: two equal units, not yet elaborated, with one activation per word.
@@ -33,11 +34,11 @@ class TrainingPair(OrderedPair):
 
     Ports, for unit k of 0 and 1:
         commands_k: In(stream): `product`, a command of `ComputeUnit`; `updates`, `shared`: as in `UnitPair`;
-            `weights`: first block in A of the weights that the gradient belongs to; their blocks are ordered as
-            the gradient's.
+            `weights`: number of the block in A's memory at which the gradient's weights begin. The weights' blocks
+            have the same order as the gradient's.
         finished_k: Out(stream): as in `UnitPair`; the next product uses the new weights.
-        writes_k, reads_k, rows_k: of the unit. Rows of A must be written completely, and not written or read
-            while rows move.
+        writes_k, reads_k, rows_k: the ports of the unit. Rows of A must be written completely, and must be neither
+            written nor read while rows move.
     """
 
     def __init__(self, units: Sequence[ComputeUnit], *, shift: int = 0):

@@ -13,10 +13,14 @@ Row = list[int]
 def update_golden(
     shared: bool, weights: tuple[Row, Row], gradients: tuple[Row, Row], bits: int
 ) -> tuple[Row, Row]:
-    """Return new rows of weights of both networks, as two's complement integers of `bits` bits.
+    """Return the rows of weights that a `WeightUpdate` gives for networks 0 and 1: its golden model.
 
-    Without sharing, each network's weights plus its unit's gradients. If the units share network 0: its weights,
-    read once, plus both units' gradients, and network 1's weights unchanged.
+    Args:
+        shared: whether both units train network 0. Then both gradients are added to its weights, and those of network
+            1 stay as they are. Otherwise each unit's gradient is added to the weights of its own network.
+        weights: a row of each network's weights.
+        gradients: a row of each unit's gradient.
+        bits: width of the results, which are two's complement integers and wrap.
     """
 
     def wrapped(value: int) -> int:
@@ -32,15 +36,19 @@ def update_golden(
 
 
 class WeightUpdate(wiring.Component):
-    """Updates a row of P weights per cycle for each of two networks, from gradients already scaled by the
-    learning rate.
+    """Adds gradients to the weights of two networks, for each a row of P numbers per cycle.
 
-    Both units' rows arrive together; the latency is one cycle.
+    The gradients are already scaled by the learning rate. The rows of both units arrive together; the
+    latency is one cycle.
+
+    Args:
+        side: P.
+        width: bits of a number.
 
     Ports:
         shared: In(1), both units train network 0; constant while rows are in the unit.
-        rows: In(stream): `weights` and `gradients` of unit 0 and 1, (2, P) signed(width) each. If `shared`, unit
-            1's weights are output unchanged and are not part of any sum.
+        rows: In(stream): `weights` and `gradients` of unit 0 and 1, (2, P) signed(width) each. If `shared`, unit 1's
+            weights are output unchanged and are not part of any sum.
         updated: Out(stream of (2, P) signed(width)), modulo 2**width.
     """
 
